@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
 from datetime import time as clock_time
@@ -15,9 +16,19 @@ from uuid import UUID
 from mqpg.errors import InvalidArgument, shown
 from mqpg.message import Interval, Json
 
-__all__ = ["encode", "encode_all", "interval", "listed", "moment", "seconds"]
+__all__ = [
+    "encode",
+    "encode_all",
+    "interval",
+    "listed",
+    "moment",
+    "position",
+    "seconds",
+]
 
 _LONGEST_WAIT = 1e9  # seconds, which no lock of Python can exceed
+_OFFSETS = 2**63
+_TIME = "a time with its zone, such as datetime(2026, 12, 1, 10, tzinfo=UTC) or '2026-12-01 10:00+01:00'"
 
 
 def encode(payload: Any, name: str = "payload") -> str | None:
@@ -83,11 +94,43 @@ def interval(value: Interval | None) -> timedelta | str | None:
         ) from None
 
 
-def moment(value: datetime | None, name: str) -> datetime | None:
-    """The argument called `name`, a time with its zone. The server would take another for UTC."""
-    if isinstance(value, datetime) and value.utcoffset() is None:
-        raise InvalidArgument(f"{name} must have a time zone (tzinfo), and {value.isoformat()} has none")
-    return value
+def moment(value: object, name: str) -> datetime | None:
+    """The argument called `name`, a time with its zone. The server would choose one for another."""
+    if value is None:
+        return None
+    if (found := _time(value)) is None:
+        raise InvalidArgument(f"{name} must be {_TIME}, not {shown(value)}")
+    return found
+
+
+def position(value: object, name: str, *, offset: bool) -> str | None:
+    """The argument called `name`, a place in a queue, as the server takes it.
+
+    It is a word or a time with its zone, and with `offset` also an offset.
+    """
+    if value is None or value in ("earliest", "latest"):
+        return value
+    if offset and _is_offset(value):
+        return str(value)
+    if (found := _time(value)) is None:
+        words = "'earliest', 'latest', an offset" if offset else "'earliest', 'latest'"
+        raise InvalidArgument(f"{name} must be {words} or {_TIME}, not {shown(value)}")
+    return found.isoformat()
+
+
+def _is_offset(value: object) -> bool:
+    if isinstance(value, str):
+        return re.fullmatch("-?[0-9]+", value) is not None
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _OFFSETS
+
+
+def _time(value: object) -> datetime | None:
+    """A time with its zone. None: it is no time, or has no zone."""
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        return None
+    return found if isinstance(found, datetime) and found.utcoffset() is not None else None
 
 
 def seconds(value: object, name: str) -> float:

@@ -71,7 +71,9 @@ def add(
     mode: Annotated[
         Mode, typer.Option(help="How consumers share queues: exclusive, shared, pinned or broadcast.")
     ] = "exclusive",
-    start: Annotated[str, typer.Option(help="Where to begin: earliest, latest or a time.")] = "earliest",
+    start: Annotated[
+        str, typer.Option(help="Where to begin: earliest, latest or a time with its zone (2026-12-01 10:00Z).")
+    ] = "earliest",
     filter: Filter = None,
     tags: Tags = None,
     max_attempts: Annotated[
@@ -172,7 +174,10 @@ def resume(group: Group, topic: Topic, json: JsonResult = False, dsn: Dsn = None
 def seek(
     group: Group,
     topic: Topic,
-    target: Annotated[str, typer.Argument(help="earliest, latest, a time, or an offset (with --queue).")],
+    target: Annotated[
+        str,
+        typer.Argument(help="earliest, latest, a time with its zone (2026-12-01 10:00Z), or an offset (with --queue)."),
+    ],
     queue: Queue = None,
     consumer: Consumer = None,
     yes: Yes = False,

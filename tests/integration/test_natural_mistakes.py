@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -18,10 +18,36 @@ from mqpg import errors
 from mqpg.dsn import to_sqlalchemy
 from tests.support.proxy import proxy
 
+# What is no time, or has no zone, so that the server would choose one.
+NO_TIMES = [datetime(2999, 1, 1), date(2999, 1, 1), "2999-01-01 10:00", "2999-01-01", "tomorrow", 5.0, True]
 
-def test_a_time_without_a_zone(mq: mqpg.Client, orders: str) -> None:
-    with pytest.raises(errors.InvalidArgument, match="deliver_at must have a time zone"):
-        mq.send(orders, 1, deliver_at=datetime(2999, 1, 1))
+
+@pytest.mark.parametrize("time", [*NO_TIMES, 5])
+def test_a_time_without_a_zone(time: Any, mq: mqpg.Client, orders: str) -> None:
+    example = r"a time with its zone, such as datetime\(2026, 12, 1, 10, tzinfo=UTC\) or '2026-12-01 10:00\+01:00', not "
+    with pytest.raises(errors.InvalidArgument, match=f"deliver_at must be {example}"):
+        mq.send(orders, 1, deliver_at=time)
+    with pytest.raises(errors.InvalidArgument, match=f"start must be 'earliest', 'latest' or {example}"):
+        mq.subscribe("billing", orders, start=time)
+    if time != 5:
+        mq.subscribe("billing", orders)
+        with pytest.raises(
+            errors.InvalidArgument, match=f"target must be 'earliest', 'latest', an offset or {example}"
+        ):
+            mq.seek("billing", orders, time)
+
+
+def test_a_time_with_its_zone(mq: mqpg.Client, orders: str) -> None:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    sent = [mq.send(orders, 1, deliver_at=time) for time in (later, str(later), later.isoformat())]
+    mq.subscribe("billing", orders, start=str(later))
+    for place in (later, f"{later:%Y-%m-%d %H:%M}+00", "2020-01-01T00:00:00Z", "earliest"):
+        mq.seek("billing", orders, place)
+    mq.seek("billing", orders, 0, 1)
+    mq.seek("billing", orders, "0", 1)
+    for one in sent:
+        (cause,) = mq.why(one)
+        assert (cause.cause, datetime.fromisoformat(cause.detail["until"])) == ("delayed", later)
 
 
 def test_a_transaction_of_another_database(mq: mqpg.Client, orders: str) -> None:

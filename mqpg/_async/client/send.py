@@ -61,7 +61,7 @@ class Send(GroupCommit):
         headers: Any = None,
         delay: Interval | None = None,
         dedup_id: str | None = None,
-        deliver_at: datetime | None = None,
+        deliver_at: datetime | str | None = None,
         conn: Caller | None = None,
     ) -> int:
         """Send one message (protocol T1).
@@ -85,8 +85,9 @@ class Send(GroupCommit):
             dedup_id: A second message with this id is not stored while the setting `dedup_window`
                 (an hour) lasts; the call then returns the first message's id. 1 to 512 bytes. None:
                 no deduplication.
-            deliver_at: The time at which the message becomes visible, instead of `delay`. None: as
-                `delay` says.
+            deliver_at: The time at which the message becomes visible, instead of `delay`: a
+                datetime with its zone, or text such as "2026-12-01 10:00+01:00". None: as `delay`
+                says.
             conn: A psycopg or SQLAlchemy connection, or a Session, whose transaction the call
                 joins. None: the call commits at once, on a connection of the client's pool.
 

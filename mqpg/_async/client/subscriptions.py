@@ -8,9 +8,8 @@ from datetime import datetime
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller
 from mqpg._sql import function
-from mqpg.arguments import interval, listed
+from mqpg.arguments import interval, listed, position
 from mqpg.choices import Mode, OnFailure
-from mqpg.errors import InvalidArgument, shown
 from mqpg.message import Interval
 
 __all__ = ["Subscriptions"]
@@ -29,8 +28,6 @@ _UNSUBSCRIBE = function("unsubscribe", "consumer_group text, topic text, consume
 _SEEK = function("seek", "consumer_group text, topic text, target text, queue_id int, consumer text")
 _UNPIN = function("unpin", "consumer_group text, topic text, queue_id int, consumer text")
 _READY = function("ready", "consumer_group text, after_tick bigint", columns="topic, tick", reads=True)
-
-_OFFSETS = 2**63
 
 
 class Subscriptions(BaseClient):
@@ -60,8 +57,8 @@ class Subscriptions(BaseClient):
             mode: "exclusive" (one consumer a queue at a time, order kept), "shared" (many consumers
                 a queue), "pinned" (a queue stays with one consumer name) or "broadcast" (each
                 consumer name receives everything).
-            start: "earliest", "latest", or a time: the first message that became visible then or
-                later.
+            start: "earliest", "latest", or a time with its zone: the first message that became
+                visible then or later.
             filter: A jsonpath predicate on the payload; $headers, $key and $tag are there too.
                 None: all messages.
             tags: Only messages with one of these tags. A message must match both filter and tags.
@@ -90,7 +87,7 @@ class Subscriptions(BaseClient):
             "consumer_group": consumer_group,
             "topic": topic,
             "mode": mode,
-            "start": _target(start, "start"),
+            "start": position(start, "start", offset=False),
             "filter": filter,
             "tags": listed(tags, "tags"),
             "max_attempts": max_attempts,
@@ -179,8 +176,8 @@ class Subscriptions(BaseClient):
         Args:
             consumer_group: The group's name.
             topic: The topic's name.
-            target: "earliest", "latest", a time (the first message that became visible then or
-                later), or an offset.
+            target: "earliest", "latest", a time with its zone (the first message that became
+                visible then or later), or an offset.
             queue_id: Move only this queue; -1 is the retry lane. None: all queues of the topic, but
                 not the retry lane. An offset as target needs it.
             consumer: Move only this member of a broadcast group. None: the whole group.
@@ -190,13 +187,14 @@ class Subscriptions(BaseClient):
             UnknownTopic: There is no such topic.
             UnknownSubscription: The group is not subscribed to the topic.
             OffsetOutOfRange: The offset is beyond the queue's next one.
-            InvalidArgument: The target is no position, or `queue_id` is missing or out of range.
+            InvalidArgument: The target is no position or a time without a zone, or `queue_id` is
+                missing or out of range.
             LockTimeout: A queue was in use for longer than the setting `lock_timeout`.
         """
         values = {
             "consumer_group": consumer_group,
             "topic": topic,
-            "target": _target(target, "target"),
+            "target": position(target, "target", offset=True),
             "queue_id": queue_id,
             "consumer": consumer,
         }
@@ -253,14 +251,3 @@ class Subscriptions(BaseClient):
         """
         values = {"consumer_group": consumer_group, "after_tick": after_tick}
         return [(row[0], row[1]) for row in await self._rows(_READY, values, conn, repeat=True)]
-
-
-def _target(place: object, name: str) -> str | None:
-    """The argument called `name` as the server takes it. Raises InvalidArgument."""
-    if isinstance(place, datetime):
-        return place.isoformat()
-    if isinstance(place, int) and not isinstance(place, bool) and abs(place) < _OFFSETS:
-        return str(place)
-    if place is None or isinstance(place, str):
-        return place
-    raise InvalidArgument(f"{name} must be a word, a time or an offset, not {shown(place)}")
