@@ -14,16 +14,20 @@ from typing import Any
 from uuid import UUID
 
 from mqpg.errors import InvalidArgument, shown
+from mqpg.handle import EXAMPLE, parse_handle
 from mqpg.message import Interval, Json
 
 __all__ = [
     "encode",
     "encode_all",
+    "handle_of",
+    "handles_of",
     "interval",
     "listed",
     "moment",
     "position",
     "seconds",
+    "whole",
 ]
 
 _LONGEST_WAIT = 1e9  # seconds, which no lock of Python can exceed
@@ -82,6 +86,19 @@ def listed(values: Iterable[Any] | None, name: str) -> list[Any] | None:
     return list(values)
 
 
+def handle_of(value: object, name: str = "handle") -> str:
+    """The argument called `name`, the handle of a half message, whether or not it names one."""
+    if isinstance(value, str) and parse_handle(value):
+        return value
+    raise InvalidArgument(f"{name} must be a handle that prepare returned, such as '{EXAMPLE}', not {shown(value)}")
+
+
+def handles_of(values: Iterable[Any] | None, name: str = "handles") -> list[str] | None:
+    """The argument called `name`, a list of handles."""
+    handles = listed(values, name)
+    return None if handles is None else [handle_of(one, f"{name}[{index}]") for index, one in enumerate(handles)]
+
+
 def interval(value: Interval | None) -> timedelta | str | None:
     """A time span as the server takes it. Numbers are seconds, and text is the server's to read."""
     if value is None or isinstance(value, (timedelta, str)):
@@ -138,3 +155,10 @@ def seconds(value: object, name: str) -> float:
     if isinstance(value, (int, float)) and value >= 0:
         return float(min(value, _LONGEST_WAIT))
     raise InvalidArgument(f"{name} must be a number of seconds, 0 or more, not {shown(value)}")
+
+
+def whole(value: object, name: str) -> int:
+    """The argument called `name`, a whole number. Raises InvalidArgument."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise InvalidArgument(f"{name} must be a whole number, not {shown(value)}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["HANDLE", "parse_handle"]
+__all__ = ["EXAMPLE", "HANDLE", "parse_handle"]
 
-HANDLE = re.compile(r"^([^.]+)\.\d+\.(\d{1,18})\.([0-9a-f]{32})$")
+EXAMPLE = "3f0c9a6d21be.1.1024.8d2f4c1e90ab4b7f9c35e6a1d0872b44"
+HANDLE = re.compile(r"^([^.]+)\.\d+\.(\d{1,18})\.([0-9a-f]{32})\Z")
 
 
 def parse_handle(text: str) -> tuple[str, int] | None:

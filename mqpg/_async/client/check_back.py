@@ -5,7 +5,7 @@ from __future__ import annotations
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
 from mqpg._sql import function
-from mqpg.arguments import interval
+from mqpg.arguments import handle_of, interval
 from mqpg.choices import Decision
 from mqpg.errors import InvalidArgument, shown
 from mqpg.message import HalfCheck, Interval, Outcome, Verdict
@@ -110,11 +110,11 @@ class CheckBack(BaseClient):
             half message here.
 
         Raises:
-            InvalidArgument: The verdict is `wait`, or an argument is None.
+            InvalidArgument: `handle` is no handle, the verdict is `wait`, or the reason is None.
         """
         if not isinstance(verdict, str):
             raise InvalidArgument(f"verdict must be commit or rollback, not {shown(verdict)}")
-        values = {"handle": handle, "verdict": str(verdict), "reason": reason}
+        values = {"handle": handle_of(handle), "verdict": str(verdict), "reason": reason}
         return Outcome(scalar(await self._rows(_SETTLE, values, conn, repeat=True)))
 
     async def rearm(self, handle: str, *, conn: Caller | None = None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from mqpg._async.client.execute import Caller, scalar
 from mqpg._async.client.group_commit import GroupCommit, Grouped, Values, column
 from mqpg._sql import Statement, function, hasty
-from mqpg.arguments import encode, encode_all, interval, listed
+from mqpg.arguments import encode, encode_all, handle_of, handles_of, interval, listed
 from mqpg.message import Interval, Outcome
 from mqpg.tracing import producing
 
@@ -217,12 +217,13 @@ class HalfMessages(GroupCommit):
             UNKNOWN where the handle names no half message of this broker.
 
         Raises:
-            InvalidArgument: `handle` is None, or the payload is not JSON.
+            InvalidArgument: `handle` is no handle, or the payload is not JSON.
             PayloadTooLarge: The payload is larger than the topic allows; nothing was decided.
             ConnectionFailed: The broker did not answer within `retry_timeout`. It is safe to call
                 again.
         """
         with producing("commit", handle=handle):
+            handle = handle_of(handle)
             if payload is None and conn is None:
                 return Outcome(await self._grouped(_COMMIT_TOGETHER, (), {"handle": handle}))
             if payload is None:
@@ -242,11 +243,12 @@ class HalfMessages(GroupCommit):
             UNKNOWN where the handle names no half message of this broker.
 
         Raises:
-            InvalidArgument: `handle` is None.
+            InvalidArgument: `handle` is no handle.
             ConnectionFailed: The broker did not answer within `retry_timeout`. It is safe to call
                 again.
         """
         with producing("rollback", handle=handle):
+            handle = handle_of(handle)
             if conn is None:
                 return Outcome(await self._grouped(_ROLLBACK_TOGETHER, (), {"handle": handle}))
             return Outcome(scalar(await self._rows(_ROLLBACK, {"handle": handle}, conn, repeat=True)))
@@ -266,12 +268,13 @@ class HalfMessages(GroupCommit):
             Pairs of handle and outcome in the order of `handles`.
 
         Raises:
-            InvalidArgument: A handle is None, or the lists differ in length; nothing was decided.
+            InvalidArgument: One of `handles` is no handle, or the lists differ in length; nothing
+                was decided.
             PayloadTooLarge: A payload is larger than its topic allows; nothing was decided.
             ConnectionFailed: The broker did not answer within `retry_timeout`. It is safe to call
                 again.
         """
-        values: dict[str, Any] = {"handles": listed(handles, "handles")}
+        values: dict[str, Any] = {"handles": handles_of(handles)}
         if payloads is None:
             return await self._outcomes("commit", _COMMIT_BATCH, values, conn)
         values["payloads"] = encode_all(payloads)
@@ -288,11 +291,11 @@ class HalfMessages(GroupCommit):
             Pairs of handle and outcome in the order of `handles`.
 
         Raises:
-            InvalidArgument: A handle is None; nothing was decided.
+            InvalidArgument: One of `handles` is no handle; nothing was decided.
             ConnectionFailed: The broker did not answer within `retry_timeout`. It is safe to call
                 again.
         """
-        return await self._outcomes("rollback", _ROLLBACK_BATCH, {"handles": listed(handles, "handles")}, conn)
+        return await self._outcomes("rollback", _ROLLBACK_BATCH, {"handles": handles_of(handles)}, conn)
 
     async def local_begin(self, handle: str, *, conn: Caller) -> None:
         """Write the ledger row of a local transaction in the broker's database (T2, step 2).

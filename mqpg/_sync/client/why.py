@@ -10,7 +10,7 @@ from mqpg._sql import function
 from mqpg._sync._acompat import sleep
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller, scalar
-from mqpg.arguments import seconds
+from mqpg.arguments import seconds, whole
 from mqpg.cause import Cause
 from mqpg.errors import NotDone
 
@@ -68,7 +68,7 @@ class Why(BaseClient):
             UnknownSubscription: The group does not read the message's topic.
             WrongState: The group never gets the message, for example because of its filter.
         """
-        values = {"message_id": message_id, "consumer_group": consumer_group}
+        values = {"message_id": whole(message_id, "message_id"), "consumer_group": consumer_group}
         return bool(scalar(self._rows(_SETTLED, values, conn, repeat=True)))
 
     def wait_done(self, message_id: int, consumer_group: str, *, timeout: float = 30.0) -> None:
@@ -84,7 +84,8 @@ class Why(BaseClient):
 
         Raises:
             NotDone: The group has not acknowledged it in time. The error says what holds it up.
-            InvalidArgument: No message has this id, or `timeout` is negative.
+            InvalidArgument: No message has this id, it is no whole number, or `timeout` is no
+                number of seconds.
             UnknownSubscription: The group does not read the message's topic.
             WrongState: The group never gets the message, for example because of its filter.
         """
