@@ -10,6 +10,7 @@ from datetime import date, datetime, timedelta
 from datetime import time as clock_time
 from decimal import Decimal
 from enum import Enum
+from numbers import Integral
 from typing import Any
 from uuid import UUID
 
@@ -99,7 +100,7 @@ def handles_of(values: Iterable[Any] | None, name: str = "handles") -> list[str]
     return None if handles is None else [handle_of(one, f"{name}[{index}]") for index, one in enumerate(handles)]
 
 
-def interval(value: Interval | None) -> timedelta | str | None:
+def interval(value: Interval | None, name: str = "a time span") -> timedelta | str | None:
     """A time span as the server takes it. Numbers are seconds, and text is the server's to read."""
     if value is None or isinstance(value, (timedelta, str)):
         return value
@@ -107,7 +108,7 @@ def interval(value: Interval | None) -> timedelta | str | None:
         return timedelta(seconds=value)
     except (OverflowError, TypeError, ValueError):
         raise InvalidArgument(
-            f"a time span must be a timedelta, a number of seconds, or text such as '30 s', not {shown(value)}"
+            f"{name} must be a timedelta, a number of seconds, or text such as '30 s', not {shown(value)}"
         ) from None
 
 
@@ -157,8 +158,11 @@ def seconds(value: object, name: str) -> float:
     raise InvalidArgument(f"{name} must be a number of seconds, 0 or more, not {shown(value)}")
 
 
-def whole(value: object, name: str) -> int:
-    """The argument called `name`, a whole number. Raises InvalidArgument."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise InvalidArgument(f"{name} must be a whole number, not {shown(value)}")
+def whole(value: object, name: str, least: int | None = None, most: int | None = None) -> int:
+    """The argument called `name`, a whole number from `least` to `most`. Raises InvalidArgument."""
+    if not isinstance(value, bool) and isinstance(value, Integral):
+        number = int(value)
+        if (least is None or number >= least) and (most is None or number <= most):
+            return number
+    bounds = "" if least is None else f", {least} or more" if most is None else f" from {least} to {most}"
+    raise InvalidArgument(f"{name} must be a whole number{bounds}, not {shown(value)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Protocol, overload
 
 from sqlalchemy import URL, Engine
@@ -45,7 +45,7 @@ def consumer(
     middleware: Sequence[Callable[..., Any]] = (),
     session: bool = False,
     subscribe: bool = True,
-    start: str = "earliest",
+    start: str | datetime = "earliest",
     filter: str | None = None,
     tags: Sequence[str] | None = None,
     max_attempts: int = 16,
@@ -92,7 +92,7 @@ def consumer(
         session: Hand a SQLAlchemy session to the handler instead of a connection. A parameter with
             the annotation Session or AsyncSession does the same.
         subscribe: Create the subscription where it is missing. False: refuse to run without it.
-        start: Where a new subscription starts: "earliest", "latest" or a time.
+        start: Where a new subscription starts: "earliest", "latest" or a time with its zone.
         filter: A new subscription's jsonpath predicate. None: all messages.
         tags: A new subscription's tags. None: any tag.
         max_attempts: How many deliveries a message of a new subscription has, 1 to 10000, before it
@@ -124,7 +124,7 @@ def consumer(
         ack=ack,
         concurrency=concurrency,
         timeout=timeout,
-        middleware=tuple(middleware),
+        middleware=middleware,
         session=session,
         subscribe=subscribe,
         start=start,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated, NoReturn, cast
@@ -176,7 +177,8 @@ def recover(
     url = ledger if "://" in ledger else ledger_url(ledger)
     if url is None:
         raise ConfigurationError(f"--ledger {ledger}: the variable {ledger_variable(ledger)} is not set")
-    with broker(dsn) as mq, mqpg.TransactionalProducer(mq, group="", ledger=url) as producer:
+    # It sends nothing of its own, so it needs no producer group.
+    with broker(dsn) as mq, closing(mqpg.TransactionalProducer(mq, group="", ledger=url)) as producer:
         found = producer.recover_lost(dry_run=dry_run)
     again = sum(one.new_handle is not None for one in found)
     if json or found:

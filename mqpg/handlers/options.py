@@ -8,13 +8,14 @@ import re
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, get_args
 
+from mqpg.arguments import interval, listed, position, whole
 from mqpg.choices import AckTiming, Effect, Mode, OnFailure
 from mqpg.dsn import to_sqlalchemy
-from mqpg.errors import ConfigurationError
-from mqpg.message import Interval
+from mqpg.errors import ConfigurationError, InvalidArgument, shown
+from mqpg.message import RETRY_LANE, Interval
 
 __all__ = ["ConsumerOptions"]
 
@@ -43,7 +44,7 @@ class ConsumerOptions:
     middleware: Sequence[Callable[..., Any]] = ()
     session: bool = False
     subscribe: bool = True
-    start: str = "earliest"
+    start: str | datetime = "earliest"
     filter: str | None = None
     tags: Sequence[str] | None = None
     max_attempts: int = 16
@@ -63,10 +64,40 @@ class ConsumerOptions:
             raise ConfigurationError(f"ack={self.ack!r} needs effect='external', not {self.where!r}")
         if self.where == "external" and (self.journal or self.session):
             raise ConfigurationError("journal and session need a transaction, which effect='external' does not have")
-        if self.concurrency < 1:
-            raise ConfigurationError(f"concurrency must be 1 or more, not {self.concurrency}")
-        if self.time_limit is not None and self.time_limit <= 0:
-            raise ConfigurationError(f"timeout must be more than 0 seconds, not {self.timeout}")
+        try:
+            self._require_texts()
+            self._require_lists()
+            self._require_numbers()
+        except InvalidArgument as error:
+            raise ConfigurationError(str(error)) from None
+
+    def _require_texts(self) -> None:
+        for name in ("topic", "group"):
+            _require_text(name, getattr(self, name))
+        for name in ("consumer", "filter"):
+            if getattr(self, name) is not None:
+                _require_text(name, getattr(self, name))
+        position(self.start, "start", offset=False)
+
+    def _require_lists(self) -> None:
+        for place, tag in enumerate(listed(self.tags, "tags") or ()):
+            _require_text(f"tags[{place}]", tag)
+        for place, queue in enumerate(listed(self.queues, "queues") or ()):
+            whole(queue, f"queues[{place}]", RETRY_LANE)
+        for place, one in enumerate(listed(self.middleware, "middleware") or ()):
+            if not callable(one):
+                raise InvalidArgument(f"middleware[{place}] must be callable, not {shown(one)}")
+
+    def _require_numbers(self) -> None:
+        whole(self.max_messages, "max_messages", 1, 10000)
+        whole(self.max_attempts, "max_attempts", 1, 10000)
+        whole(self.concurrency, "concurrency", 1)
+        interval(self.lease, "lease")
+        interval(self.retry_delay, "retry_delay")
+        if self.timeout is not None and not (_is_length(self.timeout) and (self.time_limit or 0) > 0):
+            raise InvalidArgument(
+                f"timeout must be a number of seconds or a timedelta, more than 0, not {shown(self.timeout)}"
+            )
 
     @property
     def where(self) -> Effect:
@@ -112,6 +143,15 @@ class ConsumerOptions:
             database = os.path.abspath(database)
         place = (url.get_backend_name(), url.host, url.port, sorted(url.query.items()), database)
         return hashlib.sha256(repr(place).encode()).hexdigest()[:8]
+
+
+def _require_text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{name} must be text, not {shown(value)}")
+
+
+def _is_length(value: object) -> bool:
+    return isinstance(value, (int, float, timedelta)) and not isinstance(value, bool)
 
 
 def _require_choice(name: str, value: object, allowed: Sequence[object]) -> None:

@@ -326,13 +326,36 @@ async def test_asynchronous(amq: mqpg.AsyncClient) -> None:
         ({"mode": "exclusive", "database": "sqlite://"}, "mode must be 'pinned' where database is given"),
         ({"on_failure": "retry"}, "on_failure must be one of 'skip', 'block_key', 'block_queue', not 'retry'"),
         ({"on_failure": None}, "on_failure must be one of"),
-        ({"concurrency": 0}, "concurrency must be 1 or more"),
-        ({"timeout": 0}, "timeout must be more than 0"),
+        ({"concurrency": 0}, "concurrency must be a whole number, 1 or more, not 0"),
+        ({"concurrency": "2"}, "concurrency must be a whole number, 1 or more, not '2'"),
+        ({"timeout": 0}, "timeout must be a number of seconds or a timedelta, more than 0, not 0"),
+        ({"timeout": "abc"}, "timeout must be a number of seconds or a timedelta, more than 0, not 'abc'"),
+        ({"timeout": timedelta(seconds=-1)}, "timeout must be"),
+        ({"retry_delay": []}, "retry_delay must be a timedelta, a number of seconds, or text"),
+        ({"lease": object()}, "lease must be a timedelta, a number of seconds, or text such as '30 s', not"),
+        ({"max_messages": 10001}, "max_messages must be a whole number from 1 to 10000, not 10001"),
+        ({"max_attempts": 1.5}, "max_attempts must be a whole number from 1 to 10000, not 1.5"),
+        ({"queues": 3}, "queues must be a list, not 3"),
+        ({"queues": [0, "1"]}, r"queues\[1\] must be a whole number, -1 or more, not '1'"),
+        ({"tags": "urgent"}, "tags must be a list, not 'urgent'"),
+        ({"tags": [1]}, r"tags\[0\] must be text, not 1"),
+        ({"consumer": 7}, "consumer must be text, not 7"),
+        ({"filter": 7}, "filter must be text, not 7"),
+        ({"middleware": 7}, "middleware must be a list, not 7"),
+        ({"middleware": [7]}, r"middleware\[0\] must be callable, not 7"),
+        ({"start": "2026-12-01"}, "start must be 'earliest', 'latest' or a time with its zone"),
     ],
 )
 def test_wrong_options_are_refused_where_they_are_written(options: dict[str, Any], said: str) -> None:
     with pytest.raises(errors.ConfigurationError, match=said):
         mqpg.consumer("orders", group="g", **options)
+
+
+def test_names_that_are_no_text() -> None:
+    with pytest.raises(errors.ConfigurationError, match="topic must be text, not 7"):
+        mqpg.consumer(7, group="g")  # type: ignore[arg-type]
+    with pytest.raises(errors.ConfigurationError, match="group must be text, not None"):
+        mqpg.consumer("orders", group=None)  # type: ignore[arg-type]
 
 
 def test_a_handler_that_cannot_be_called() -> None:

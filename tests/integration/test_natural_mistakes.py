@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -24,7 +25,9 @@ NO_TIMES = [datetime(2999, 1, 1), date(2999, 1, 1), "2999-01-01 10:00", "2999-01
 
 @pytest.mark.parametrize("time", [*NO_TIMES, 5])
 def test_a_time_without_a_zone(time: Any, mq: mqpg.Client, orders: str) -> None:
-    example = r"a time with its zone, such as datetime\(2026, 12, 1, 10, tzinfo=UTC\) or '2026-12-01 10:00\+01:00', not "
+    example = (
+        r"a time with its zone, such as datetime\(2026, 12, 1, 10, tzinfo=UTC\) or '2026-12-01 10:00\+01:00', not "
+    )
     with pytest.raises(errors.InvalidArgument, match=f"deliver_at must be {example}"):
         mq.send(orders, 1, deliver_at=time)
     with pytest.raises(errors.InvalidArgument, match=f"start must be 'earliest', 'latest' or {example}"):
@@ -157,6 +160,38 @@ async def test_a_transaction_of_another_database_async(amq: mqpg.AsyncClient) ->
         with pytest.raises(errors.InvalidArgument, match="TransactionalProducer"):
             await amq.send("orders", 1, conn=conn)
     await engine.dispose()
+
+
+def test_a_producer_group_that_is_missing(mq: mqpg.Client, orders: str, tmp_path: Path) -> None:
+    """The block does not begin, before there is a first message."""
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    said = r"producer_group 'shopp' does not exist: make it by mqpg group create shopp, or by create_producer_group"
+    producers: list[Callable[[str], Any]] = [
+        lambda group: mqpg.TransactionalProducer(mq, group=group, ledger=url),
+        lambda group: mqpg.protocols.OutboxProducer(mq, database=url, group=group),
+    ]
+    for make in producers:
+        with pytest.raises(errors.UnknownProducerGroup, match=said), make("shopp"):
+            pytest.fail("the block began")
+        with make("shop"):
+            pass
+    mq.create_producer_group("here", checker="ledger")
+    with pytest.raises(errors.ConfigurationError, match="checker ledger"), producers[0]("here"):
+        pytest.fail("the block began")
+    late = producers[0]("shopp")
+    late.create_ledger()
+    with pytest.raises(errors.UnknownProducerGroup, match=said), late.transaction(orders, 1):
+        pytest.fail("the transaction began")
+    late.close()
+    with mqpg.protocols.OutboxProducer(mq, database=url):
+        pass  # QoS 0 and 1 need no group
+
+
+async def test_a_producer_group_that_is_missing_async(amq: mqpg.AsyncClient, tmp_path: Path) -> None:
+    producer = mqpg.AsyncTransactionalProducer(amq, group="shopp", ledger=f"sqlite+aiosqlite:///{tmp_path / 'shop.db'}")
+    with pytest.raises(errors.UnknownProducerGroup, match="mqpg group create shopp"):
+        async with producer:
+            pytest.fail("the block began")
 
 
 def test_the_topic_before_the_group(mq: mqpg.Client, orders: str) -> None:

@@ -77,6 +77,9 @@ def test_what_the_group_never_gets_is_an_error_at_once(mq: mqpg.Client, billing:
         mq.why("no handle")
     with pytest.raises(errors.InvalidArgument):
         mq.wait_done(sent, billing, timeout=-1)
+    for wrong in (str(sent), None, 7.5, True):
+        with pytest.raises(errors.InvalidArgument, match="message_id must be a whole number, not "):
+            mq.wait_done(wrong, billing)  # type: ignore[arg-type]
 
 
 async def test_async(amq: mqpg.AsyncClient) -> None:

@@ -36,7 +36,7 @@ def plain(message, conn):
 
 nameless = mqpg.consumer("bad topic", group="g")(plain)
 odd = mqpg.consumer("t", group="odd", filter="$.x > $foo")(plain)
-greedy = mqpg.consumer("t", group="g", max_messages=20000)(plain)
+hasty = mqpg.consumer("t", group="g", lease="0 s")(plain)
 """
 # With a database of its own (C2), anywhere (C3), and one whose handler takes its time.
 ELSEWHERE = """
@@ -282,7 +282,7 @@ def test_queues_of_the_command_line() -> None:
         (["consume", "handlers:apply", "--queues", "0-99"], 2, "queue_id must be between"),
         (["consume", "handlers:nameless"], 2, "bad topic"),
         (["consume", "handlers:odd"], 2, "filter may use the variables"),
-        (["consume", "handlers:greedy"], 2, "max_messages must be between 1 and 10000"),
+        (["consume", "handlers:hasty"], 2, "lease must be"),
         (["consume", "handlers:apply", "--dsn", "postgresql://127.0.0.1:1/x", "--wait", "0"], 3, "cannot connect"),
         (["worker", "appender", "--dsn", "postgresql://127.0.0.1:1/x", "--wait", "0"], 3, "cannot connect"),
         (["worker", "--ledger", "shop"], 2, "--ledger must be name=url"),

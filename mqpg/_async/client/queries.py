@@ -13,7 +13,14 @@ from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
 from mqpg._sql import statement
 from mqpg.choices import Checker, Mode, OnFailure, TopicKind
-from mqpg.errors import ConfigurationError, ConnectionFailed, PayloadTooLarge, UnknownSubscription, UnknownTopic
+from mqpg.errors import (
+    ConfigurationError,
+    ConnectionFailed,
+    PayloadTooLarge,
+    UnknownProducerGroup,
+    UnknownSubscription,
+    UnknownTopic,
+)
 from mqpg.message import HeldQueues
 
 __all__ = ["Queries"]
@@ -154,13 +161,17 @@ class Queries:
         """Refuse a group whose check-back looks into a ledger that its producer does not write.
 
         A half message without a ledger row is rolled back, so a message would be lost although its
-        business was committed. The answer is remembered. Raises ConfigurationError.
+        business was committed. The answer is remembered. Raises ConfigurationError, and
+        UnknownProducerGroup where there is no such group.
         """
         if (producer_group, allowed) in self._fitting_checkers:
             return
         checker = await self._scalar(_CHECKER, {"name": producer_group})
-        if checker is None:  # `prepare` reports an unknown group
-            return
+        if checker is None:
+            raise UnknownProducerGroup(
+                f"producer_group {producer_group!r} does not exist: make it by mqpg group create {producer_group}, "
+                "or by create_producer_group of the client"
+            )
         if checker not in allowed:
             raise ConfigurationError(
                 f"producer group {producer_group!r} has checker {checker}, which looks where this producer writes "

@@ -19,6 +19,7 @@ from mqpg._async._acompat import Lock, Returns
 from mqpg._async.client.client import AsyncClient, connect_async
 from mqpg._async.closing import AsyncClosing
 from mqpg._backoff import Backoff
+from mqpg.choices import Checker
 from mqpg.dsn import describe
 from mqpg.errors import ConfigurationError, ConnectionFailed, UnknownHandle
 
@@ -51,6 +52,11 @@ class Endpoint:
         endpoint = cls(client.dsn, {}, 0.0, 0.0)
         endpoint._client, endpoint._own = client, False
         return endpoint
+
+    @property
+    def connected(self) -> bool:
+        """Whether its client was needed before."""
+        return self._client is not None
 
     @property
     def away(self) -> bool:
@@ -220,6 +226,25 @@ class AsyncBrokers(AsyncClosing):
             ConnectionFailed: No broker answers.
         """
         return sum((await self.visit(work, self.endpoints)).all())
+
+    async def require_group(self, group: str, checkers: Sequence[Checker]) -> None:
+        """Refuse a producer group that cannot work, before its first message.
+
+        Only brokers that are connected are asked. One that is away is skipped.
+
+        Args:
+            group: The producer group.
+            checkers: The checkers that it may have.
+
+        Raises:
+            UnknownProducerGroup: There is no such group.
+            ConfigurationError: It has another checker.
+        """
+
+        async def require(mq: AsyncClient) -> None:
+            await mq.queries.require_checker(group, *checkers)
+
+        await self.visit(require, [endpoint for endpoint in self.endpoints if endpoint.connected])
 
     async def pick(self, key: str | None = None) -> AsyncClient:
         """Find a broker that answers.

@@ -14,7 +14,7 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from sqlalchemy import URL
 from sqlalchemy.exc import SQLAlchemyError
@@ -67,6 +67,12 @@ class AsyncOutboxProducer(AsyncClosing):
         self.brokers = AsyncBrokers.around(mq)
         self.group = group
         self.outbox = Outbox(UserDatabase(database))
+
+    async def __aenter__(self) -> Self:
+        """Refuse a producer group that is missing or has another checker."""
+        if self.group is not None:
+            await self.brokers.require_group(self.group, _CHECKERS)
+        return self
 
     async def close(self) -> None:
         """Close the connections to the database. Clients stay open."""

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from sqlalchemy import URL
 
@@ -76,6 +76,11 @@ class AsyncTransactionalProducer(AsyncClosing):
         self.keep_messages = keep_messages
         self._marker = DoneMarker(self.ledger)
         self._recoveries: dict[str, Recovery] = {}
+
+    async def __aenter__(self) -> Self:
+        """Refuse a producer group that is missing or has another checker."""
+        await self.brokers.require_group(self.group, _CHECKERS)
+        return self
 
     async def close(self) -> None:
         """Mark the ledger rows that are still to be marked, and close the ledger.

@@ -20,6 +20,7 @@ from mqpg._backoff import Backoff
 from mqpg._sync._acompat import Lock, Returns
 from mqpg._sync.client.client import Client, connect
 from mqpg._sync.closing import Closing
+from mqpg.choices import Checker
 from mqpg.dsn import describe
 from mqpg.errors import ConfigurationError, ConnectionFailed, UnknownHandle
 
@@ -52,6 +53,11 @@ class Endpoint:
         endpoint = cls(client.dsn, {}, 0.0, 0.0)
         endpoint._client, endpoint._own = client, False
         return endpoint
+
+    @property
+    def connected(self) -> bool:
+        """Whether its client was needed before."""
+        return self._client is not None
 
     @property
     def away(self) -> bool:
@@ -221,6 +227,25 @@ class Brokers(Closing):
             ConnectionFailed: No broker answers.
         """
         return sum((self.visit(work, self.endpoints)).all())
+
+    def require_group(self, group: str, checkers: Sequence[Checker]) -> None:
+        """Refuse a producer group that cannot work, before its first message.
+
+        Only brokers that are connected are asked. One that is away is skipped.
+
+        Args:
+            group: The producer group.
+            checkers: The checkers that it may have.
+
+        Raises:
+            UnknownProducerGroup: There is no such group.
+            ConfigurationError: It has another checker.
+        """
+
+        def require(mq: Client) -> None:
+            mq.queries.require_checker(group, *checkers)
+
+        self.visit(require, [endpoint for endpoint in self.endpoints if endpoint.connected])
 
     def pick(self, key: str | None = None) -> Client:
         """Find a broker that answers.

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from sqlalchemy import URL
 from sqlalchemy.exc import SQLAlchemyError
@@ -66,6 +66,12 @@ class OutboxProducer(Closing):
         self.brokers = Brokers.around(mq)
         self.group = group
         self.outbox = Outbox(UserDatabase(database))
+
+    def __enter__(self) -> Self:
+        """Refuse a producer group that is missing or has another checker."""
+        if self.group is not None:
+            self.brokers.require_group(self.group, _CHECKERS)
+        return self
 
     def close(self) -> None:
         """Close the connections to the database. Clients stay open."""

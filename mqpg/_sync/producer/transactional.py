@@ -13,7 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from sqlalchemy import URL
 
@@ -77,6 +77,11 @@ class TransactionalProducer(Closing):
         self.keep_messages = keep_messages
         self._marker = DoneMarker(self.ledger)
         self._recoveries: dict[str, Recovery] = {}
+
+    def __enter__(self) -> Self:
+        """Refuse a producer group that is missing or has another checker."""
+        self.brokers.require_group(self.group, _CHECKERS)
+        return self
 
     def close(self) -> None:
         """Mark the ledger rows that are still to be marked, and close the ledger.
