@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from types import TracebackType
@@ -175,12 +176,13 @@ def _finish(job: dict[str, Any], line: Line) -> None:
     """Do what recovery and check-backs do, for every ledger and outbox that is found."""
     with mqpg.connect() as mq:
         for url in job["ledgers"]:
-            with mqpg.TransactionalProducer(mq, group=_GROUP, ledger=url) as producer:
+            # Recovery asks for no producer group. That of the ledger may have any name.
+            with closing(mqpg.TransactionalProducer(mq, group=_GROUP, ledger=url)) as producer:
                 while producer.recover(older_than=timedelta(0)):
                     pass
                 _check_back(mq, producer.ledger, line)
         for url, group in job["outboxes"]:
-            with protocols.OutboxProducer(mq, group=group, database=url) as outbox:
+            with closing(protocols.OutboxProducer(mq, group=group, database=url)) as outbox:
                 while outbox.recover(older_than=timedelta(0)):
                     pass
         mq.compensate()
