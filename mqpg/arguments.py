@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from mqpg.errors import InvalidArgument, shown
-from mqpg.handle import EXAMPLE, parse_handle
+from mqpg.handle import EXAMPLE
 from mqpg.message import Interval, Json
 
 __all__ = [
@@ -33,7 +33,7 @@ __all__ = [
 
 _LONGEST_WAIT = 1e9  # seconds, which no lock of Python can exceed
 _OFFSETS = 2**63
-_TIME = "a time with its zone, such as datetime(2026, 12, 1, 10, tzinfo=UTC) or '2026-12-01 10:00+01:00'"
+_TIME = "a time with its offset from UTC, such as datetime(2026, 12, 1, 10, tzinfo=UTC) or '2026-12-01 10:00+01:00'"
 
 
 def encode(payload: Any, name: str = "payload") -> str | None:
@@ -88,10 +88,10 @@ def listed(values: Iterable[Any] | None, name: str) -> list[Any] | None:
 
 
 def handle_of(value: object, name: str = "handle") -> str:
-    """The argument called `name`, the handle of a half message, whether or not it names one."""
-    if isinstance(value, str) and parse_handle(value):
+    """The argument called `name`, which is text. The broker says what it names, if anything."""
+    if isinstance(value, str):
         return value
-    raise InvalidArgument(f"{name} must be a handle that prepare returned, such as '{EXAMPLE}', not {shown(value)}")
+    raise InvalidArgument(f"{name} must be the text that prepare returned, such as '{EXAMPLE}', not {shown(value)}")
 
 
 def handles_of(values: Iterable[Any] | None, name: str = "handles") -> list[str] | None:

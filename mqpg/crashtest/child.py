@@ -176,7 +176,7 @@ def _finish(job: dict[str, Any], line: Line) -> None:
     """Do what recovery and check-backs do, for every ledger and outbox that is found."""
     with mqpg.connect() as mq:
         for url in job["ledgers"]:
-            # Recovery asks for no producer group. That of the ledger may have any name.
+            # Not as a block, which would log the group: recovery needs none.
             with closing(mqpg.TransactionalProducer(mq, group=_GROUP, ledger=url)) as producer:
                 while producer.recover(older_than=timedelta(0)):
                     pass

@@ -80,11 +80,15 @@ class ConsumerOptions:
         position(self.start, "start", offset=False)
 
     def _require_lists(self) -> None:
-        for place, tag in enumerate(listed(self.tags, "tags") or ()):
+        for name in ("tags", "queues", "middleware"):
+            # A copy, because an iterator can be read once, and the caller may change a list later.
+            copy = listed(getattr(self, name), name)
+            object.__setattr__(self, name, None if copy is None else tuple(copy))
+        for place, tag in enumerate(self.tags or ()):
             _require_text(f"tags[{place}]", tag)
-        for place, queue in enumerate(listed(self.queues, "queues") or ()):
+        for place, queue in enumerate(self.queues or ()):
             whole(queue, f"queues[{place}]", RETRY_LANE)
-        for place, one in enumerate(listed(self.middleware, "middleware") or ()):
+        for place, one in enumerate(self.middleware or ()):
             if not callable(one):
                 raise InvalidArgument(f"middleware[{place}] must be callable, not {shown(one)}")
 

@@ -70,9 +70,8 @@ def test_1_1_F5_ids_are_the_brokers_and_cannot_be_made_up(stage: Stage) -> None:
     handles = [stage.sql.prepare("orders", "{}", "shop") for _ in range(20)]
     assert len(set(handles)) == 20
     broker, incarnation, message, nonce = handles[0].split(".")
-    with pytest.raises(errors.InvalidArgument):
-        stage.mq.commit(str(uuid.uuid4()))
     for forged in (
+        str(uuid.uuid4()),
         ".".join([broker, incarnation, message, uuid.uuid4().hex]),
         ".".join([broker, incarnation, str(int(message) + 1), nonce]),
         ".".join([uuid.uuid4().hex[:12], incarnation, message, nonce]),

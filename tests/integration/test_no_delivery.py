@@ -147,15 +147,16 @@ def test_no_appender(mq: mqpg.Client, billing: str, consuming: Consuming, caplog
     assert line == "billing/orders: nothing is delivered (appender_not_running): start mqpg worker"
 
 
-def test_an_open_transaction_that_holds_the_queue(
+def test_another_consumer_at_work_is_no_trouble(
     mq: mqpg.Client, billing: str, db: psycopg.Connection[Any], consuming: Consuming, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A handler may take long in its transaction. Nobody should be told to end its session."""
     send(mq, 1)
     with db.transaction():
         db.execute("select mqpg.receive('billing', 'orders')")
         with consuming():
-            (line,) = eventually(lambda: lines(caplog))
-    assert f"pg_terminate_backend({db.info.backend_pid})" in line
+            time.sleep(_QUIET)
+    assert lines(caplog) == []
 
 
 def test_the_same_is_logged_again_only_after_a_while(
@@ -171,7 +172,7 @@ def test_the_same_is_logged_again_only_after_a_while(
     with consuming():
         eventually(lambda: len(lines(caplog)) == 2)
     first, second = (one.created for one in caplog.records if "nothing is delivered" in one.getMessage())
-    assert second - first >= 1.5
+    assert second - first > 1
 
 
 def test_a_quiet_topic(

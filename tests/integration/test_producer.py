@@ -360,14 +360,11 @@ def test_recovery_leaves_other_brokers_and_contradictions_alone(
 ) -> None:
     me = mq.info().broker_id
     with engine.begin() as conn:
-        producer.ledger.begin(conn, f"somebodyelse.1.1024.{'0' * 32}", "orders")
-        producer.ledger.begin(conn, f"{me}.1.1024.{'0' * 32}", "orders")
+        producer.ledger.begin(conn, "somebodyelse.1.1024.00", "orders")
         producer.ledger.begin(conn, f"{me}.1.1024.00", "orders")
-    assert producer.ledger.verdict(f"{me}.1.1024.01") is mqpg.Verdict.ROLLBACK  # a fence
     assert producer.recover(older_than=timedelta(0)) == 0
     assert "the broker says unknown" in caplog.text
-    assert caplog.text.count("stays open, because it names no half message") == 2
-    assert undone(producer) == 4
+    assert undone(producer) == 2
 
 
 def test_rows_are_marked_done_in_batches(producer: mqpg.TransactionalProducer, engine: Engine) -> None:

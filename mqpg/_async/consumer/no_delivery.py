@@ -9,6 +9,7 @@ itself, such as the wait for a retry, is not logged.
 from __future__ import annotations
 
 import logging
+import random
 import time
 
 from mqpg._async.client.client import AsyncClient
@@ -26,7 +27,8 @@ _LONGEST = 3600.0  # seconds between two looks at most, and until a cause is log
 _SHORTEST = 2.0  # seconds of a wait that still asks whether there are unread messages
 
 # What stays until somebody does something, and the fact that changes where messages move all the
-# same. A cause is logged only where two looks find it with the same fact.
+# same. A cause is logged only where two looks find it with the same fact. An open transaction of
+# the queue is not among them, because it is usually another consumer at work.
 _LASTING = {
     "topic_paused": None,
     "group_paused": None,
@@ -36,7 +38,6 @@ _LASTING = {
     "waiting_for_consumer": "last_active_at",
     "appender_not_running": "last_append_at",
     "append_locked": "last_append_at",
-    "queue_locked": "pid",
 }
 _PAUSES = ("topic_paused", "group_paused")
 
@@ -52,7 +53,9 @@ class NoDelivery:
     def __init__(self, options: ConsumerOptions) -> None:
         self._options = options
         self._since = time.monotonic()  # of the last delivery
-        self._next_look = self._next_idle_look = self._since + _PATIENCE / 2
+        self._next_look = self._since + _PATIENCE / 2
+        # Thousands of consumers that are started together must not look at the same moments.
+        self._next_idle_look = self._since + _PATIENCE * random.uniform(0.5, 1.0)
         self._suspected: dict[str, object] = {}  # cause -> fact, as the last look found them
         self._logged: dict[str, float] = {}  # cause -> when
 
@@ -73,7 +76,7 @@ class NoDelivery:
         if now < (self._next_look if unread else self._next_idle_look):
             return
         self._next_look = now + min(max(now - self._since, _PATIENCE / 2), _LONGEST)
-        self._next_idle_look = now + _LONGEST
+        self._next_idle_look = now + _LONGEST * random.uniform(0.8, 1.0)
         found = await self._lasting(mq, unread)
         facts = {word: _fact(cause) for word, cause in found.items()}
         if facts.keys() - self._suspected.keys():
@@ -87,7 +90,7 @@ class NoDelivery:
     def until_next_look(self) -> float | None:
         """How many seconds a wait may take where a look is due soon. None: any time."""
         left = self._next_idle_look - time.monotonic()
-        return max(left, _SHORTEST) if left <= _PATIENCE / 2 else None
+        return max(left, _SHORTEST) if left <= _PATIENCE else None
 
     async def _lasting(self, mq: AsyncClient, unread: bool) -> dict[str, Cause]:
         """What keeps messages from this consumer until somebody does something."""
@@ -102,8 +105,7 @@ class NoDelivery:
         if cause.cause not in _LASTING or (cause.cause in _PAUSES and not unread):
             return False
         of_another = cause.detail.get("member", self._options.name) != self._options.name
-        # A transaction that is open for a moment is a consumer at work.
-        return not of_another and cause.detail.get("seconds", _PATIENCE) >= _PATIENCE
+        return not of_another
 
     def _log(self, cause: Cause) -> None:
         group, topic = self._options.group, self._options.topic

@@ -21,7 +21,7 @@ from mqpg._async.closing import AsyncClosing
 from mqpg._backoff import Backoff
 from mqpg.choices import Checker
 from mqpg.dsn import describe
-from mqpg.errors import ConfigurationError, ConnectionFailed, UnknownHandle
+from mqpg.errors import ConfigurationError, ConnectionFailed, UnknownHandle, UnknownProducerGroup
 
 __all__ = ["AsyncBrokers", "Endpoint", "Visits"]
 
@@ -227,24 +227,24 @@ class AsyncBrokers(AsyncClosing):
         """
         return sum((await self.visit(work, self.endpoints)).all())
 
-    async def require_group(self, group: str, checkers: Sequence[Checker]) -> None:
-        """Refuse a producer group that cannot work, before its first message.
+    async def warn_of_group(self, group: str, checkers: Sequence[Checker]) -> None:
+        """Log that a producer group cannot work, before its first message.
 
-        Only brokers that are connected are asked. One that is away is skipped.
+        It is no error, because a producer that only recovers needs no group. Only brokers that are
+        connected are asked. One that is away is skipped.
 
         Args:
             group: The producer group.
             checkers: The checkers that it may have.
-
-        Raises:
-            UnknownProducerGroup: There is no such group.
-            ConfigurationError: It has another checker.
         """
 
-        async def require(mq: AsyncClient) -> None:
-            await mq.queries.require_checker(group, *checkers)
+        async def look(mq: AsyncClient) -> None:
+            try:
+                await mq.queries.require_checker(group, *checkers)
+            except (UnknownProducerGroup, ConfigurationError) as error:
+                logger.warning("the first message will be refused: %s", error)
 
-        await self.visit(require, [endpoint for endpoint in self.endpoints if endpoint.connected])
+        await self.visit(look, [endpoint for endpoint in self.endpoints if endpoint.connected])
 
     async def pick(self, key: str | None = None) -> AsyncClient:
         """Find a broker that answers.

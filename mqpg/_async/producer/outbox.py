@@ -69,9 +69,9 @@ class AsyncOutboxProducer(AsyncClosing):
         self.outbox = Outbox(UserDatabase(database))
 
     async def __aenter__(self) -> Self:
-        """Refuse a producer group that is missing or has another checker."""
+        """Log where the producer group is missing or has another checker."""
         if self.group is not None:
-            await self.brokers.require_group(self.group, _CHECKERS)
+            await self.brokers.warn_of_group(self.group, _CHECKERS)
         return self
 
     async def close(self) -> None:

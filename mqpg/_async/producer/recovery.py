@@ -14,7 +14,6 @@ from mqpg._async.client.client import AsyncClient
 from mqpg._async.producer.prepare_again import find_lost, prepare_again
 from mqpg._async.stores.ledger import AsyncLedger, OpenRow
 from mqpg.errors import ConnectionFailed, Error
-from mqpg.handle import parse_handle
 from mqpg.message import LostHalf, Outcome
 
 __all__ = ["DoneMarker", "Recovery"]
@@ -116,7 +115,6 @@ class Recovery:
         return lost
 
     async def _decide(self, rows: Sequence[OpenRow]) -> int:
-        rows = [row for row in rows if _names_half(row)]
         if not rows:
             return 0
         await self._ledger.flush(rows[-1].handle)
@@ -165,11 +163,3 @@ class Recovery:
                 return []
         middle = len(rows) // 2
         return await self._commit(rows[:middle]) + await self._commit(rows[middle:])
-
-
-def _names_half(row: OpenRow) -> bool:
-    """Whether it has a handle. Otherwise the broker would refuse the other rows with it."""
-    named = parse_handle(row.handle) is not None
-    if not named:
-        logger.error("ledger row %s stays open, because it names no half message", row.handle)
-    return named

@@ -78,8 +78,8 @@ class AsyncTransactionalProducer(AsyncClosing):
         self._recoveries: dict[str, Recovery] = {}
 
     async def __aenter__(self) -> Self:
-        """Refuse a producer group that is missing or has another checker."""
-        await self.brokers.require_group(self.group, _CHECKERS)
+        """Log where the producer group is missing or has another checker."""
+        await self.brokers.warn_of_group(self.group, _CHECKERS)
         return self
 
     async def close(self) -> None:

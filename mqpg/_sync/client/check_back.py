@@ -109,7 +109,7 @@ class CheckBack(BaseClient):
             half message here.
 
         Raises:
-            InvalidArgument: `handle` is no handle, the verdict is `wait`, or the reason is None.
+            InvalidArgument: `handle` is no text, the verdict is `wait`, or the reason is None.
         """
         if not isinstance(verdict, str):
             raise InvalidArgument(f"verdict must be commit or rollback, not {shown(verdict)}")

@@ -218,7 +218,7 @@ class HalfMessages(GroupCommit):
             UNKNOWN where the handle names no half message of this broker.
 
         Raises:
-            InvalidArgument: `handle` is no handle, or the payload is not JSON.
+            InvalidArgument: `handle` is no text, or the payload is not JSON.
             PayloadTooLarge: The payload is larger than the topic allows; nothing was decided.
             ConnectionFailed: The broker did not answer within `retry_timeout`. It is safe to call
                 again.
@@ -244,7 +244,7 @@ class HalfMessages(GroupCommit):
             UNKNOWN where the handle names no half message of this broker.
 
         Raises:
-            InvalidArgument: `handle` is no handle.
+            InvalidArgument: `handle` is no text.
             ConnectionFailed: The broker did not answer within `retry_timeout`. It is safe to call
                 again.
         """
@@ -269,7 +269,7 @@ class HalfMessages(GroupCommit):
             Pairs of handle and outcome in the order of `handles`.
 
         Raises:
-            InvalidArgument: One of `handles` is no handle, or the lists differ in length; nothing
+            InvalidArgument: One of `handles` is no text, or the lists differ in length; nothing
                 was decided.
             PayloadTooLarge: A payload is larger than its topic allows; nothing was decided.
             ConnectionFailed: The broker did not answer within `retry_timeout`. It is safe to call
@@ -292,7 +292,7 @@ class HalfMessages(GroupCommit):
             Pairs of handle and outcome in the order of `handles`.
 
         Raises:
-            InvalidArgument: One of `handles` is no handle; nothing was decided.
+            InvalidArgument: One of `handles` is no text; nothing was decided.
             ConnectionFailed: The broker did not answer within `retry_timeout`. It is safe to call
                 again.
         """

@@ -5,8 +5,9 @@ Another database may have mqpg too, and a topic of the same name. A message that
 mistake is lost for whoever waits for it here. The broker's id tells them apart.
 
 The question costs one round trip, so it is asked at most once for each connection to the server. It
-is not asked at all where the connection leads to the same address and database as the client's own.
-Behind a pooler the address differs although the broker is the same.
+is not asked at all where a psycopg connection leads to the same address and database as the
+client's own. Behind a pooler the address differs although the broker is the same. SQLAlchemy's
+NullPool makes a connection for each transaction, and asks in each.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from mqpg._sync.client.client import Client, connect
 from mqpg._sync.closing import Closing
 from mqpg.choices import Checker
 from mqpg.dsn import describe
-from mqpg.errors import ConfigurationError, ConnectionFailed, UnknownHandle
+from mqpg.errors import ConfigurationError, ConnectionFailed, UnknownHandle, UnknownProducerGroup
 
 __all__ = ["Brokers", "Endpoint", "Visits"]
 
@@ -228,24 +228,24 @@ class Brokers(Closing):
         """
         return sum((self.visit(work, self.endpoints)).all())
 
-    def require_group(self, group: str, checkers: Sequence[Checker]) -> None:
-        """Refuse a producer group that cannot work, before its first message.
+    def warn_of_group(self, group: str, checkers: Sequence[Checker]) -> None:
+        """Log that a producer group cannot work, before its first message.
 
-        Only brokers that are connected are asked. One that is away is skipped.
+        It is no error, because a producer that only recovers needs no group. Only brokers that are
+        connected are asked. One that is away is skipped.
 
         Args:
             group: The producer group.
             checkers: The checkers that it may have.
-
-        Raises:
-            UnknownProducerGroup: There is no such group.
-            ConfigurationError: It has another checker.
         """
 
-        def require(mq: Client) -> None:
-            mq.queries.require_checker(group, *checkers)
+        def look(mq: Client) -> None:
+            try:
+                mq.queries.require_checker(group, *checkers)
+            except (UnknownProducerGroup, ConfigurationError) as error:
+                logger.warning("the first message will be refused: %s", error)
 
-        self.visit(require, [endpoint for endpoint in self.endpoints if endpoint.connected])
+        self.visit(look, [endpoint for endpoint in self.endpoints if endpoint.connected])
 
     def pick(self, key: str | None = None) -> Client:
         """Find a broker that answers.

@@ -68,9 +68,9 @@ class OutboxProducer(Closing):
         self.outbox = Outbox(UserDatabase(database))
 
     def __enter__(self) -> Self:
-        """Refuse a producer group that is missing or has another checker."""
+        """Log where the producer group is missing or has another checker."""
         if self.group is not None:
-            self.brokers.require_group(self.group, _CHECKERS)
+            self.brokers.warn_of_group(self.group, _CHECKERS)
         return self
 
     def close(self) -> None:

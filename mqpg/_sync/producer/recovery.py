@@ -15,7 +15,6 @@ from mqpg._sync.client.client import Client
 from mqpg._sync.producer.prepare_again import find_lost, prepare_again
 from mqpg._sync.stores.ledger import Ledger, OpenRow
 from mqpg.errors import ConnectionFailed, Error
-from mqpg.handle import parse_handle
 from mqpg.message import LostHalf, Outcome
 
 __all__ = ["DoneMarker", "Recovery"]
@@ -117,7 +116,6 @@ class Recovery:
         return lost
 
     def _decide(self, rows: Sequence[OpenRow]) -> int:
-        rows = [row for row in rows if _names_half(row)]
         if not rows:
             return 0
         self._ledger.flush(rows[-1].handle)
@@ -166,11 +164,3 @@ class Recovery:
                 return []
         middle = len(rows) // 2
         return self._commit(rows[:middle]) + self._commit(rows[middle:])
-
-
-def _names_half(row: OpenRow) -> bool:
-    """Whether it has a handle. Otherwise the broker would refuse the other rows with it."""
-    named = parse_handle(row.handle) is not None
-    if not named:
-        logger.error("ledger row %s stays open, because it names no half message", row.handle)
-    return named

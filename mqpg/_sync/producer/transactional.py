@@ -79,8 +79,8 @@ class TransactionalProducer(Closing):
         self._recoveries: dict[str, Recovery] = {}
 
     def __enter__(self) -> Self:
-        """Refuse a producer group that is missing or has another checker."""
-        self.brokers.require_group(self.group, _CHECKERS)
+        """Log where the producer group is missing or has another checker."""
+        self.brokers.warn_of_group(self.group, _CHECKERS)
         return self
 
     def close(self) -> None:

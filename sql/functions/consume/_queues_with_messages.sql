@@ -6,7 +6,7 @@
 -- be in the segments without a note: their ticks are from_tick to to_tick. The caller names both as
 -- variables, so that the executor opens only these partitions. An end may be one that has just been
 -- passed, but never one beyond the last message.
--- It is meant to be inlined into the query of a FOR loop, which fetches ten rows at first. The ends
+-- It is meant to be inlined into the query of a cursor, which fetches one row at a time. The ends
 -- of queues are then looked up in the order in which they waited, and no further than necessary.
 -- The subqueries behind ORDER BY and OFFSET 0 keep the planner from looking up more than that.
 -- Locks: none. Cost: one index lookup for each cursor; one or two for each end that is looked up.
