@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from weakref import WeakValueDictionary
 
 import anyio
@@ -36,17 +37,41 @@ class Feed:
 
     def __init__(self, render: Callable[[], str]) -> None:
         self._render = render
-        self._lock = asyncio.Lock()
-        self._text = ""
-        self._made_at: float | None = None
+        self._made: asyncio.Future[str] | None = None
+        self._made_at: float | None = None  # None: it is not ready yet
 
     async def text(self) -> str:
         """Make it, or return what was made a moment ago."""
-        async with self._lock:
-            if self._made_at is None or time.monotonic() - self._made_at >= _PACE:
-                self._text = await _in_thread(self._render)
-                self._made_at = time.monotonic()
-            return self._text
+        is_old = self._made_at is not None and time.monotonic() - self._made_at >= _PACE
+        if self._made is None or is_old:
+            self._made, self._made_at = self._make(), None
+        # A reader who leaves must not end what others wait for.
+        return await asyncio.shield(self._made)
+
+    def _make(self) -> asyncio.Future[str]:
+        """Make it in a thread that nobody waits for where the whole process ends.
+
+        The thread keeps the feed, so that those who come while it works find the feed and start no
+        other thread.
+        """
+        loop = asyncio.get_running_loop()
+        made: asyncio.Future[str] = loop.create_future()
+        made.add_done_callback(self._note)
+
+        def run() -> None:
+            put: Callable[[], None]
+            try:
+                put = partial(made.set_result, self._render())
+            except Exception as error:
+                put = partial(made.set_exception, error)
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(put)
+
+        threading.Thread(target=run, name="mqpg web: live part", daemon=True).start()
+        return made
+
+    def _note(self, _: asyncio.Future[str]) -> None:
+        self._made_at = time.monotonic()
 
 
 class Streams:
@@ -138,21 +163,3 @@ async def _parts(feed: Feed) -> AsyncIterator[str]:
 def _event(text: str) -> str:
     lines = "".join(f"data: {line}\n" for line in _LINE.split(text))
     return f"event: live\n{lines}\n"
-
-
-async def _in_thread(render: Callable[[], str]) -> str:
-    """Call it in a thread that nobody waits for where the stream or the whole process ends."""
-    loop = asyncio.get_running_loop()
-    made: asyncio.Future[str] = loop.create_future()
-
-    def put(text: str) -> None:
-        if not made.done():
-            made.set_result(text)
-
-    def run() -> None:
-        text = render()
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(put, text)
-
-    threading.Thread(target=run, name="mqpg web: live part", daemon=True).start()
-    return await made

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import httpx2 as httpx
 import pytest
+from starlette.responses import Response
 from starlette.testclient import TestClient
 
 import mqpg.web
+from mqpg.status import Source
+from mqpg.web import streams
+from mqpg.web.pages import overview
+from mqpg.web.streams import LiveStream, Streams
+from mqpg.web.view import View
+from mqpg.web.visit import Visit
 from tests.support.broker import Session
 from tests.support.waiting import eventually
 from tests.web.serving import serving
@@ -63,11 +72,75 @@ def test_each_change_is_sent(dsn: str, story: Story, mq: Session, clients: Calla
         assert "Half messages" in until(found, "late-comer")
 
 
-def test_all_visitors_get_the_same(dsn: str, story: Story, clients: Callable[[str], httpx.Client]) -> None:
+def test_all_visitors_get_the_same(
+    dsn: str, story: Story, clients: Callable[[str], httpx.Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Response] = []
+    make = overview.live
+
+    def live(visit: Visit) -> Response:
+        made.append(make(visit))
+        return made[-1]
+
+    monkeypatch.setattr(overview, "live", live)
+    monkeypatch.setattr(streams, "_PACE", 600.0)
     with serving(dsn) as address, ExitStack() as stack:
-        streams = [events(stack.enter_context(clients(address).stream("GET", "/events"))) for _ in range(3)]
-        seen = [next(one) for _ in range(2) for one in streams]
-        assert len(set(seen)) < len(seen), "made once, not for each of them"
+        found = [events(stack.enter_context(clients(address).stream("GET", "/events"))) for _ in range(3)]
+        assert len({next(one) for one in found}) == 1
+    assert len(made) == 1, "made once, not for each of them"
+
+
+async def parts_of(opened: LiveStream | None, number: int) -> list[str]:
+    """The first parts of a stream, which its reader leaves then."""
+    assert opened is not None
+    body = opened.body_iterator
+    return [str(await asyncio.wait_for(anext(body), 10)) for _ in range(number)]
+
+
+async def test_streams_that_come_and_go_share_one_thread(dsn: str) -> None:
+    begun: list[int] = []
+    is_quick = threading.Event()
+
+    def render() -> str:
+        begun.append(1)
+        assert is_quick.wait(60)
+        return "the live part"
+
+    open_ones, view = Streams(lambda: False), View(Source(dsn, "test"))
+    for n in range(5):
+        opened = open_ones.open(f"visitor {n}", view, "/", render, lambda: True)
+        waiting = asyncio.create_task(parts_of(opened, 2))
+        del opened
+        while not begun:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)  # by now this one would have begun too
+        waiting.cancel()
+        with suppress(asyncio.CancelledError):
+            await waiting
+        del waiting
+    last = asyncio.create_task(parts_of(open_ones.open("the last", view, "/", render, lambda: True), 2))
+    await asyncio.sleep(0.05)
+    is_quick.set()
+    assert "data: the live part" in (await last)[1]
+    assert len(begun) == 1
+
+
+async def test_a_live_part_that_fails_ends_its_streams(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their browsers come again, and get it as soon as it can be made."""
+    monkeypatch.setattr(streams, "_PACE", 0.0)
+    outcomes = iter(["fails", "the live part"])
+
+    def render() -> str:
+        if (outcome := next(outcomes)) == "fails":
+            raise ZeroDivisionError
+        return outcome
+
+    open_ones, view = Streams(lambda: False), View(Source(dsn, "test"))
+    first = open_ones.open("ada", view, "/", render, lambda: True)
+    again = open_ones.open("ada", view, "/", render, lambda: True)
+    with pytest.raises(ZeroDivisionError):
+        await parts_of(first, 2)
+    assert "data: the live part" in (await parts_of(again, 2))[1]
 
 
 def test_too_many_streams_are_refused(dsn: str, story: Story, clients: Callable[[str], httpx.Client]) -> None:
