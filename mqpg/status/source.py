@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 
 import mqpg
 from mqpg.dsn import resolve
-from mqpg.errors import translate
+from mqpg.errors import ConnectionFailed, translate
 
 __all__ = ["Source"]
 
@@ -36,6 +36,7 @@ class Source:
         self._settings = {**_SETTINGS, "application_name": name, "pool_max_size": connections}
         self._lock = threading.Lock()
         self._client: mqpg.Client | None = None
+        self._is_over = False
 
     def client(self) -> mqpg.Client:
         """Return the client, connected.
@@ -44,10 +45,12 @@ class Source:
             The client. All callers share it, and `close` closes it.
 
         Raises:
-            ConnectionFailed: The broker did not answer yet.
+            ConnectionFailed: The broker did not answer yet, or the source was closed for good.
             SchemaError: The schema is missing, or this release cannot work with it.
         """
         with self._lock:
+            if self._is_over:
+                raise ConnectionFailed("this source is closed")
             if self._client is None:
                 self._client = mqpg.connect(self.dsn, **self._settings)
             return self._client
@@ -87,9 +90,15 @@ class Source:
             conn.execute(_READS, prepare=False)
             yield conn
 
-    def close(self) -> None:
-        """Close all connections. The source can be used again."""
+    def close(self, *, for_good: bool = False) -> None:
+        """Close all connections.
+
+        Args:
+            for_good: Whether nobody can use the source afterwards. Otherwise it connects again when
+                it is asked.
+        """
         with self._lock:
             client, self._client = self._client, None
+            self._is_over = self._is_over or for_good
         if client is not None:
             client.close()

@@ -6,10 +6,10 @@ import base64
 import hashlib
 import hmac
 import secrets
+import threading
 import time
 from dataclasses import dataclass
-
-from mqpg.errors import ConnectionFailed
+from itertools import takewhile
 
 from .failures import Failures
 from .role_login import RoleLogin
@@ -51,7 +51,9 @@ class Security:
         self._secret = secrets.token_bytes(32)
         self._password = None if password is None else self._digest("password", password)
         self._roles = roles
-        self._ended: set[str] = set()
+        # Nonce of an ended session -> when it ended. The oldest comes first.
+        self._ended: dict[str, float] = {}
+        self._lock = threading.Lock()
         self._failures = Failures()
 
     @property
@@ -77,14 +79,13 @@ class Security:
         Raises:
             TooManyFailures: Too many passwords were wrong in the last minute.
             ConnectionFailed: The database does not answer.
-            ConfigurationError: The database does not ask roles for their password.
+            ConfigurationError: The database does not ask roles for their password, or it works as
+                another role.
         """
+        # It stays counted where the database does not answer: of several hosts another one may have
+        # refused the password before.
         counted = self._failures.count()
-        try:
-            cookie = self._begin_as_role(name, password) if self._roles else self._begin_as_anybody(name, password)
-        except ConnectionFailed:
-            self._failures.forget(counted)
-            raise
+        cookie = self._begin_as_role(name, password) if self._roles else self._begin_as_anybody(name, password)
         if cookie is not None:
             self._failures.forget(counted)
         return cookie
@@ -96,13 +97,12 @@ class Security:
 
     def _begin_as_role(self, name: str, password: str) -> str | None:
         assert self._roles is not None
-        proved = self._roles.prove(name, password)
-        if proved is None:
+        view = self._roles.prove(name, password)
+        if view is None:
             return None
-        role, view = proved
         nonce = secrets.token_urlsafe(16)
-        self._roles.keep(nonce, view)
-        return self._begin(role, nonce)
+        self._roles.keep(nonce, name, view)
+        return self._begin(name, nonce)
 
     def _begin(self, name: str, nonce: str) -> str:
         """The value of a new session's cookie."""
@@ -135,7 +135,12 @@ class Security:
         Args:
             session: The session.
         """
-        self._ended.add(session.nonce)
+        now = time.monotonic()
+        with self._lock:
+            self._ended[session.nonce] = now
+            # The cookies of older ones are too old by now.
+            for nonce in list(takewhile(lambda one: now - self._ended[one] > SESSION_SECONDS, self._ended)):
+                del self._ended[nonce]
         if self._roles is not None:
             self._roles.end(session.nonce)
 

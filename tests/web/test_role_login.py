@@ -16,8 +16,10 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 import mqpg.web
-from mqpg.errors import ConfigurationError
+from mqpg.errors import ConfigurationError, ConnectionFailed
 from mqpg.web import role_login
+from mqpg.web.role_login import RoleLogin
+from mqpg.web.security import Security
 from tests.support.broker import Session
 from tests.support.waiting import eventually
 from tests.web.story import Operator, Story, log_in, token_of
@@ -168,6 +170,18 @@ def test_guessing_is_stopped(app: Starlette, roles: Callable[..., str], mq: Sess
     assert log_in(client, role_of(mq, "ada"), SECRET) == 429, "not even the right one"
 
 
+def test_guessing_is_stopped_where_another_host_is_away(
+    dsn: str, story: Story, roles: Callable[..., str], mq: Session
+) -> None:
+    """The first host refuses the password, and what is known in the end is that the last one is away."""
+    roles("ada")
+    given = conninfo_to_dict(dsn)
+    hosts = {"host": f"{given['host']},{given['host']}", "port": f"{given['port']},1"}
+    made = mqpg.web.app(psycopg.conninfo.make_conninfo(dsn, **hosts), login="role")
+    client = TestClient(made, "http://localhost", follow_redirects=False)
+    assert [log_in(client, role_of(mq, "ada"), f"guess {n}") for n in range(11)] == [503] * 10 + [429]
+
+
 def connections(mq: Session, name: str) -> int:
     return int(mq.scalar("select count(*) from pg_stat_activity where usename = %s", role_of(mq, name)))
 
@@ -186,6 +200,18 @@ def test_the_connections_end_with_the_session(visitors: Callable[..., TestClient
     assert mq.scalar("select paused from mqpg.topics where topic = 'orders'") is False
 
 
+def test_what_still_runs_does_not_connect_again(
+    app: Starlette, visitors: Callable[..., TestClient], mq: Session
+) -> None:
+    ada = visitors("ada", "auditor")
+    view = app.state.site.security.session(ada.cookies["mqpg_session"]).view
+    view.source.client()
+    leave(ada)
+    eventually(lambda: connections(mq, "ada") == 0)
+    with pytest.raises(ConnectionFailed, match="this source is closed"):
+        view.source.client()
+
+
 def test_a_session_ends_with_its_time(
     dsn: str, story: Story, roles: Callable[..., str], mq: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,12 +225,51 @@ def test_a_session_ends_with_its_time(
     eventually(lambda: connections(mq, "ada") == 0)
 
 
+def test_a_session_that_nobody_uses_ends_too(dsn: str, roles: Callable[..., str], mq: Session) -> None:
+    roles("ada", "x")
+    login, role = RoleLogin(dsn, 0.2), role_of(mq, "ada")
+    mq.call("grant_auditor", role)
+    views = [view for _ in range(2) if (view := login.prove(role, "x"))]
+    for n, view in enumerate(views):
+        assert view.source.rows("select 1 as one") == [{"one": 1}]
+        login.keep(f"session {n}", role, view)
+    eventually(lambda: connections(mq, "ada") == 0)
+    for view in views:
+        with pytest.raises(ConnectionFailed):
+            view.source.client()
+
+
 def test_one_session_too_many_ends_the_oldest(
     visitors: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(role_login, "_MOST_SESSIONS", 2)
     clients = [visitors(name, "auditor") for name in ("ada", "bob", "eve")]
     assert [one.get("/topics").status_code for one in clients] == [303, 200, 200]
+
+
+def test_one_role_does_not_end_the_sessions_of_others(
+    app: Starlette, visitors: Callable[..., TestClient], mq: Session
+) -> None:
+    ada, clients = visitors("ada", "auditor"), [visitors("eve", "auditor")]
+    for _ in range(5):
+        clients.append(TestClient(app, "http://localhost", follow_redirects=False))
+        assert log_in(clients[-1], role_of(mq, "eve"), SECRET) == 303
+    assert [one.get("/topics").status_code for one in clients] == [303] + [200] * 5
+    assert ada.get("/topics").status_code == 200
+    for one in clients:
+        leave(one)
+
+
+def test_ended_sessions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their cookies are too old anyway."""
+    security = Security("x")
+    sessions = [one for _ in range(3) if (one := security.session(security.log_in("ada", "x")))]
+    for session in sessions[:2]:
+        security.end(session)
+    assert list(security._ended) == [one.nonce for one in sessions[:2]]
+    monkeypatch.setattr("mqpg.web.security.SESSION_SECONDS", 0)
+    security.end(sessions[2])
+    assert list(security._ended) == [sessions[2].nonce]
 
 
 def test_the_password_is_nowhere(
