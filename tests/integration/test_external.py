@@ -343,7 +343,7 @@ async def test_asynchronous(amq: mqpg.AsyncClient) -> None:
         ({"filter": 7}, "filter must be text, not 7"),
         ({"middleware": 7}, "middleware must be a list, not 7"),
         ({"middleware": [7]}, r"middleware\[0\] must be callable, not 7"),
-        ({"start": "2026-12-01"}, "start must be 'earliest', 'latest' or a time with its zone"),
+        ({"start": "2026-12-01"}, "start must be 'earliest', 'latest' or a time with its offset from UTC"),
     ],
 )
 def test_wrong_options_are_refused_where_they_are_written(options: dict[str, Any], said: str) -> None:
