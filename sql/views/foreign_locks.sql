@@ -3,7 +3,10 @@
 -- A call of mqpg that holds a lock has also read mqpg's tables in the same transaction, and the
 -- seats of the workers are held by roles that may call append(). Every other holder is listed.
 -- A consumer may end its transaction between two reads of the list of locks, so a lock counts only
--- where the second read, which looks for the tables, still shows it in the same transaction.
+-- where the second read, which looks for the tables, still shows it in the same transaction. The
+-- end of a transaction gives its locks back one after the other, so a session whose call began
+-- within the last second, or ended during the look, is not judged: a later look shows whether it is
+-- a stranger.
 -- Cost: reads the server's list of locks, and once more where somebody holds such a lock.
 create view mqpg.foreign_locks as
 with held as materialized (
@@ -105,6 +108,11 @@ where case
                 w.lock_class,
                 w.lock_key
             from later as w
+        )
+        and not coalesce(
+            a.state_change > statement_timestamp()
+            or (a.state = 'active' and a.query_start > clock_timestamp() - interval '1 second'),
+            false
         )
 end;
 comment on view mqpg.foreign_locks is

@@ -192,7 +192,8 @@ def _drain(broker: str, shop: str) -> None:
         conn.autocommit = True
         with mqpg.TransactionalProducer(mq, group="shop", ledger=shop) as producer:
             producer.recover(older_than=timedelta(0))
-        eventually(lambda: conn.execute(_OPEN).fetchone() == (0,), timeout=120)
+        # What is not appended yet is in no queue, so nobody is behind it.
+        eventually(lambda: mq.append() == 0 and conn.execute(_OPEN).fetchone() == (0,), timeout=120)
 
 
 def _spread(values: list[float]) -> dict[str, float]:
