@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -14,9 +13,10 @@ import psycopg
 import pytest
 
 import mqpg
+from mqpg._async.consumer import no_delivery as async_no_delivery
+from mqpg._sync.consumer import no_delivery as sync_no_delivery
 from tests.support.waiting import eventually
 
-_QUIET = 2.5  # seconds in which two looks happen, with a patience of _SHORT
 _SHORT = 0.4
 
 Consuming = Callable[..., AbstractContextManager[list[Any]]]
@@ -36,6 +36,25 @@ def impatient(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture)
         monkeypatch.setattr(f"mqpg.{library}.consumer.no_delivery._PATIENCE", _SHORT)
         monkeypatch.setattr(f"mqpg.{library}.consumer.no_delivery._SHORTEST", 1.1)
     caplog.set_level(logging.WARNING, "mqpg")
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What each look of a consumer found, in the order of the looks."""
+    made: list[Any] = []
+    look, look_async = sync_no_delivery.NoDelivery._lasting, async_no_delivery.NoDelivery._lasting
+
+    def noting(self: Any, *given: Any) -> Any:
+        made.append(found := look(self, *given))
+        return found
+
+    async def noting_async(self: Any, *given: Any) -> Any:
+        made.append(found := await look_async(self, *given))
+        return found
+
+    monkeypatch.setattr(sync_no_delivery.NoDelivery, "_lasting", noting)
+    monkeypatch.setattr(async_no_delivery.NoDelivery, "_lasting", noting_async)
+    return made
 
 
 @pytest.fixture
@@ -148,14 +167,19 @@ def test_no_appender(mq: mqpg.Client, billing: str, consuming: Consuming, caplog
 
 
 def test_another_consumer_at_work_is_no_trouble(
-    mq: mqpg.Client, billing: str, db: psycopg.Connection[Any], consuming: Consuming, caplog: pytest.LogCaptureFixture
+    mq: mqpg.Client,
+    billing: str,
+    db: psycopg.Connection[Any],
+    consuming: Consuming,
+    caplog: pytest.LogCaptureFixture,
+    looks: list[Any],
 ) -> None:
     """A handler may take long in its transaction. Nobody should be told to end its session."""
     send(mq, 1)
     with db.transaction():
         db.execute("select mqpg.receive('billing', 'orders')")
         with consuming():
-            time.sleep(_QUIET)
+            eventually(lambda: len(looks) >= 2)
     assert lines(caplog) == []
 
 
@@ -176,20 +200,23 @@ def test_the_same_is_logged_again_only_after_a_while(
 
 
 def test_a_quiet_topic(
-    mq: mqpg.Client, billing: str, each_consuming: Consuming, caplog: pytest.LogCaptureFixture
+    mq: mqpg.Client, billing: str, each_consuming: Consuming, caplog: pytest.LogCaptureFixture, looks: list[Any]
 ) -> None:
     """Paused or not: it is nobody's trouble before there are messages."""
     with each_consuming() as handled:
         send(mq, 1)
         eventually(lambda: handled)
         mq.pause("orders")
-        time.sleep(_QUIET)
+        looks.clear()
+        eventually(lambda: looks)
         assert lines(caplog) == []
         send(mq, 2)
         assert "(topic_paused)" in eventually(lambda: lines(caplog))[0]
 
 
-def test_what_ends_by_itself(mq: mqpg.Client, consuming: Consuming, caplog: pytest.LogCaptureFixture, dsn: str) -> None:
+def test_what_ends_by_itself(
+    mq: mqpg.Client, consuming: Consuming, caplog: pytest.LogCaptureFixture, looks: list[Any]
+) -> None:
     """A failed message that blocks its queue is delivered again, and another consumer's lease ends."""
     mq.create_topic("orders", queues=2)
     mq.subscribe("billing", "orders", on_failure="block_queue")
@@ -199,19 +226,21 @@ def test_what_ends_by_itself(mq: mqpg.Client, consuming: Consuming, caplog: pyte
     mq.nack(mq.receive("billing", "orders")[0], "does not fit", delay=600)
     assert mq.receive("billing", "orders", lease=600)
     with consuming() as handled:
-        time.sleep(_QUIET)
+        eventually(lambda: len(looks) >= 2)
     assert (handled, lines(caplog)) == ([], [])
 
 
 def test_whoever_calls_append_is_an_appender(
-    mq: mqpg.Client, billing: str, consuming: Consuming, caplog: pytest.LogCaptureFixture
+    mq: mqpg.Client, billing: str, consuming: Consuming, caplog: pytest.LogCaptureFixture, looks: list[Any]
 ) -> None:
     """No worker reports, and at every moment some message waits to be appended."""
     mq.create_topic("busy", queues=1)
     with consuming():
-        until = time.monotonic() + _QUIET
-        while time.monotonic() < until:
+
+        def work() -> bool:
             mq.append()
             mq.send("busy", 1)
-            time.sleep(0.02)
+            return len(looks) >= 2
+
+        eventually(work, interval=0.02)
     assert lines(caplog) == []

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 import yaml
 
 from mqpg.status import Source
-from tests.support.broker import Broker, Session
+from tests.support.broker import Session
 from tests.support.scraping import Samples, busy, heartbeat, page, scrape
 
 ROOT = Path(__file__).parents[2]
@@ -23,20 +22,6 @@ TESTS = Path(__file__).with_name("alerts.yml")
 PROMTOOL = shutil.which("promtool", path=f"{ROOT / '.promtool'}{os.pathsep}{os.environ['PATH']}")
 BY_PROMETHEUS = {"instance", "job"}
 """Labels that Prometheus adds to each series that it reads."""
-
-
-@pytest.fixture
-def mq(dsn: str) -> Iterator[Session]:
-    broker = Broker(dsn)
-    yield broker.session()
-    broker.close()
-
-
-@pytest.fixture
-def source(dsn: str) -> Iterator[Source]:
-    made = Source(dsn, "test")
-    yield made
-    made.close()
 
 
 def promtool(*arguments: object, text: str | None = None) -> None:

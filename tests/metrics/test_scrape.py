@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +18,11 @@ from psycopg.rows import dict_row
 from mqpg.metrics.families import families
 from mqpg.metrics.reading import read
 from mqpg.status import Source
-from tests.support.broker import Broker, Session
+from tests.support.broker import Session
 from tests.support.scraping import Samples, busy, heartbeat, scrape
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAME = re.compile(r"\bmqpg_[a-z_]+\b")
-
-
-@pytest.fixture
-def mq(dsn: str) -> Iterator[Session]:
-    """A session at a broker for this test alone."""
-    broker = Broker(dsn)
-    yield broker.session()
-    broker.close()
-
-
-@pytest.fixture
-def source(dsn: str) -> Iterator[Source]:
-    made = Source(dsn, "test")
-    yield made
-    made.close()
 
 
 def value(found: Samples, name: str, **labels: str) -> float:

@@ -105,8 +105,7 @@ class NoDelivery:
     def _concerns(self, cause: Cause, unread: bool) -> bool:
         if cause.cause not in _LASTING or (cause.cause in _PAUSES and not unread):
             return False
-        of_another = cause.detail.get("member", self._options.name) != self._options.name
-        return not of_another
+        return bool(cause.detail.get("member", self._options.name) == self._options.name)
 
     def _log(self, cause: Cause) -> None:
         group, topic = self._options.group, self._options.topic

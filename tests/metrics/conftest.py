@@ -1,0 +1,26 @@
+"""A broker for one test alone, and what scrapes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mqpg.status import Source
+from tests.support.broker import Broker, Session
+
+
+@pytest.fixture
+def mq(dsn: str) -> Iterator[Session]:
+    """A session at a broker for this test alone."""
+    broker = Broker(dsn)
+    yield broker.session()
+    broker.close()
+
+
+@pytest.fixture
+def source(dsn: str) -> Iterator[Source]:
+    """What a scrape reads the broker by."""
+    made = Source(dsn, "test")
+    yield made
+    made.close()
