@@ -44,7 +44,7 @@ def bench(
     cells: Annotated[
         str,
         typer.Option(
-            help="Names of cells, separated by commas; default: "
+            help="Names of cells, separated by commas, or all; default: "
             + " ".join(c.name for c in CELLS if not c.extra)
             + "; only when named: "
             + " ".join(c.name for c in CELLS if c.extra)

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -47,8 +47,18 @@ def find() -> str:
     return found
 
 
-def drive(program: str, dsn: str, scripts: Sequence[str], clients: int, seconds: float) -> tuple[int, float]:
+def drive(
+    program: str,
+    dsn: str,
+    scripts: Sequence[str],
+    clients: int,
+    seconds: float,
+    variables: Mapping[str, str] | None = None,
+) -> tuple[int, float]:
     """Run the scripts, chosen at random, for `seconds`.
+
+    A variable, written `:name` in a script, is a parameter of the prepared statement, as a value is
+    in an application. A literal would be parsed only once, when the statement is planned.
 
     Returns:
         How many times a script was run to its end, in all and per second.
@@ -56,6 +66,7 @@ def drive(program: str, dsn: str, scripts: Sequence[str], clients: int, seconds:
     with TemporaryDirectory(prefix="mqpg-bench-") as folder:
         command = [program, "--no-vacuum", "--protocol=prepared", f"--client={clients}", f"--jobs={_THREADS}"]
         command += [f"--time={max(1, round(seconds))}"]
+        command += [f"--define={name}={value}" for name, value in (variables or {}).items()]
         for number, script in enumerate(scripts):
             path = Path(folder, f"{number}.sql")
             path.write_text(script)

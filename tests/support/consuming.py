@@ -14,6 +14,9 @@ import mqpg
 
 __all__ = ["drain", "ids_of", "running", "send"]
 
+_QUIET = 0.3  # seconds after the last message in which a message may still come
+_PATIENCE = 5.0  # the same while the group has not finished all: a slow machine takes longer
+
 
 def send(mq: mqpg.Client, numbers: Sequence[int], key: str | None = "k", **more: Any) -> list[int]:
     """Send messages {"id": number} on topic orders and append them."""
@@ -28,13 +31,26 @@ def ids_of(messages: Sequence[mqpg.Message]) -> list[int]:
 
 
 def drain(consumer: mqpg.Consumer, mq: mqpg.Client) -> None:
-    """Run iterations until nothing is left, including retries that become due."""
-    quiet, empty = time.monotonic() + 0.3, 0
-    while empty < 3 or time.monotonic() < quiet:
+    """Run iterations until nothing is left, including retries that become due.
+
+    What the consumer cannot have, such as what its other instances hold, ends it after some seconds
+    without a message.
+    """
+    last, empty = time.monotonic(), 0
+    while empty < 3 or time.monotonic() < last + (_PATIENCE if _is_left(consumer, mq) else _QUIET):
         mq.append()
         empty += 1
         if consumer.step(mq):
-            quiet, empty = time.monotonic() + 0.3, 0
+            last, empty = time.monotonic(), 0
+
+
+def _is_left(consumer: mqpg.Consumer, mq: mqpg.Client) -> bool:
+    of = [consumer.options.group, consumer.options.topic]
+    with mq.transaction() as conn:
+        row = conn.execute(
+            "select sum(lag) from mqpg.subscription_lag where consumer_group = %s and topic = %s", of
+        ).fetchone()
+    return row is not None and bool(row[0])
 
 
 @contextmanager

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from mqpg.bench import pgbench
@@ -129,6 +131,7 @@ def test_cells_are_chosen_by_name_in_table_order() -> None:
     assert [cell.name for cell in choose(["half-1", "send-1"])] == ["send-1", "half-1"]
     assert choose([]) == tuple(cell for cell in CELLS if not cell.extra)
     assert [cell.name for cell in choose(["append-10m"])] == ["append-10m"]
+    assert choose(["all"]) == CELLS
     with pytest.raises(ValueError, match="unknown cell nonsense; there are: send-1"):
         choose(["nonsense"])
 
@@ -182,6 +185,15 @@ def test_pgbench_is_that_of_the_named_server(tmp_path: Path, monkeypatch: pytest
         (tmp_path / program).touch()
     monkeypatch.setenv("MQPG_POSTGRES_BIN", str(tmp_path))
     assert pgbench.find() == str(tmp_path / "pgbench")
+
+
+def test_pgbench_passes_documents_as_parameters(dsn: str, db: psycopg.Connection[Any]) -> None:
+    """A literal would be parsed once for each statement, so that parsing JSON would cost nothing."""
+    db.execute("create table said (body json)")
+    document = """{"name": "Anne's :shop", "path": "a\\\\b"}"""
+    done, _ = pgbench.drive(pgbench.find(), dsn, ["insert into said values (:body::json);\n"], 2, 1, {"body": document})
+    rows = db.execute("select body::text, count(*) from said group by 1").fetchall()
+    assert rows == [(document, done)]
 
 
 def test_a_run_that_fails_is_named_and_the_others_continue(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,7 +117,7 @@ class Side(Protocol):
     def script(self, cell: Cell, body: str) -> str:
         """The pgbench script for one message of a scripted cell.
 
-        `body` is the document as an SQL literal.
+        `body` is the variable of pgbench that holds the document.
         """
         ...
 
