@@ -13,7 +13,7 @@ import pytest
 import mqpg
 from mqpg import errors
 from tests.fixtures.databases import OwnServer
-from tests.support.consuming import drain, ids_of, running, send
+from tests.support.consuming import drain, ids_of, is_settled, running, send
 from tests.support.waiting import eventually
 
 
@@ -27,12 +27,6 @@ def topic(mq: mqpg.Client) -> str:
 def claims(db: psycopg.Connection[Any]) -> int:
     row = db.execute("select sum(claims) from mqpg.subscription_lag where queue_id >= 0").fetchone()
     return int(row[0]) if row else -1
-
-
-def is_settled(mq: mqpg.Client) -> bool:
-    with mq.transaction() as conn:
-        row = conn.execute("select sum(lag) from mqpg.subscription_lag").fetchone()
-    return row is not None and row[0] == 0
 
 
 def test_each_message_is_acknowledged_after_its_effect(
@@ -144,7 +138,7 @@ def test_the_lease_is_extended_while_the_handler_works(mq: mqpg.Client, topic: s
         time.sleep(1.5)
         assert mq.receive("g", topic) == []
         go_on.set()
-        eventually(lambda: is_settled(mq))
+        eventually(lambda: is_settled(mq, "g"))
     assert mq.receive("g", topic) == []
 
 
@@ -195,7 +189,7 @@ def test_a_restart_of_the_server_costs_no_claim(own_server: OwnServer) -> None:
             time.sleep(3.5)
             assert mq.receive("g", "orders") == []
             go_on.set()
-            eventually(lambda: is_settled(mq))
+            eventually(lambda: is_settled(mq, "g"))
         assert attempts == [1]
 
 

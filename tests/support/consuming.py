@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import mqpg
+from mqpg.testing import draining
 
-__all__ = ["drain", "ids_of", "running", "send"]
+__all__ = ["drain", "ids_of", "is_settled", "running", "send"]
 
 _QUIET = 0.3  # seconds after the last message in which a message may still come
 _PATIENCE = 5.0  # the same while the group has not finished all: a slow machine takes longer
@@ -36,21 +37,19 @@ def drain(consumer: mqpg.Consumer, mq: mqpg.Client) -> None:
     What the consumer cannot have, such as what its other instances hold, ends it after some seconds
     without a message.
     """
-    last, empty = time.monotonic(), 0
-    while empty < 3 or time.monotonic() < last + (_PATIENCE if _is_left(consumer, mq) else _QUIET):
-        mq.append()
-        empty += 1
-        if consumer.step(mq):
-            last, empty = time.monotonic(), 0
+    last = time.monotonic()
+    while True:
+        if draining.drain(mq, consumer, wait=_QUIET):
+            last = time.monotonic()
+        if is_settled(mq, consumer.options.group) or time.monotonic() >= last + _PATIENCE:
+            return
 
 
-def _is_left(consumer: mqpg.Consumer, mq: mqpg.Client) -> bool:
-    of = [consumer.options.group, consumer.options.topic]
+def is_settled(mq: mqpg.Client, group: str) -> bool:
+    """Whether the group has acknowledged all messages of its topics."""
     with mq.transaction() as conn:
-        row = conn.execute(
-            "select sum(lag) from mqpg.subscription_lag where consumer_group = %s and topic = %s", of
-        ).fetchone()
-    return row is not None and bool(row[0])
+        row = conn.execute("select sum(lag) from mqpg.subscription_lag where consumer_group = %s", [group]).fetchone()
+    return row is not None and row[0] == 0
 
 
 @contextmanager
