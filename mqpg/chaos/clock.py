@@ -84,7 +84,7 @@ class Clocks:
         until = time.monotonic() + _PATIENCE
         while (ahead := self.ahead(node)) is None or abs(ahead - float(seconds)) > _NEAR:
             if time.monotonic() > until:
-                seen = "it notes no clock" if ahead is None else f"its clock is {ahead:+.0f} seconds ahead"
+                seen = "it notes no clock" if ahead is None else f"its clock is {round(ahead):+d} seconds ahead"
                 raise MomentMissed(f"{node} did not feel a clock step to {seconds} in {_PATIENCE:g} seconds: {seen}")
             time.sleep(0.05)
 

@@ -99,6 +99,15 @@ def test_a_step_that_no_process_feels_is_not_claimed(
             clocks.step("nobody", "+30")
 
 
+def test_a_clock_a_little_behind_is_not_called_minus_zero(
+    no_library: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "_PATIENCE", 0.0)
+    (tmp_path / "clock-late.noted").write_text(f"{time.time() - time.monotonic() - 0.3}\n")
+    with pytest.raises(MomentMissed, match=r"its clock is \+0 seconds ahead"):
+        Clocks(tmp_path).step("late", "+30")
+
+
 def test_a_node_sleeps_by_select_and_the_other_sitecustomize_is_not_hidden(no_library: None, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("hidden = False")
     environment = os.environ | Clocks(tmp_path).environment("node") | {"LD_PRELOAD": ""}
