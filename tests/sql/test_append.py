@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import psycopg
 import pytest
 
@@ -78,6 +80,30 @@ def test_starts_and_first_ids_are_parallel_and_ascend(mq: Session) -> None:
     (row,) = mq.rows("select * from mqpg.consume_queue")
     assert (row.base_offset, row.n, row.starts) == (0, 6, [0, 1, 4])
     assert len(row.first_ids) == 3
+
+
+def test_both_inserts_append_the_same_sends(mq: Session, broker: Broker, rng: random.Random) -> None:
+    """Batches of all sizes to queues of two topics, some committed after a later pass."""
+    newest = "from (select t.* from mqpg.tick t order by tick_id desc limit 1) t"
+    rows = "select * from mqpg.consume_queue c where c.tick_id > (select max(tick_id) from mqpg.tick)"
+    inserts = ("_append_sends(t, pg_current_snapshot())", "_append_runs(t, pg_current_snapshot(), t.due_until, false)")
+    for _ in range(6):
+        slow = broker.session()
+        with slow.transaction():
+            slow.send_batch("t", ["1"] * rng.randint(1, 1500))
+            mq.send("one", "1")
+            mq.append()
+        for _ in range(rng.randint(0, 200)):
+            mq.send("t", "1", key=str(rng.randint(0, 20)))
+            if rng.random() < 0.1:
+                mq.send_batch("one", ["1"] * rng.randint(1, 2000))
+        appended = []
+        for insert in inserts:
+            with mq.conn.transaction(force_rollback=True):
+                returned = mq.rows(f"select a.messages, a.topic_ids {newest}, mqpg.{insert} a")
+                appended.append((returned, sorted(mq.rows(rows), key=str)))
+        assert appended[0] == appended[1]
+        assert appended[0][1]
 
 
 def test_a_tick_names_the_topics_that_it_touched(mq: Session) -> None:

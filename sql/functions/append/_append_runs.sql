@@ -1,6 +1,7 @@
--- The appender's one INSERT. It collects what is new up to a snapshot and a due time, orders it,
--- joins neighbours into runs, and writes rows of at most 64 runs and 4096 messages at the end of
--- each queue.
+-- The appender's INSERT for messages of every kind. It collects what is new up to a snapshot and a
+-- due time, orders it, joins neighbours into runs, and writes rows of at most 64 runs and 4096
+-- messages at the end of each queue. `due` says whether there may be delayed messages. Without them
+-- there are no decisions to make about them.
 -- The ids b * 1024 + 1023 and (b + 1) * 1024 are neighbours as numbers and never join. Decisions
 -- join only where ids ascend in the order of the decisions.
 -- Locks: only the new rows, because append() runs one at a time.
@@ -8,8 +9,8 @@
 -- each delayed message with its decision. The plan is generic and expects few rows, so nothing here
 -- joins two of the larger sets. 32 MB of memory sort about 200,000 batches without a file.
 create function mqpg._append_runs(
-    last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz, out messages bigint, out topic_ids int [],
-    out was_due boolean
+    last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz, due boolean, out messages bigint,
+    out topic_ids int [], out was_due boolean
 )
 language plpgsql set work_mem = '32MB' as $$
 declare
@@ -20,7 +21,8 @@ declare
     v_due_from timestamptz := _append_runs.last_tick.due_until;
     v_decidable bigint := mqpg._decidable_from();
 begin
-    _append_runs.was_due := mqpg._decide_due(_append_runs.last_tick, _append_runs.upto, _append_runs.due_until);
+    _append_runs.was_due := _append_runs.due
+        and mqpg._decide_due(_append_runs.last_tick, _append_runs.upto, _append_runs.due_until);
     with due as materialized (
         select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
         from mqpg.delayed d
@@ -142,5 +144,5 @@ begin
     from appended a;
 end
 $$;
-comment on function mqpg._append_runs(mqpg.tick, pg_snapshot, timestamptz) is
+comment on function mqpg._append_runs(mqpg.tick, pg_snapshot, timestamptz, boolean) is
     'Internal: append what is new to the consume queues';

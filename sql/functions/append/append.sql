@@ -29,7 +29,8 @@ declare
     v_due_until timestamptz;
     v_messages bigint;
     v_topic_ids int [];
-    v_was_due boolean;      -- something was due, even if all of it was recalled or postponed
+    v_was_due boolean := false; -- something was due, even if all of it was recalled or postponed
+    v_new record;
 begin
     if append.max_messages is not null then
         perform mqpg._require_range('max_messages', append.max_messages, 1, 2147483647);
@@ -50,7 +51,7 @@ begin
     select case when b.is_called then b.last_value else 0 end into v_batch_seq from mqpg.batch_id b;
     v_s1 := pg_current_snapshot();
     perform mqpg._require_own_cluster(v_tick.snapshot, v_s1);
-    perform mqpg._enqueue_halves_sometimes(v_s1, v_batch_seq);
+    perform mqpg._enqueue_halves_sometimes(v_s1, v_batch_seq, v_tick.at);
     -- Now and then make a segment, so that a broker without a running keeper does not run out of
     -- them.
     if random() < 0.004 then
@@ -62,11 +63,15 @@ begin
         v_upto := mqpg._cut(v_tick, v_s1, append.max_messages);
         v_due_until := mqpg._cut_due(v_tick.due_until, v_due_until, append.max_messages);
     end if;
-    if not mqpg._anything_new(v_tick, v_upto, v_due_until) then
+    select n.sends, n.decisions, n.due into v_new from mqpg._what_is_new(v_tick, v_upto, v_due_until) n;
+    if v_new.decisions or v_new.due then
+        select a.messages, a.topic_ids, a.was_due into v_messages, v_topic_ids, v_was_due
+        from mqpg._append_runs(v_tick, v_upto, v_due_until, v_new.due) a;
+    elsif v_new.sends then
+        select a.messages, a.topic_ids into v_messages, v_topic_ids from mqpg._append_sends(v_tick, v_upto) a;
+    else
         return 0;
     end if;
-    select a.messages, a.topic_ids, a.was_due into v_messages, v_topic_ids, v_was_due
-    from mqpg._append_runs(v_tick, v_upto, v_due_until) a;
     if v_messages > 0 or v_was_due then
         insert into mqpg.tick (
             tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)

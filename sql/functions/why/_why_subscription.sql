@@ -19,7 +19,9 @@ begin
     return query select p.* from mqpg._why_paused(v_group, v_topic) p;
     return query select n.* from mqpg._why_no_member(v_group, v_topic) n;
     select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
-    if mqpg._anything_new(v_tick, pg_current_snapshot(), clock_timestamp()) then
+    if (select n.sends or n.decisions or n.due
+        from mqpg._what_is_new(v_tick, pg_current_snapshot(), clock_timestamp()) n)
+    then
         return query select n.* from mqpg._why_not_appended() n where n.cause <> 'not_appended';
     end if;
     for v_member in

@@ -241,6 +241,13 @@ def late_send(mq: Session, broker: Broker) -> int:
     return late
 
 
+def late_send_beside_a_decision(mq: Session, broker: Broker) -> int:
+    """As `late_send`, in a pass with a decision, so that the other INSERT appends it."""
+    late = late_send(mq, broker)
+    mq.commit(mq.prepare("t", "1"))
+    return late
+
+
 def late_commit(mq: Session, broker: Broker) -> int:
     slow = broker.session()
     handle = mq.prepare("one", "1")
@@ -260,10 +267,12 @@ def late_delayed(mq: Session, broker: Broker) -> int:
     return late
 
 
-LATE: dict[str, tuple[Callable[[Session, Broker], int], str]] = {
-    "send": (late_send, "l.kind = 'n' and l.batch_id > v_floor and l.xid = any(v_late)"),
-    "commit": (late_commit, "o.op = 'c' and o.visible_at is null and o.xid = any(v_late)"),
-    "delayed": (late_delayed, "d.visible_at <= v_due_from and d.xid = any(v_late)"),
+LATE_SEND = "l.kind = 'n' and l.batch_id > v_floor and l.xid = any(v_late)"
+LATE: dict[str, tuple[Callable[[Session, Broker], int], str, str]] = {
+    "send": (late_send, "_append_sends", LATE_SEND),
+    "send beside a decision": (late_send_beside_a_decision, "_append_runs", LATE_SEND),
+    "commit": (late_commit, "_append_runs", "o.op = 'c' and o.visible_at is null and o.xid = any(v_late)"),
+    "delayed": (late_delayed, "_append_runs", "d.visible_at <= v_due_from and d.xid = any(v_late)"),
 }
 
 
@@ -275,8 +284,8 @@ def test_trap_a_late_commit_is_not_skipped(mq: Session, broker: Broker, what: st
 
 @pytest.mark.parametrize("what", LATE)
 def test_trap_a_late_commit_is_not_skipped_mutant(mq: Session, broker: Broker, what: str) -> None:
-    scenario, rule = LATE[what]
-    mutate(mq, "_append_runs", rule, f"{rule} and false")
+    scenario, function, rule = LATE[what]
+    mutate(mq, function, rule, f"{rule} and false")
     assert scenario(mq, broker) not in appended(mq)
 
 
@@ -315,7 +324,7 @@ def retries_in_two_passes(mq: Session) -> list[int]:
     mq.nack(mq.receive("one")[0].receipt, [message_id], delay=seconds(0.01))
     for _ in range(3):
         mq.execute("select pg_sleep(0.02)")
-        mq.send("t", "1")
+        mq.commit(mq.prepare("t", "1"))  # The INSERT for sends alone does not look for what is due.
         mq.append()
     return [m.attempt for m in mq.drain("one")]
 
@@ -508,9 +517,11 @@ def test_trap_the_sequence_is_read_before_the_pass_has_its_xid_mutant(mq: Sessio
 END_OF_PLAIN = "case when f.deliver_id is null then f.id + f.n end"
 
 
-def two_full_batches(mq: Session) -> list[int]:
-    """b * 1024 + 1023 and (b + 1) * 1024 are neighbours as numbers."""
+def two_full_batches(mq: Session, *, decision: bool) -> list[int]:
+    """b * 1024 + 1023 and (b + 1) * 1024 are neighbours as numbers. A decision in the same pass chooses the INSERT."""
     ids = mq.send_batch("one", ["1"] * 1026)
+    if decision:
+        mq.commit(mq.prepare("t", "1"))
     assert ids[1024] == ids[1023] + 1
     mq.append()
     got = mq.call("fetch", "one", 0, 0, 2000)
@@ -518,15 +529,16 @@ def two_full_batches(mq: Session) -> list[int]:
     return ids
 
 
-def test_trap_runs_of_different_batches_never_join(mq: Session) -> None:
-    two_full_batches(mq)
-    assert mq.scalar("select cardinality(first_ids) from mqpg.consume_queue") == 2
+@pytest.mark.parametrize("decision", [False, True])
+def test_trap_runs_of_different_batches_never_join(mq: Session, decision: bool) -> None:
+    two_full_batches(mq, decision=decision)
+    assert mq.scalar("select cardinality(first_ids) from mqpg.consume_queue where n > 1") == 2
 
 
 def test_trap_runs_of_different_batches_never_join_mutant(mq: Session) -> None:
     mutate(mq, "_append_runs", "and f.id & 1023 <> 0", "")
     with refused("MQ014"):
-        two_full_batches(mq)
+        two_full_batches(mq, decision=True)
 
 
 def decisions_against_id_order(mq: Session) -> tuple[list[int], list[int]]:

@@ -1,0 +1,44 @@
+-- What append() may have to append: sends, decisions, or messages that are due. It looks at each
+-- source of messages and stops at the first row. An idle broker mostly has none, and most passes of
+-- a busy one have sends alone, which the smaller of the two INSERTs appends. It may answer true
+-- when no row is visible in S1 yet, but never false when one is.
+-- Locks: none.
+-- Cost: a few index lookups.
+create function mqpg._what_is_new(
+    last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz, out sends boolean, out decisions boolean,
+    out due boolean
+)
+language plpgsql as $$
+declare
+    v_floor bigint := _what_is_new.last_tick.floor_id;
+    v_from xid8 := _what_is_new.last_tick.snapshot_xmax;
+    v_before xid8 := pg_snapshot_xmax(_what_is_new.upto);
+    v_late xid8 [] := array(select pg_snapshot_xip(_what_is_new.last_tick.snapshot));
+    v_due_from timestamptz := _what_is_new.last_tick.due_until;
+    v_decidable bigint := mqpg._decidable_from();
+begin
+    _what_is_new.sends := exists (
+        select from mqpg.commit_log l
+        where l.kind = 'n' and l.batch_id > v_floor and l.xid >= v_from and l.xid < v_before);
+    _what_is_new.decisions := exists (
+        select from mqpg.op_log o
+        where o.message_id >= v_decidable and o.op = 'c' and o.visible_at is null
+            and o.xid >= v_from and o.xid < v_before);
+    _what_is_new.due := exists (
+        select from mqpg.delayed d where d.visible_at > v_due_from and d.visible_at <= _what_is_new.due_until)
+        -- Whatever their time, so that a tick is stored that has seen them. Otherwise each append()
+        -- would read them.
+        or exists (select from mqpg.delayed d where d.xid >= v_from and d.xid < v_before);
+    if v_late <> '{}' then
+        _what_is_new.sends := _what_is_new.sends or exists (
+            select from mqpg.commit_log l where l.kind = 'n' and l.batch_id > v_floor and l.xid = any(v_late));
+        _what_is_new.decisions := _what_is_new.decisions or exists (
+            select from mqpg.op_log o
+            where o.message_id >= v_decidable and o.op = 'c' and o.visible_at is null and o.xid = any(v_late));
+        _what_is_new.due := _what_is_new.due or exists (
+            select from mqpg.delayed d where d.xid = any(v_late));
+    end if;
+end
+$$;
+comment on function mqpg._what_is_new(mqpg.tick, pg_snapshot, timestamptz) is
+    'Internal: whether append() may have sends, decisions or due messages to append';
