@@ -18,6 +18,8 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
+from mqpg.audit.options import AuditOptions
+
 __all__ = ["LEDGER_DDL", "JOURNAL_DDL", "Story", "Trio", "write_history"]
 
 Row = dict[str, Any]
@@ -46,6 +48,11 @@ class Trio:
     broker: str
     ledger: str
     consumer: str
+
+    def options(self, **changed: Any) -> AuditOptions:
+        """The options of an audit of all three. The arguments are those of AuditOptions."""
+        chosen = {"dsn": self.broker, "ledgers": {"shop": self.ledger}, "applied": {"board": self.consumer}}
+        return AuditOptions(**(chosen | changed))
 
 
 @dataclass

@@ -44,8 +44,7 @@ def audit(trio: Trio) -> Audit:
     """A function that audits `trio` in plain SQL."""
 
     def run(**options: Any) -> Report:
-        chosen = {"dsn": trio.broker, "ledgers": {"shop": trio.ledger}, "applied": {"board": trio.consumer}} | options
-        return run_audit(AuditOptions(**chosen))
+        return run_audit(trio.options(**options))
 
     return run
 
@@ -55,9 +54,8 @@ def both(spark: SparkSession, trio: Trio) -> Audit:
     """A function that audits `trio` with both engines, and requires the same facts."""
 
     def run(messages: int | None = None, **options: Any) -> Report:
-        chosen = {"dsn": trio.broker, "ledgers": {"shop": trio.ledger}, "applied": {"board": trio.consumer}} | options
-        by_sql = run_audit(AuditOptions(**chosen))
-        by_spark = run_audit_in(spark, AuditOptions(**chosen), messages=messages)
+        by_sql = run_audit(trio.options(**options))
+        by_spark = run_audit_in(spark, trio.options(**options), messages=messages)
         assert facts(by_spark) == facts(by_sql), (by_spark.examples, by_sql.examples)
         assert by_spark.run.get("archive") == by_sql.run.get("archive")
         assert by_spark.run["broker"]["left_out"] == by_sql.run["broker"]["left_out"]
@@ -140,6 +138,7 @@ def test_the_audit_after_the_drop_is_the_one_before(closed: Story, folder: Path,
 
 
 @pytest.mark.spark
+@pytest.mark.audits
 def test_both_engines_read_the_same(closed: Story, trio: Trio, tmp_path: Path, both: Audit, audit: Audit) -> None:
     """Groups are moved over archived messages, and back, and a half message stays undecided."""
     message = closed.business()
@@ -161,6 +160,7 @@ def test_both_engines_read_the_same(closed: Story, trio: Trio, tmp_path: Path, b
 
 
 @pytest.mark.spark
+@pytest.mark.audits
 def test_both_engines_find_what_was_archived(
     closed: Story, trio: Trio, tmp_path: Path, both: Audit, audit: Audit, spark: SparkSession
 ) -> None:
@@ -194,6 +194,7 @@ def test_both_engines_find_what_was_archived(
 
 
 @pytest.mark.spark
+@pytest.mark.audits
 def test_an_archive_in_another_file_system(closed: Story, trio: Trio, folder: Path, spark: SparkSession) -> None:
     """The driver reads a copy of each file, and Spark reads the files themselves."""
     drop(closed)

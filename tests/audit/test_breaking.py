@@ -15,7 +15,7 @@ from sqlalchemy import make_url
 from tests.audit.story import Trio
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.audits]
 
 # Spark does not start with a heap below 450 MiB. This setting makes it believe in a larger one.
 _PRETENDED = "-Dspark.testing.memory=2147483648"

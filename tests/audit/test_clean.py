@@ -60,23 +60,25 @@ def test_a_half_that_expired_is_a_rollback(audit: Callable[..., Report], story: 
     assert [(topic["rolled_back"], topic["undecided"]) for topic in report.topics] == [(3, 0)]
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("local", [True, False], ids=["parquet", "executors"])
 def test_large_audits_give_the_same_report_with_shuffles(
-    audit: Callable[..., Report], story: Story, monkeypatch: pytest.MonkeyPatch, local: bool
+    audit_in_spark: Callable[..., Report], story: Story, monkeypatch: pytest.MonkeyPatch, local: bool
 ) -> None:
     monkeypatch.setattr(tuning, "_SMALL", 0)
     monkeypatch.setattr(stores, "is_local", lambda _: local)
     story.consumer.execute("delete from mqpg_applied where message_id = (select min(message_id) from mqpg_applied)")
-    report = audit()
+    report = audit_in_spark()
     assert {kind: count for kind, count in report.anomalies.items() if count} == {"lost": 1}
     assert report.groups[0]["applied"] == 64
 
 
+@pytest.mark.spark
 def test_audits_that_compile_expressions_give_the_same_report(
-    audit: Callable[..., Report], story: Story, monkeypatch: pytest.MonkeyPatch
+    audit_in_spark: Callable[..., Report], story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tuning, "_INTERPRETED", -1)
     story.consumer.execute("delete from mqpg_applied where message_id = (select min(message_id) from mqpg_applied)")
-    report = audit()
+    report = audit_in_spark()
     assert {kind: count for kind, count in report.anomalies.items() if count} == {"lost": 1}
     assert report.groups[0]["applied"] == 64

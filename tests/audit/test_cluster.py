@@ -18,7 +18,7 @@ from mqpg.spark.cli import submit
 from tests.audit.cluster import SPARK, Cluster, running_cluster
 from tests.audit.story import Story, Trio
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.audits]
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,7 @@ import pytest
 from mqpg.audit.kinds import KINDS
 from mqpg.audit.report import Report
 from mqpg.audit.verdict import Verdict
-from tests.audit import content_faults as _contents  # noqa: F401  (they register their faults)
-from tests.audit import cursor_faults as _cursors  # noqa: F401
-from tests.audit import excuse_faults as _excuses  # noqa: F401
-from tests.audit import faults as _faults  # noqa: F401
-from tests.audit import outbox_faults as _outboxes  # noqa: F401
-from tests.audit import witness_faults as _witnesses  # noqa: F401
-from tests.audit.planting import FAULTS, Fault
+from tests.audit.all_faults import FAULTS, Fault
 from tests.audit.story import Story
 
 

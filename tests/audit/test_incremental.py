@@ -11,7 +11,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import Report
 from mqpg.audit.sql.engine import run_audit as run_full_audit
 from mqpg.audit.sql.incremental import audit_with_state
@@ -44,14 +43,9 @@ def incremental(trio: Trio, story: Story, state: Path) -> Callable[..., Report]:
         pass
 
     def run(**options: Any) -> Report:
-        return audit_with_state(asked(trio, **options), state)
+        return audit_with_state(trio.options(**options), state)
 
     return run
-
-
-def asked(trio: Trio, **options: Any) -> AuditOptions:
-    chosen = {"dsn": trio.broker, "ledgers": {"shop": trio.ledger}, "applied": {"board": trio.consumer}}
-    return AuditOptions(**(chosen | options))
 
 
 def work(story: Story, times: int = 3) -> None:
@@ -95,7 +89,7 @@ def test_a_fault_of_each_kind_is_found_behind_a_judged_history(
     options = fault.options | ({"groups": ("board",)} if fault.options.get("drained") else {})
     valid(incremental(**options))
     fault.plant(story)
-    found, full = incremental(**options), run_full_audit(asked(trio, **options))
+    found, full = incremental(**options), run_full_audit(trio.options(**options))
     context = (fault.name, found.run["incremental"], found.examples)
     assert (found.verdict, found.anomalies) == (Verdict.INVALID, full.anomalies), context
     assert any(fault.evidence in row["evidence"] for row in found.examples), context
@@ -109,7 +103,7 @@ def test_random_damage_gets_the_verdict_of_a_full_audit(
     before = incremental()
     work_at_random(story, rng, rng.randint(0, 20))
     done = damage(story, rng, times)
-    found, full = incremental(), run_full_audit(asked(trio))
+    found, full = incremental(), run_full_audit(trio.options())
     context = (done, before.verdict, found.run["incremental"], found.examples, full.examples)
     assert (found.verdict, found.anomalies) == (full.verdict, full.anomalies), context
 
@@ -146,7 +140,7 @@ def test_changes_in_the_judged_part_are_found(
         report = incremental()
         assert report.verdict is Verdict.INVALID, what
         assert "judged rows have changed" in report.run["incremental"]["judged_again"], what
-        assert report.anomalies == run_full_audit(asked(trio)).anomalies, what
+        assert report.anomalies == run_full_audit(trio.options()).anomalies, what
         assert state.read_bytes() == judged, what  # Only a valid verdict advances the state.
         connection.execute(f"delete from {table}")
         connection.execute(f"insert into {table} select * from kept")
@@ -265,7 +259,7 @@ def test_a_group_whose_journal_is_read_for_the_first_time(
     values = ["mail", *list(row.values())[1:-1], None]
     story.broker.execute("insert into mqpg_applied values (%s, %s, %s, %s, %s, %s, %s, %s)", values)
     found = incremental(applied={})
-    assert found.anomalies == run_full_audit(asked(trio, applied={})).anomalies
+    assert found.anomalies == run_full_audit(trio.options(applied={})).anomalies
     assert found.verdict is Verdict.INVALID
     assert "journal of group mail" in found.run["incremental"]["judged_again"]
 
@@ -281,7 +275,7 @@ def test_a_new_subscription_that_passes_judged_messages(
     story.broker.execute("select mqpg.subscribe('board', 'extra', start => 'earliest')")
     (row, *_) = story.broker.execute("select * from mqpg.receive('board', 'extra', 9, consumer => 'c1')").fetchall()
     story.broker.execute("select mqpg.ack(%s)", (row["receipt"],))
-    found, full = incremental(), run_full_audit(asked(trio))
+    found, full = incremental(), run_full_audit(trio.options())
     assert found.anomalies == full.anomalies
     assert (found.verdict, found.anomalies["lost"]) == (Verdict.INVALID, 5)
 

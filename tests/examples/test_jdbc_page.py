@@ -89,6 +89,7 @@ def test_what_is_not_applied_has_a_reason_or_is_lost(dsn: str, db: psycopg.Conne
 
 
 @pytest.mark.spark
+@pytest.mark.audits
 @pytest.mark.timeout(300)
 def test_spark_shell(dsn: str, auditor: str, history: None, tmp_path: Path) -> None:
     (code,) = re.findall(r"```scala\n(.*?)```", PAGE.read_text(), re.DOTALL)
@@ -102,6 +103,7 @@ def test_spark_shell(dsn: str, auditor: str, history: None, tmp_path: Path) -> N
 
 
 @pytest.mark.spark
+@pytest.mark.audits
 @pytest.mark.timeout(300)
 def test_notebook(dsn: str, auditor: str, history: None, tmp_path: Path) -> None:
     ((name, code),) = saved_files(PAGE).items()

@@ -310,6 +310,7 @@ def received(connection: psycopg.Connection[Any], sql: str) -> list[tuple[Any, .
 
 
 @pytest.mark.spark
+@pytest.mark.audits
 @pytest.mark.timeout(900)
 def test_spark_master_worker_and_audit(compose: Callable[..., Compose], dsn: str) -> None:
     master, page = free_port(), free_port()

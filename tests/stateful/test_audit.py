@@ -30,7 +30,7 @@ from tests.stateful.prepared import prepared
 # With this seed, a consumer acknowledged messages before one of their key that it had left pending.
 _SEED = 2002
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.audits, pytest.mark.timeout(600)]
 
 EXAMPLES = int(os.environ.get("MQPG_STATEFUL_EXAMPLES", "12"))
 STEPS = int(os.environ.get("MQPG_STATEFUL_STEPS", "40"))

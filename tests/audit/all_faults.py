@@ -1,0 +1,13 @@
+"""The list of all faults. Each of these modules registers its own when it is imported."""
+
+from __future__ import annotations
+
+from tests.audit import content_faults as _contents  # noqa: F401
+from tests.audit import cursor_faults as _cursors  # noqa: F401
+from tests.audit import excuse_faults as _excuses  # noqa: F401
+from tests.audit import faults as _faults  # noqa: F401
+from tests.audit import outbox_faults as _outboxes  # noqa: F401
+from tests.audit import witness_faults as _witnesses  # noqa: F401
+from tests.audit.planting import FAULTS, Fault
+
+__all__ = ["FAULTS", "Fault"]
