@@ -61,6 +61,7 @@ def test_a_half_that_expired_is_a_rollback(audit: Callable[..., Report], story: 
 
 
 @pytest.mark.spark
+@pytest.mark.audits
 @pytest.mark.parametrize("local", [True, False], ids=["parquet", "executors"])
 def test_large_audits_give_the_same_report_with_shuffles(
     audit_in_spark: Callable[..., Report], story: Story, monkeypatch: pytest.MonkeyPatch, local: bool
@@ -74,6 +75,7 @@ def test_large_audits_give_the_same_report_with_shuffles(
 
 
 @pytest.mark.spark
+@pytest.mark.audits
 def test_audits_that_compile_expressions_give_the_same_report(
     audit_in_spark: Callable[..., Report], story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,8 +15,6 @@ from psycopg.conninfo import make_conninfo
 
 from tests.audit.story import Story, Trio
 
-JVM = pytest.mark.spark
-
 
 def start(*arguments: str, **more: str) -> subprocess.Popen[str]:
     environment = {
@@ -37,7 +35,7 @@ def run(*arguments: str, **more: str) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-@pytest.mark.parametrize("engine", [pytest.param("spark", marks=JVM), "sql"])
+@pytest.mark.parametrize("engine", [pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.audits]), "sql"])
 def test_valid_unknown_and_invalid(engine: str, trio: Trio, story: Story) -> None:
     both = (
         "--dsn",
