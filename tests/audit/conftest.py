@@ -57,7 +57,7 @@ def story(trio: Trio) -> Iterator[Story]:
         yield opened
 
 
-# Spark takes a hundred times as long, so `make test` runs these tests in SQL. What it runs in Spark
+# Spark takes many times as long, so `make test` runs these tests in SQL. What it runs in Spark
 # says so: test_engines.py compares both engines on damaged histories, with a fault of every kind.
 @pytest.fixture(params=[pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.audits]), "sql"])
 def run_audit(request: pytest.FixtureRequest) -> Callable[[AuditOptions], Report]:
