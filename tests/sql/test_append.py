@@ -179,6 +179,39 @@ def test_one_standing_pass_makes_the_other_wait_or_give_way(mq: Session, broker:
     assert offsets == list(range(50))
 
 
+def half_ticks_after(mq: Session, ages: tuple[str, str]) -> int:
+    """Append where the two newest ticks are so old, and return how many half ticks that stores.
+
+    All of it must happen within a second of the server, or it is tried again.
+    """
+    second, count = "select date_trunc('second', clock_timestamp())", "select count(*) from mqpg.half_tick"
+    while True:
+        for _ in range(2):
+            mq.send("one", "1")
+            mq.append()
+        mq.prepare("one", "1")
+        mq.execute("update mqpg.half_tick set at = at - interval '1 hour'")
+        before, now = mq.scalar(count), mq.scalar(second)
+        for place, age in enumerate(reversed(ages)):
+            mq.execute(
+                "update mqpg.tick set at = %s - %s::interval where tick_id = (select max(tick_id) from mqpg.tick) - %s",
+                *(now, age, place),
+            )
+        mq.append()
+        if mq.scalar(second) == now:
+            return int(mq.scalar(count) - before)
+
+
+@pytest.mark.parametrize(
+    ("ticks", "stored"),
+    [(("0 s", "0 s"), 0), (("5 s", "0 s"), 1), (("5 s", "2 s"), 1)],
+    ids=["two passes in this second", "a long pass", "no pass"],
+)
+def test_halves_are_looked_for_once_a_second(mq: Session, ticks: tuple[str, str], stored: int) -> None:
+    """Passes that take longer than a second each would otherwise keep one another from it."""
+    assert half_ticks_after(mq, ticks) == stored
+
+
 def test_a_caller_in_repeatable_read_is_refused(mq: Session) -> None:
     mq.send("one", "1")
     for level in ("repeatable read", "serializable"):

@@ -17,7 +17,7 @@ _SEGMENTS = """
 select least(count(*) filter (where family = 'log'), count(*) filter (where family = 'tick'))
 from mqpg.segment where dropped_at is null
 """
-# append() looks for halves once a second, and not in a second in which there was a pass.
+# append() looks for halves once a second, and not in a second with two ticks.
 _LONG_AGO = "update mqpg.half_tick set at = at - interval '1 hour'; update mqpg.tick set at = at - interval '1 hour'"
 
 

@@ -1,19 +1,25 @@
 -- Puts undecided half messages into the op-log queue, about once a second. Most half messages are
 -- decided within milliseconds, so they never need an entry. None is forgotten, because an entry
 -- follows from the half message.
--- ticked_at is when the newest tick was stored. Whoever stored one in this second was here before.
+-- The first pass that begins in a second looks. Where the two newest ticks are of this second, the
+-- newer one's pass began in it. One tick does not say that, because a long pass may have begun in
+-- the second before.
 -- Locks: 1836150834, 1, tried only.
--- Cost: none within a second in which messages were appended; else one index lookup when it is too
--- early, and that of _enqueue_halves() when it is not.
+-- Cost: one index lookup in a second in which messages were appended; else another one when it is
+-- too early, and that of _enqueue_halves() when it is not.
 create function mqpg._enqueue_halves_sometimes(
-    snapshot pg_snapshot, batch_seq bigint, ticked_at timestamptz
+    snapshot pg_snapshot, batch_seq bigint, last_tick mqpg.tick
 ) returns void
 language plpgsql as $$
 declare
+    v_second timestamptz := date_trunc('second', clock_timestamp());
     v_recent bigint;
     v_last timestamptz;
 begin
-    if date_trunc('second', _enqueue_halves_sometimes.ticked_at) = date_trunc('second', clock_timestamp()) then
+    if date_trunc('second', (_enqueue_halves_sometimes.last_tick).at) = v_second and exists (
+        select from mqpg.tick t
+        where t.tick_id = (_enqueue_halves_sometimes.last_tick).tick_id - 1 and t.at >= v_second)
+    then
         return;
     end if;
     v_recent := mqpg._recent_tick();
@@ -27,5 +33,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._enqueue_halves_sometimes(pg_snapshot, bigint, timestamptz) is
+comment on function mqpg._enqueue_halves_sometimes(pg_snapshot, bigint, mqpg.tick) is
     'Internal: put half messages into the op-log queue about once a second';

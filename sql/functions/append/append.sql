@@ -51,7 +51,7 @@ begin
     select case when b.is_called then b.last_value else 0 end into v_batch_seq from mqpg.batch_id b;
     v_s1 := pg_current_snapshot();
     perform mqpg._require_own_cluster(v_tick.snapshot, v_s1);
-    perform mqpg._enqueue_halves_sometimes(v_s1, v_batch_seq, v_tick.at);
+    perform mqpg._enqueue_halves_sometimes(v_s1, v_batch_seq, v_tick);
     -- Now and then make a segment, so that a broker without a running keeper does not run out of
     -- them.
     if random() < 0.004 then
