@@ -57,8 +57,8 @@ def story(trio: Trio) -> Iterator[Story]:
         yield opened
 
 
-# Spark takes many times as long, so `make test` runs these tests in SQL. What it runs in Spark
-# says so: test_engines.py compares both engines on damaged histories, with a fault of every kind.
+# Spark takes many times as long, so `make test` runs the tests with this fixture in SQL only, and
+# test_engines.py compares both engines on damaged histories with faults of every kind.
 @pytest.fixture(params=[pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.audits]), "sql"])
 def run_audit(request: pytest.FixtureRequest) -> Callable[[AuditOptions], Report]:
     """A function that runs one audit, with each of the engines in turn."""
