@@ -42,6 +42,8 @@ class Judged:
             subscription, queue, offset, time.
         offsets: Messages that are not judged, or open, with an offset in the judged part.
         pairs: Pairs of messages with one dedup id, at least one of them judged.
+        failures: Failed deliveries of messages that are not judged, or open: subscription, message,
+            and what ended the delivery.
         bounds: The lower bounds of the segments of each family, as text.
         digests: For each table and part of it, the number of judged rows and the sum of hashes.
         totals: How much was judged.
@@ -59,6 +61,7 @@ class Judged:
     starts: list[list[Any]] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
     pairs: list[list[int]] = field(default_factory=list)
+    failures: list[list[Any]] = field(default_factory=list)
     bounds: dict[str, list[str]] = field(default_factory=dict)
     digests: Digests = field(default_factory=dict)
     totals: dict[str, int] = field(default_factory=dict)

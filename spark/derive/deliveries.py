@@ -98,14 +98,32 @@ def derive_retries(
         topics: Rows with the columns of `schemas.TOPICS`.
 
     Returns:
-        Rows (subscription_id, message_id, attempt) with the highest attempt that was scheduled.
+        Rows (subscription_id, message_id, attempt, last_offset) with the highest attempt that was
+        scheduled, and the offset of the last delivery in the retry lane. The latter is null where
+        another delivery is to come. A redriven message counts its attempts from 1 again, so the
+        attempt alone does not tell.
     """
-    scheduled = expand_batches(delayed.where("subscription_id > 0")).select("subscription_id", "message_id", "attempt")
-    appended = retry_entries.select("subscription_id", "message_id", "attempt")
+    keys = ["subscription_id", "message_id"]
+    nowhere, never = F.lit(None).cast("long").alias("queue_offset"), F.lit(False).alias("coming")
+    scheduled = expand_batches(delayed.where("subscription_id > 0")).select(
+        *keys, "attempt", nowhere, F.expr("not (due and covered)").alias("coming")
+    )
+    appended = retry_entries.select(*keys, "attempt", "queue_offset", never)
     in_inbox = deferred.join(topics, "topic").join(subscriptions, ["consumer_group", "topic_id"])
-    in_inbox = in_inbox.select("subscription_id", "message_id", F.lit(1).alias("attempt"))
+    in_inbox = in_inbox.select(*keys, F.lit(1).alias("attempt"), nowhere, never)
     rows = scheduled.unionByName(appended).unionByName(in_inbox)
-    return rows.groupBy("subscription_id", "message_id").agg(F.max("attempt").cast("int").alias("attempt"))
+    steps = rows.groupBy(*keys, "attempt").agg(
+        F.max("queue_offset").alias("queue_offset"), F.bool_or("coming").alias("coming")
+    )
+    found = steps.groupBy(*keys).agg(
+        F.max("attempt").cast("int").alias("attempt"),
+        F.max(F.when(F.col("queue_offset").isNull(), F.col("attempt"))).alias("missing_attempt"),
+        F.max_by("attempt", "queue_offset").alias("last_attempt"),
+        F.max("queue_offset").alias("queue_offset"),
+        F.bool_or("coming").alias("coming"),
+    )
+    ended = F.expr("not coming and coalesce(missing_attempt <= last_attempt, true)")
+    return found.select(*keys, "attempt", F.when(ended, F.col("queue_offset")).alias("last_offset"))
 
 
 def derive_retry_times(delayed: DataFrame) -> DataFrame:
@@ -195,9 +213,11 @@ def derive_deliveries(
     Returns:
         One row for each group and offset. `times_applied` says how often the journal has the
         message, `behind_position` whether the group's position is beyond the offset, and `dead`
-        whether the group does not have to apply it. `unjudged` means that a filter may have left it
-        out and that its body is dropped, so nobody can say any more whether it did. Or it was read
-        from an archive, and is so old that the record of a jump over it may be deleted.
+        whether the group does not have to apply it. `last_retry` says that it is the message's
+        last delivery in the retry lane, and that no other one is to come. `unjudged` means that a
+        filter may have left it out and that its body is dropped, so nobody can say any more whether
+        it did. Or it was read from an archive, and is so old that the record of a jump over it may
+        be deleted.
     """
     journal = (
         effects.where("owner_id is not null")
@@ -252,6 +272,7 @@ def derive_deliveries(
         "due_at",
         "applied_at",
         "retry_attempt",
+        F.coalesce(F.expr("lane > 0 and queue_offset = last_offset"), F.lit(False)).alias("last_retry"),
         F.coalesce("times_applied", F.lit(0)).alias("times_applied"),
         F.col("is_dead").isNotNull().alias("dead"),
         behind.alias("behind_position"),

@@ -20,7 +20,7 @@ from psycopg.rows import dict_row
 
 from mqpg.audit.options import AuditOptions
 
-__all__ = ["LEDGER_DDL", "JOURNAL_DDL", "Story", "Trio", "write_history"]
+__all__ = ["LEDGER_DDL", "JOURNAL_DDL", "Story", "Trio", "let_die", "write_history"]
 
 Row = dict[str, Any]
 
@@ -222,13 +222,14 @@ def write_history(story: Story) -> None:
     while story.consume(nack=(retried, dead)):  # Only append() makes retries visible.
         pass
     time.sleep(0.01)
-    _bury(story, dead)
+    let_die(story, dead)
 
 
-def _bury(story: Story, dead: int) -> None:
+def let_die(story: Story, message: int) -> None:
+    """Let all deliveries of a message to group `board` fail, until it is a dead letter."""
     for _ in range(40):
         time.sleep(0.002)
-        story.drain(nack=(dead,))
-        if story.one("select count(*) from mqpg.dead_letter"):
+        story.drain(nack=(message,))
+        if story.one("select count(*) from mqpg.dead_letter where message_id = %s", message):
             return
     raise AssertionError("the message was never dead-lettered")

@@ -24,11 +24,11 @@ from tests.audit import excuse_faults as _excuses  # noqa: F401
 from tests.audit import faults as _faults  # noqa: F401
 from tests.audit import outbox_faults as _outboxes  # noqa: F401
 from tests.audit import witness_faults as _witnesses  # noqa: F401
-from tests.audit.planting import FAULTS
+from tests.audit.planting import FAULTS, apply_at
 from tests.audit.random_history import damage
 from tests.audit.random_history import work as work_at_random
 from tests.audit.retention import drop_what_may_go
-from tests.audit.story import JOURNAL_DDL, Story, Trio, message_id
+from tests.audit.story import JOURNAL_DDL, Story, Trio, let_die, message_id
 
 
 @pytest.fixture
@@ -311,3 +311,46 @@ def test_decisions_that_outlive_their_bodies_are_not_taken_as_dropped(
     ).rowcount
     assert deleted > 0
     assert "part 1 of decision" in str(incremental().run["incremental"]["judged_again"])
+
+
+def test_a_redriven_message_whose_failures_are_judged(
+    incremental: Callable[..., Report], story: Story, state: Path
+) -> None:
+    """Its dead letter is compared with deliveries that the second audit does not read."""
+    message = story.business()
+    let_die(story, message)
+    story.drain("mail", journal=False)
+    story.broker.execute("select mqpg.redrive('board', 'orders')")
+    valid(incremental())
+    assert failures_of(message, state)
+    work(story)
+    assert valid(incremental())["judged_again"] is None
+    assert not failures_of(message, state)
+
+
+def test_a_dead_letter_of_a_message_that_another_group_retries(
+    incremental: Callable[..., Report], story: Story, state: Path, trio: Trio
+) -> None:
+    """It is judged as long as the message is open, although the deliveries that failed are judged."""
+    story.broker.execute("select mqpg.alter_subscription('mail', 'orders', retry_delay => '1 second')")
+    message = story.business()
+    story.append()
+    while story.consume("mail", nack=(message,), journal=False):
+        pass
+    let_die(story, message)
+    valid(incremental())
+    assert failures_of(message, state)
+    time.sleep(1.1)
+    story.append()
+    assert valid(incremental())["judged_again"] is None
+    apply_at(story, message)
+    found, full = incremental(), run_full_audit(trio.options())
+    assert (found.verdict, found.anomalies) == (full.verdict, full.anomalies), found.examples
+    assert full.anomalies["dead_letter"] == 1
+
+
+def failures_of(message: int, state: Path) -> list[Any]:
+    """The failed deliveries of a message that the state has kept for the next audit."""
+    judged = load_state(state)
+    assert judged is not None
+    return [failure for failure in judged.failures if message in failure]

@@ -156,6 +156,25 @@ def test_a_group_with_offsets_of_its_own_continues_where_it_was(audit: Audit, st
     assert found(audit()) == {"lost": 1}
 
 
+def test_a_dead_letter_that_is_redriven(audit: Audit, story: Story) -> None:
+    """It counts its attempts from 1 again, below that of its last delivery before."""
+    message = story.one("select message_id from mqpg.dead_letter")
+    story.broker.execute("select mqpg.redrive('board', 'orders')")
+    require_valid(audit())  # Nobody can receive it before the next tick.
+    story.append()
+    require_valid(audit())
+    story.consume(nack=(message,))
+    require_valid(audit())
+    time.sleep(0.01)
+    story.append()
+    story.consume()
+    require_valid(audit())
+    story.consumer.execute("delete from mqpg_applied where message_id = %s", (message,))
+    report = audit()
+    assert found(report) == {"lost": 1}
+    assert "retry 2 was acknowledged, but it was not applied" in report.examples[0]["evidence"]
+
+
 def test_a_consumer_that_acknowledges_in_another_order(audit: Audit, story: Story, trio: Trio) -> None:
     """It leaves a message pending, and applies those of its key that are behind it."""
     story.broker.execute("select mqpg.subscribe('alone', 'orders', mode => 'exclusive')")

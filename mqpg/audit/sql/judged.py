@@ -39,6 +39,7 @@ def leave_out(work: Workspace, judged: Judged | None) -> None:
         work.insert("judged_start", judged.starts)
         work.insert("judged_pair", judged.pairs)
         work.insert("judged_offset", [(one,) for one in judged.offsets])
+        work.insert("judged_failure", judged.failures)
 
 
 def check_broker(work: Workspace, judged: Judged) -> None:
@@ -153,6 +154,7 @@ def advance(work: Workspace, judged: Judged, snapshot: str, at: datetime) -> Jud
         starts=[_plain(row.values()) for row in work.rows("judged", "starts")],
         offsets=[row["message_id"] for row in work.rows("judged", "offsets")],
         pairs=[list(row.values()) for row in work.rows("judged", "pairs")],
+        failures=[list(row.values()) for row in work.rows("judged", "failures")],
         bounds=bounds,
         digests=digests,
         totals=_totals(judged, digests, closed),

@@ -19,6 +19,7 @@ TABLES = (
     "judged_start",
     "judged_pair",
     "judged_offset",
+    "judged_failure",
     "archived_range",
     "other_topic",
     "other_group",

@@ -3,6 +3,7 @@
 -- beyond the offset. dead: the group does not have to apply it. unjudged: a filter may have left it
 -- out, and its body is dropped, so nobody can say any more whether it did. Or it was read from an
 -- archive, and is so old that the record of a jump over it, or of its discarding, may be deleted.
+-- last_retry: it is the message's last delivery in the retry lane, and no other one is to come.
 with journal as (
     select e.owner_id, e.message_id, count(*) as times_applied, min(e.applied_at) as applied_at
     from effect as e
@@ -40,6 +41,7 @@ select
     e.due_at,
     j.applied_at,
     r.attempt as retry_attempt,
+    coalesce(e.lane > 0 and e.queue_offset = r.last_offset, false) as last_retry,
     coalesce(j.times_applied, 0) as times_applied,
     x.message_id is not null as dead,
     e.queue_offset < p.next_offset as behind_position,

@@ -1,6 +1,6 @@
 -- The messages whose delivery failed, by a nack, the end of a lease, or expiry. A message may have
--- several rows.
-select distinct r.subscription_id, e.message_id, r.action
+-- several rows. The offset of a delivery may be in the judged part.
+select r.subscription_id, e.message_id, r.action
 from released as r
 join entry as e
     on e.topic_id = r.topic_id
@@ -8,3 +8,5 @@ join entry as e
     and e.queue_id = r.queue_id
     and e.queue_offset = r.queue_offset
 where r.action <> 'a'
+union
+select f.subscription_id, f.message_id, f.action from judged_failure as f

@@ -1,20 +1,54 @@
 -- The messages that each subscription nacked, with the highest attempt that was scheduled. A
 -- message that a group deferred in its own database counts too, because the group nacks it only
 -- after its local transaction.
-select r.subscription_id, r.message_id, max(r.attempt) as attempt
-from (
-    select d.subscription_id, d.first_id + i.i as message_id, d.attempt
-    from delayed as d
-    cross join lateral generate_series(0, d.n - 1) as i (i)
-    where d.subscription_id > 0
-    union all
-    select e.lane, e.message_id, e.attempt
-    from entry as e
-    where e.lane > 0
-    union all
-    select s.subscription_id, f.message_id, 1
-    from deferred as f
-    join topic as t on t.topic = f.topic
-    join subscription as s on s.topic_id = t.topic_id and s.consumer_group = f.consumer_group
-) as r
-group by 1, 2
+-- last_offset: the offset of the last delivery in the retry lane. Null where another one is to come.
+-- A redriven message counts its attempts from 1 again, so the attempt alone does not tell.
+with step as (
+    select
+        r.subscription_id,
+        r.message_id,
+        r.attempt,
+        max(r.queue_offset) as queue_offset,
+        bool_or(r.coming) as coming
+    from (
+        select
+            d.subscription_id,
+            d.first_id + i.i as message_id,
+            d.attempt,
+            null::bigint as queue_offset,
+            not (d.due and d.covered) as coming
+        from delayed as d
+        cross join lateral generate_series(0, d.n - 1) as i (i)
+        where d.subscription_id > 0
+        union all
+        select e.lane, e.message_id, e.attempt, e.queue_offset, false
+        from entry as e
+        where e.lane > 0
+        union all
+        select s.subscription_id, f.message_id, 1, null, false
+        from deferred as f
+        join topic as t on t.topic = f.topic
+        join subscription as s on s.topic_id = t.topic_id and s.consumer_group = f.consumer_group
+    ) as r
+    group by 1, 2, 3
+),
+
+message_steps as (
+    select
+        s.subscription_id,
+        s.message_id,
+        max(s.attempt) as attempt,
+        max(s.attempt) filter (where s.queue_offset is null) as missing_attempt,
+        (array_agg(s.attempt order by s.queue_offset desc nulls last))[1] as last_attempt,
+        max(s.queue_offset) as last_offset,
+        bool_or(s.coming) as coming
+    from step as s
+    group by 1, 2
+)
+
+select
+    m.subscription_id,
+    m.message_id,
+    m.attempt,
+    case when not m.coming and coalesce(m.missing_attempt <= m.last_attempt, true) then m.last_offset end as last_offset
+from message_steps as m

@@ -23,8 +23,7 @@ from delivery as d
 where d.lane = 0 and d.state in ('committed', 'expired') and d.behind_position and d.times_applied = 0
     and d.retry_attempt is null and not d.dead and not d.unjudged
 union all
--- The group has acknowledged the last scheduled retry, and there is neither an effect nor a dead
--- letter.
+-- The group has acknowledged the last retry, and there is neither an effect nor a dead letter.
 select
     d.consumer_group,
     d.topic,
@@ -34,7 +33,7 @@ select
     format('retry %s was acknowledged, but it was not applied', d.attempt)
 from delivery as d
 where d.lane > 0 and d.state = 'committed' and d.behind_position and d.times_applied = 0
-    and d.retry_attempt <= d.attempt and not d.dead
+    and d.last_retry and not d.dead
 union all
 select
     r.consumer_group,
