@@ -122,8 +122,9 @@ class TickListener:
         listening = self._listen(conn)
         self._seen = self._newest(conn)
         self._wake(None)
-        # Since when a tick is known that no notification announced.
+        # Since when a tick is known that no notification announced, and the newest tick before it.
         unannounced: float | None = None
+        announced_to = 0
         pause = _FIRST_LOOK
         junk = _FIRST_JUNK
         due: float | None = None  # when the next look is due, whatever arrives until then
@@ -135,6 +136,9 @@ class TickListener:
             if not listening:
                 self._gone.wait(pause)
             announced = not all(self._is_known(payload) for payload in told)
+            if unannounced is not None and any(_tick_of(payload) > announced_to for payload in told):
+                # The look was only faster than the notification.
+                self.trusted, unannounced = True, None
             if told and not announced and (left := due - time.monotonic()) > 0:
                 self._gone.wait(min(junk, left))
                 junk = min(junk * 2, _JUNK)
@@ -142,6 +146,7 @@ class TickListener:
             due = None
             if announced:
                 self.trusted, unannounced = True, None
+            known = self._known
             news = self._look(conn)
             if news:
                 junk = _FIRST_JUNK
@@ -150,7 +155,9 @@ class TickListener:
             if announced or not news:
                 pause = min(pause * 2, self._settings.poll_interval)
             else:
-                pause, unannounced = _FIRST_LOOK, unannounced or time.monotonic()
+                pause = _FIRST_LOOK
+                if unannounced is None:
+                    unannounced, announced_to = time.monotonic(), known
             if unannounced is not None and time.monotonic() - unannounced > _LATE:
                 if self.trusted:
                     logger.warning(
@@ -178,10 +185,14 @@ class TickListener:
             row = conn.execute(_NEWEST).fetchone()
         return row if row else (0, 0)
 
+    @property
+    def _known(self) -> int:
+        """The newest tick that was seen."""
+        return self._seen[0] if self._seen else 0
+
     def _is_known(self, payload: str) -> bool:
         """Whether a notification announces a tick that was seen before."""
-        known = self._seen[0] if self._seen else 0
-        return payload.isascii() and payload.isdigit() and len(payload) < 19 and int(payload) <= known
+        return 0 <= _tick_of(payload) <= self._known
 
     def _look(self, conn: psycopg.Connection[Any]) -> bool:
         """Wake the waiters whose topics have new ticks. Returns whether there were any."""
@@ -205,6 +216,11 @@ class TickListener:
         for interest in woken:
             with suppress(RuntimeError):  # the waiter's event loop is closed
                 interest.wake()
+
+
+def _tick_of(payload: str) -> int:
+    """The tick that a notification announces. -1 means that its text is none of the appender's."""
+    return int(payload) if payload.isascii() and payload.isdigit() and len(payload) < 19 else -1
 
 
 def _open(dsn: str, settings: Settings) -> psycopg.Connection[Any]:

@@ -16,7 +16,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import mqpg
-from mqpg import errors
+from mqpg import _listener, errors
 from mqpg._sync.client import wakeup
 from tests.fixtures.databases import OwnServer
 from tests.support.consuming import running
@@ -245,3 +245,32 @@ def test_lost_notifications_are_noticed(pooler: tuple[str, Proxy], mq: mqpg.Clie
         behind.receive("g", "t3", wait=30)
         assert time.monotonic() - sender.at < 2
         watch.remove(interest)
+
+
+def test_looks_that_are_faster_than_the_notification(
+    dsn: str, mq: mqpg.Client, topics: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A notification that comes after its tick was seen proves, too, that notifications arrive."""
+    late: list[str] = []
+    notified = _listener._notified
+
+    def one_look_late(*args: Any) -> list[str]:
+        if late:
+            told, late[:] = list(late), []
+            return told
+        late.extend(notified(*args))
+        return []
+
+    monkeypatch.setattr(_listener, "_notified", one_look_late)
+    with mqpg.connect(dsn, poll_interval=0.1) as behind:
+        watch = behind._ticks()
+        interest = watch.add("t0", lambda: None)
+        eventually(lambda: watch._seen is not None)
+        for _ in range(2):
+            mq.send("t0", 1)
+            mq.append()
+            eventually(lambda: watch.trusted and not late)
+            time.sleep(_listener._LATE + 0.3)
+            assert watch.trusted
+        watch.remove(interest)
+    assert "no longer arrive" not in caplog.text
