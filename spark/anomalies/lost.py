@@ -69,8 +69,7 @@ def _skipped(deliveries: DataFrame) -> DataFrame:
 def _dropped_in_retry(deliveries: DataFrame) -> DataFrame:
     # The group has acknowledged the last retry, and there is neither an effect nor a dead letter.
     unapplied = deliveries.where(
-        "lane > 0 and state = 'committed' and behind_position and times_applied = 0 "
-        "and last_retry and not dead"
+        "lane > 0 and state = 'committed' and behind_position and times_applied = 0 and last_retry and not dead"
     )
     return anomaly_rows(
         "lost", unapplied, F.format_string("retry %s was acknowledged, but it was not applied", F.col("attempt"))

@@ -83,7 +83,12 @@ def add_dropped_replays(replays: DataFrame, jumps: DataFrame, effects: DataFrame
 
 
 def derive_retries(
-    delayed: DataFrame, retry_entries: DataFrame, deferred: DataFrame, subscriptions: DataFrame, topics: DataFrame
+    delayed: DataFrame,
+    retry_entries: DataFrame,
+    deferred: DataFrame,
+    subscriptions: DataFrame,
+    readers: DataFrame,
+    topics: DataFrame,
 ) -> DataFrame:
     """Find the nacked messages of each subscription.
 
@@ -95,34 +100,47 @@ def derive_retries(
         retry_entries: Entries of the retry lanes.
         deferred: Rows with the columns of `schemas.DEFERRED`.
         subscriptions: Rows with the columns of `schemas.SUBSCRIPTIONS`.
+        readers: Rows with the columns of `schemas.READERS`.
         topics: Rows with the columns of `schemas.TOPICS`.
 
     Returns:
         Rows (subscription_id, message_id, attempt, last_offset) with the highest attempt that was
         scheduled, and the offset of the last delivery in the retry lane. The latter is null where
-        another delivery is to come. A redriven message counts its attempts from 1 again, so the
-        attempt alone does not tell.
+        another delivery is to come, or a purge of the topic has discarded it. A redriven message
+        counts its attempts from 1 again, so the attempt alone does not tell.
     """
     keys = ["subscription_id", "message_id"]
-    nowhere, never = F.lit(None).cast("long").alias("queue_offset"), F.lit(False).alias("coming")
-    scheduled = expand_batches(delayed.where("subscription_id > 0")).select(
-        *keys, "attempt", nowhere, F.expr("not (due and covered)").alias("coming")
+    step = [*keys, "attempt", "queue_offset", "coming", "purged", "surplus"]
+    nowhere, no = F.lit(None).cast("long"), F.lit(False)
+    scheduled = expand_batches(delayed.where("subscription_id > 0")).join(
+        readers.select("subscription_id", "retries_from"), "subscription_id", "left"
     )
-    appended = retry_entries.select(*keys, "attempt", "queue_offset", never)
+    scheduled = scheduled.withColumns(
+        {
+            "queue_offset": nowhere,
+            "coming": F.expr("not (due and covered)"),
+            "purged": F.expr("coalesce(written_at < retries_from, false)"),
+            "surplus": F.expr("if(may_be_dropped, 0, 1)"),
+        }
+    )
+    appended = retry_entries.withColumns({"coming": no, "purged": no, "surplus": F.lit(-1)})
     in_inbox = deferred.join(topics, "topic").join(subscriptions, ["consumer_group", "topic_id"])
-    in_inbox = in_inbox.select(*keys, F.lit(1).alias("attempt"), nowhere, never)
-    rows = scheduled.unionByName(appended).unionByName(in_inbox)
+    in_inbox = in_inbox.withColumns(
+        {"attempt": F.lit(1), "queue_offset": nowhere, "coming": no, "purged": no, "surplus": F.lit(0)}
+    )
+    rows = scheduled.select(*step).unionByName(appended.select(*step)).unionByName(in_inbox.select(*step))
     steps = rows.groupBy(*keys, "attempt").agg(
-        F.max("queue_offset").alias("queue_offset"), F.bool_or("coming").alias("coming")
+        F.max("queue_offset").alias("queue_offset"),
+        F.expr("bool_or(coming) or (bool_or(purged) and sum(surplus) > 0)").alias("continues"),
     )
     found = steps.groupBy(*keys).agg(
         F.max("attempt").cast("int").alias("attempt"),
         F.max(F.when(F.col("queue_offset").isNull(), F.col("attempt"))).alias("missing_attempt"),
         F.max_by("attempt", "queue_offset").alias("last_attempt"),
         F.max("queue_offset").alias("queue_offset"),
-        F.bool_or("coming").alias("coming"),
+        F.bool_or("continues").alias("continues"),
     )
-    ended = F.expr("not coming and coalesce(missing_attempt <= last_attempt, true)")
+    ended = F.expr("not continues and coalesce(missing_attempt <= last_attempt, true)")
     return found.select(*keys, "attempt", F.when(ended, F.col("queue_offset")).alias("last_offset"))
 
 

@@ -150,7 +150,9 @@ def derive_frames(inputs: AuditInputs, store: FrameStore) -> Frames:
     queued_ids = entries.where("subscription_id = 0").select("message_id").distinct()
     seen_ids = store.narrow(entries.select("message_id").unionByName(effects.select("message_id"))).distinct()
     retry_entries = entries.where("subscription_id > 0")
-    retries = store.narrow(derive_retries(raw["delayed"], retry_entries, raw["deferred"], raw["subscription"], topics))
+    retries = store.narrow(
+        derive_retries(raw["delayed"], retry_entries, raw["deferred"], raw["subscription"], raw["reader"], topics)
+    )
     unattributed = effects.where("unattributed").select("consumer_group", "topic_id").distinct()
     with_journal = positions.where(F.col("consumer_group").isin(inputs.groups_with_journal))
     with_journal = with_journal.join(unattributed, ["consumer_group", "topic_id"], "left_anti")

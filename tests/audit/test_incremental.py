@@ -108,6 +108,17 @@ def test_random_damage_gets_the_verdict_of_a_full_audit(
     assert (found.verdict, found.anomalies) == (full.verdict, full.anomalies), context
 
 
+def test_one_audit_after_the_other_gets_the_verdict_of_a_full_audit(
+    incremental: Callable[..., Report], trio: Trio, story: Story, rng: random.Random
+) -> None:
+    """Messages stay open meanwhile: they are retried, redriven, purged, and delivered again by a seek."""
+    for number in range(10):
+        work_at_random(story, rng, rng.randint(1, 6))
+        found, full = incremental(), run_full_audit(trio.options())
+        context = (number, found.run["incremental"], found.examples, full.examples)
+        assert (found.verdict, found.anomalies) == (full.verdict, full.anomalies), context
+
+
 def test_changes_in_the_judged_part_are_found(
     incremental: Callable[..., Report], story: Story, state: Path, trio: Trio
 ) -> None:

@@ -175,6 +175,15 @@ def test_a_dead_letter_that_is_redriven(audit: Audit, story: Story) -> None:
     assert "retry 2 was acknowledged, but it was not applied" in report.examples[0]["evidence"]
 
 
+def test_a_redriven_message_that_a_purge_discards(audit: Audit, story: Story) -> None:
+    """Its new delivery is in no queue yet, so no position jumps over it."""
+    story.broker.execute("select mqpg.redrive('board', 'orders')")
+    story.broker.execute("select mqpg.purge_topic('orders')")
+    story.business()
+    story.drain()
+    require_valid(audit())
+
+
 def test_a_consumer_that_acknowledges_in_another_order(audit: Audit, story: Story, trio: Trio) -> None:
     """It leaves a message pending, and applies those of its key that are behind it."""
     story.broker.execute("select mqpg.subscribe('alone', 'orders', mode => 'exclusive')")

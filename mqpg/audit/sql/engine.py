@@ -15,7 +15,7 @@ from mqpg.audit.state import Judged
 from mqpg.audit.verdict import Verdict, rule
 from mqpg.dsn import resolve
 
-from .judged import advance, check_frames
+from .judged import advance, check_findings, check_frames
 from .reader import Inputs, connect_once, read_inputs
 from .totals import Totals, doubts
 from .workspace import Workspace, open_workspace
@@ -81,6 +81,8 @@ def _audit(
         if judged is not None:
             check_frames(work)
         counts = work.judge()
+        if judged is not None:
+            check_findings(work)
         report = _report(work, inputs, options, counts, started, read_seconds, judged)
         after = None
         if nothing is not None:

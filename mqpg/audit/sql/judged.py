@@ -14,7 +14,16 @@ from .fingerprint import BROKER, CLOSED, USERS, add, grouped
 from .statements import statement
 from .workspace import Workspace
 
-__all__ = ["MOST_OPEN", "Rejudge", "advance", "check_broker", "check_frames", "check_users", "leave_out"]
+__all__ = [
+    "MOST_OPEN",
+    "Rejudge",
+    "advance",
+    "check_broker",
+    "check_findings",
+    "check_frames",
+    "check_users",
+    "leave_out",
+]
 
 # With more open messages, reading them one by one costs more than it saves.
 MOST_OPEN = 50_000
@@ -104,6 +113,19 @@ def check_frames(work: Workspace) -> None:
     if work.query(keys):
         for row in work.rows("judged", "other_queue"):
             raise Rejudge(f"the key of message {row['message_id']} is in another queue")
+
+
+def check_findings(work: Workspace) -> None:
+    """Look for findings that what was not read may explain, such as a seek over judged offsets.
+
+    Args:
+        work: The session with the findings.
+
+    Raises:
+        Rejudge: There is one.
+    """
+    for row in work.rows("judged", "suspect"):
+        raise Rejudge(f"{row['kind']} was found of message {row['message_id']}, which has offsets in the judged part")
 
 
 def advance(work: Workspace, judged: Judged, snapshot: str, at: datetime) -> Judged | None:
