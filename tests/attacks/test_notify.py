@@ -32,13 +32,13 @@ class Watched:
 
     def __init__(self, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.woken = threading.Event()
-        self.looks = self.opened = self.reads = 0
+        self.wakes = self.looks = self.opened = self.reads = 0
         self.listener = _listener.TickListener(dsn, Settings())
         look, connect, notified = _listener.TickListener._look, _listener._open, _listener._notified
 
-        def counted(this: _listener.TickListener, conn: psycopg.Connection) -> bool:
+        def counted(this: _listener.TickListener, *args: Any) -> bool:
             self.looks += this is self.listener
-            return look(this, conn)
+            return look(this, *args)
 
         def opening(address: str, settings: Settings) -> psycopg.Connection:
             # Listeners that other tests left in this process also connect.
@@ -52,7 +52,11 @@ class Watched:
         monkeypatch.setattr(_listener.TickListener, "_look", counted)
         monkeypatch.setattr(_listener, "_notified", reading)
         monkeypatch.setattr(_listener, "_open", opening)
-        self.listener.add("t", self.woken.set)
+        self.listener.add("t", self.wake)
+
+    def wake(self) -> None:
+        self.wakes += 1
+        self.woken.set()
 
 
 @pytest.fixture
@@ -121,3 +125,22 @@ def test_a_flood_costs_a_bounded_number_of_looks(mq: Session, watched: Watched) 
     spent = time.monotonic() - began
     assert watched.looks - before <= 20 + 30 * spent
     assert watched.opened == 1
+
+
+def test_announced_ticks_that_do_not_exist_wake_a_waiter_once(mq: Session, watched: Watched) -> None:
+    """A waiter is woken before the look, which would be an empty receive for each of them."""
+    watched.woken.clear()
+    mq.send("t")
+    mq.append()
+    assert watched.woken.wait(45)
+    eventually(lambda: watched.listener.trusted)
+    before, looks = watched.wakes, watched.looks
+    for number in range(20):
+        mq.execute("select pg_notify('mqpg', %s)", str(10**9 + number))
+        mq.execute("select pg_sleep(0.1)")
+    eventually(lambda: watched.looks - looks >= 5)
+    assert watched.wakes - before <= 1
+    watched.woken.clear()
+    mq.send("t")
+    mq.append()
+    assert watched.woken.wait(45), "the listener missed a message behind ticks that do not exist"

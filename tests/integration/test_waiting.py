@@ -274,3 +274,32 @@ def test_looks_that_are_faster_than_the_notification(
             assert watch.trusted
         watch.remove(interest)
     assert "no longer arrive" not in caplog.text
+
+
+def test_the_waiters_of_a_single_topic_are_woken_before_the_look(
+    dsn: str, mq: mqpg.Client, topics: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The notification is enough to wake them, once. After the look they would wait a round trip longer."""
+    events: list[str] = []
+    newest = _listener.TickListener._newest
+
+    def looking(this: _listener.TickListener, conn: psycopg.Connection[Any]) -> tuple[int, int]:
+        events.append("look")
+        return newest(this, conn)
+
+    def woken_first() -> bool:
+        """False where the look was due just then."""
+        events.clear()
+        mq.send("t0", 1)
+        mq.append()
+        eventually(lambda: {"wake", "look"} <= set(events))
+        time.sleep(0.3)
+        return events == ["wake", "look"]
+
+    with mqpg.connect(dsn) as behind:
+        watch = behind._ticks()
+        interest = watch.add("t0", lambda: events.append("wake"))
+        eventually(lambda: (mq.send("t0", 1), mq.append(), watch.trusted)[2])
+        monkeypatch.setattr(_listener.TickListener, "_newest", looking)
+        eventually(woken_first)
+        watch.remove(interest)
