@@ -1,14 +1,18 @@
-"""A random history in which everything is legal: every way of moving a cursor, by groups of every mode."""
+"""A random history in which everything is legal: every way of moving a cursor, by groups of every mode.
+
+The groups apply messages in the broker's database, in the transaction that acknowledges them.
+"""
 
 from __future__ import annotations
 
 import random
 import time
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import psycopg
 
-from tests.audit.story import Story
+from tests.audit.story import JOURNAL_DDL, Row, Story
 
 __all__ = ["live"]
 
@@ -24,27 +28,50 @@ _GROUPS = {
 }
 
 
-def live(story: Story, seed: int, steps: int = 400) -> None:
-    """Let groups of every mode read topic `world` and do whatever they may do, `steps` times."""
+# A failed message holds back what follows it in its delivery.
+_IN_ORDER = ("by_key", "in_order", "keyed")
+
+
+@dataclass
+class _Delivery:
+    """A receipt, and the messages that its consumer still has to answer for, by their offsets."""
+
+    group: str
+    receipt: str
+    open: dict[int, Row]
+
+
+def live(story: Story, seed: int, steps: int = 400, look: Callable[[int], None] | None = None) -> None:
+    """Let groups of every mode read topic `world` and do whatever they may do.
+
+    Args:
+        story: The broker with a history.
+        seed: Repeats what happens, apart from what depends on the clock.
+        steps: How much happens.
+        look: Called after every 25 steps with the number of the last one.
+    """
     chance = random.Random(seed)
     broker = story.broker
+    broker.execute(JOURNAL_DDL)
     broker.execute("select mqpg.create_topic('world', 3)")
     for group, options in _GROUPS.items():
         broker.execute(
             f"select mqpg.subscribe(%s, 'world', {options}, retry_delay => '1 ms')",  # type: ignore[arg-type]
             (group,),
         )
-    receipts: list[tuple[str, list[dict[str, Any]]]] = []
-    for _ in range(steps):
+    deliveries: list[_Delivery] = []
+    for number in range(1, steps + 1):
         try:
-            _step(story, chance, receipts)
+            _step(story, chance, deliveries)
         except psycopg.Error as error:
             # A receipt may be spent or stale, and a seek may end beyond the queue.
             if not (error.sqlstate or "").startswith(("MQ", "40001", "55P03")):
                 raise
+        if look and number % 25 == 0:
+            look(number)
 
 
-def _step(story: Story, chance: random.Random, receipts: list[tuple[str, list[dict[str, Any]]]]) -> None:
+def _step(story: Story, chance: random.Random, deliveries: list[_Delivery]) -> None:
     broker = story.broker
     group = chance.choice(list(_GROUPS))
     what = chance.choices(
@@ -62,7 +89,7 @@ def _step(story: Story, chance: random.Random, receipts: list[tuple[str, list[di
             (group, chance.randint(1, 8), lease, chance.choice(["c1", "c2"])),
         ).fetchall()
         if rows:
-            receipts.append((rows[0]["receipt"], rows))
+            deliveries.append(_Delivery(group, rows[0]["receipt"], {row["queue_offset"]: row for row in rows}))
     elif what == "wait":
         time.sleep(0.03)
     elif what == "move":
@@ -73,8 +100,10 @@ def _step(story: Story, chance: random.Random, receipts: list[tuple[str, list[di
         broker.execute("select * from mqpg.keep()")
     elif what == "adopt":
         broker.execute("select mqpg.adopt()")
-    elif receipts:
-        _answer(story, chance, what, *receipts[chance.randrange(-min(6, len(receipts)), 0)])
+    elif deliveries:
+        delivery = deliveries[chance.randrange(-min(6, len(deliveries)), 0)]
+        if delivery.open:
+            _answer(story, chance, what, delivery)
 
 
 def _send(story: Story, chance: random.Random) -> None:
@@ -90,36 +119,53 @@ def _send(story: Story, chance: random.Random) -> None:
         story.broker.execute("select mqpg.send('world', '{\"n\": 1}'::text, delay => interval '20 ms')")
 
 
-def _answer(story: Story, chance: random.Random, what: str, receipt: str, rows: list[dict[str, Any]]) -> None:
-    broker = story.broker
-    some = chance.sample(rows, chance.randint(1, len(rows)))
+def _answer(story: Story, chance: random.Random, what: str, delivery: _Delivery) -> None:
+    broker, receipt = story.broker, delivery.receipt
+    some = sorted(chance.sample(sorted(delivery.open), chance.randint(1, len(delivery.open))))
     if what == "ack":
-        how = chance.randrange(3)
-        if how == 0:
-            broker.execute("select mqpg.ack(%s)", (receipt,))
-        elif how == 1:
-            broker.execute("select mqpg.ack(%s, through => %s)", (receipt, some[0]["queue_offset"]))
-        else:
-            broker.execute("select mqpg.ack(%s, offsets => %s)", (receipt, [row["queue_offset"] for row in some]))
+        _apply(story, delivery, chance.choice(["whole", "through", "offsets"]), some)
     elif what == "nack":
+        failed = [delivery.open[offset]["message_id"] for offset in some]
         broker.execute(
             "select mqpg.nack(%s, %s, 'no', %s::interval, %s)",
-            (
-                receipt,
-                [row["message_id"] for row in some],
-                chance.choice(["1 ms", "30 ms"]),
-                chance.random() < 0.2,
-            ),
+            (receipt, failed, chance.choice(["1 ms", "30 ms"]), chance.random() < 0.2),
         )
+        given_back = [offset for offset in delivery.open if offset >= some[0]]
+        for offset in given_back if delivery.group in _IN_ORDER else some:
+            del delivery.open[offset]
     elif what == "extend":
         broker.execute("select mqpg.extend(%s, %s)", (receipt, chance.choice(["10 milliseconds", "1 hour"])))
     else:
         broker.execute("select mqpg.release(%s)", (receipt,))
 
 
+def _apply(story: Story, delivery: _Delivery, how: str, some: list[int]) -> None:
+    """Apply all open messages of a delivery, those up to an offset, or some."""
+    applied = {
+        "whole": sorted(delivery.open),
+        "through": [offset for offset in sorted(delivery.open) if offset <= some[-1]],
+        "offsets": some,
+    }[how]
+    with story.broker.transaction():
+        for offset in applied:
+            row = delivery.open[offset]
+            story.broker.execute(
+                "insert into mqpg_applied select %s, 'world', %s, %s, %s, clock_timestamp(), broker_id, %s from mqpg.broker",
+                (delivery.group, row["queue_id"], offset, row["message_id"], int(delivery.receipt.split(".")[0])),
+            )
+        if how == "whole":
+            story.broker.execute("select mqpg.ack(%s)", (delivery.receipt,))
+        elif how == "through":
+            story.broker.execute("select mqpg.ack(%s, through => %s)", (delivery.receipt, some[-1]))
+        else:
+            story.broker.execute("select mqpg.ack(%s, offsets => %s)", (delivery.receipt, applied))
+    for offset in applied:
+        del delivery.open[offset]
+
+
 def _move(story: Story, chance: random.Random, group: str) -> None:
     broker = story.broker
-    how = chance.choice(["seek", "earliest", "latest", "purge", "unpin", "ttl", "mode", "letters", "leave"])
+    how = chance.choice(["seek", "earliest", "latest", "purge", "unpin", "ttl", "mode", "leave"] + 4 * ["letters"])
     if how == "seek":
         broker.execute(
             "select mqpg.seek(%s, 'world', %s, queue_id => %s)",
@@ -141,6 +187,10 @@ def _move(story: Story, chance: random.Random, group: str) -> None:
             "select mqpg.alter_subscription('many', 'world', mode => %s)", (chance.choice(["shared", "exclusive"]),)
         )
     elif how == "letters":
-        broker.execute(f"select mqpg.{chance.choice(['redrive', 'discard_dead_letters'])}(%s, 'world')", (group,))  # type: ignore[arg-type]
+        what = chance.choice(["redrive", "redrive", "discard_dead_letters"])
+        for dead in broker.execute("select distinct s.consumer_group from mqpg.dead_letter join mqpg.subscription s "
+                                   "using (subscription_id) order by 1").fetchall():  # fmt: skip
+            if chance.random() < 0.5:
+                broker.execute(f"select mqpg.{what}(%s, 'world')".encode(), (dead["consumer_group"],))
     elif how == "leave" and chance.random() < 0.2:
         broker.execute("select mqpg.unsubscribe('alone', 'world'), mqpg.subscribe('alone', 'world')")

@@ -20,7 +20,7 @@ from psycopg.rows import dict_row
 
 from mqpg.audit.options import AuditOptions
 
-__all__ = ["LEDGER_DDL", "JOURNAL_DDL", "Story", "Trio", "let_die", "write_history"]
+__all__ = ["LEDGER_DDL", "JOURNAL_DDL", "Row", "Story", "Trio", "let_die", "write_history"]
 
 Row = dict[str, Any]
 

@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import Report
 from mqpg.audit.sql.engine import run_audit as run_full_audit
 from mqpg.audit.sql.incremental import audit_with_state
@@ -24,6 +25,7 @@ from tests.audit import excuse_faults as _excuses  # noqa: F401
 from tests.audit import faults as _faults  # noqa: F401
 from tests.audit import outbox_faults as _outboxes  # noqa: F401
 from tests.audit import witness_faults as _witnesses  # noqa: F401
+from tests.audit.legal_history import live
 from tests.audit.planting import FAULTS, apply_at
 from tests.audit.random_history import damage
 from tests.audit.random_history import work as work_at_random
@@ -117,6 +119,17 @@ def test_one_audit_after_the_other_gets_the_verdict_of_a_full_audit(
         found, full = incremental(), run_full_audit(trio.options())
         context = (number, found.run["incremental"], found.examples, full.examples)
         assert (found.verdict, found.anomalies) == (full.verdict, full.anomalies), context
+
+
+def test_a_legal_history_is_valid_at_every_moment(trio: Trio, story: Story, state: Path, rng: random.Random) -> None:
+    """Messages are in flight, retried, dead and redriven, and groups are moved, when it is audited."""
+    options = AuditOptions(dsn=trio.broker, topics=("world",))
+
+    def look(number: int) -> None:
+        for report in (audit_with_state(options, state), run_full_audit(options)):
+            assert report.verdict is not Verdict.INVALID, (number, report.run.get("incremental"), report.examples)
+
+    live(story, rng.randrange(10**9), look=look)
 
 
 def test_changes_in_the_judged_part_are_found(
