@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 pytest_plugins = [
     "tests.fixtures.server",
     "tests.fixtures.databases",
@@ -12,3 +14,8 @@ pytest_plugins = [
     "tests.fixtures.browser",
     "tests.fixtures.order",
 ]
+
+# A shell lets what runs in its background ignore SIGINT, and processes that tests interrupt would
+# inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
