@@ -131,14 +131,16 @@ def derive_retries(
     rows = scheduled.select(*step).unionByName(appended.select(*step)).unionByName(in_inbox.select(*step))
     steps = rows.groupBy(*keys, "attempt").agg(
         F.max("queue_offset").alias("queue_offset"),
-        F.expr("bool_or(coming) or (bool_or(purged) and sum(surplus) > 0)").alias("continues"),
+        F.bool_or("coming").alias("coming"),
+        F.bool_or("purged").alias("purged"),
+        (F.sum("surplus") > 0).alias("missing"),
     )
     found = steps.groupBy(*keys).agg(
         F.max("attempt").cast("int").alias("attempt"),
-        F.max(F.when(F.col("queue_offset").isNull(), F.col("attempt"))).alias("missing_attempt"),
+        F.max(F.when(F.col("missing"), F.col("attempt"))).alias("missing_attempt"),
         F.max_by("attempt", "queue_offset").alias("last_attempt"),
         F.max("queue_offset").alias("queue_offset"),
-        F.bool_or("continues").alias("continues"),
+        F.expr("bool_or(coming or (purged and missing))").alias("continues"),
     )
     ended = F.expr("not continues and coalesce(missing_attempt <= last_attempt, true)")
     return found.select(*keys, "attempt", F.when(ended, F.col("queue_offset")).alias("last_offset"))

@@ -352,6 +352,22 @@ def test_a_redriven_message_whose_failures_are_judged(
     assert not failures_of(message, state)
 
 
+def test_a_redriven_message_that_is_lost_behind_a_judged_history(
+    incremental: Callable[..., Report], story: Story, trio: Trio
+) -> None:
+    """Its earlier retries, with higher attempts, are in the part of the lane that is not read."""
+    message = story.business()
+    let_die(story, message)
+    story.drain("mail", journal=False)
+    story.broker.execute("select mqpg.redrive('board', 'orders', array[%s::bigint])", (message,))
+    valid(incremental())
+    story.drain()
+    story.consumer.execute("delete from mqpg_applied where message_id = %s", (message,))
+    found = incremental()
+    assert (found.verdict, found.anomalies["lost"]) == (Verdict.INVALID, 1), found.run["incremental"]
+    assert found.anomalies == run_full_audit(trio.options()).anomalies
+
+
 def test_a_dead_letter_of_a_message_that_another_group_retries(
     incremental: Callable[..., Report], story: Story, state: Path, trio: Trio
 ) -> None:

@@ -3,14 +3,17 @@
 -- after its local transaction.
 -- last_offset: the offset of the last delivery in the retry lane. Null where another one is to come,
 -- or a purge of the topic has discarded it. A redriven message counts its attempts from 1 again, so
--- the attempt alone does not tell.
+-- the attempt alone does not tell. missing: a retry was scheduled, and the part of the lane that is
+-- read does not have it.
 with step as (
     select
         r.subscription_id,
         r.message_id,
         r.attempt,
         max(r.queue_offset) as queue_offset,
-        bool_or(r.coming) or (bool_or(r.purged) and sum(r.surplus) > 0) as continues
+        bool_or(r.coming) as coming,
+        bool_or(r.purged) as purged,
+        sum(r.surplus) > 0 as missing
     from (
         select
             d.subscription_id,
@@ -42,10 +45,10 @@ message_steps as (
         s.subscription_id,
         s.message_id,
         max(s.attempt) as attempt,
-        max(s.attempt) filter (where s.queue_offset is null) as missing_attempt,
+        max(s.attempt) filter (where s.missing) as missing_attempt,
         (array_agg(s.attempt order by s.queue_offset desc nulls last))[1] as last_attempt,
         max(s.queue_offset) as last_offset,
-        bool_or(s.continues) as continues
+        bool_or(s.coming or (s.purged and s.missing)) as continues
     from step as s
     group by 1, 2
 )
