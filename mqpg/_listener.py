@@ -10,8 +10,9 @@ looks up the newest tick, in pauses that grow while nothing happens. That is one
 whole process, however many topics are waited for.
 
 Every role that can connect may send notifications on the channel. Their text is never trusted: a
-notification of a tick that is known already is ignored, and any other one causes a look. After
-several that brought no news the listener pauses for a moment, so that junk cannot keep it busy.
+notification of a tick that is known already is ignored, and any other one causes a look. The
+waiters of a single topic are woken before that look, unless the last one brought no news. After
+several that brought none the listener pauses for a moment, so that junk cannot keep it busy.
 However many arrive, a look that is due is not delayed.
 """
 
@@ -73,6 +74,8 @@ class TickListener:
         self.trusted = False
         # The newest tick and jump.
         self._seen: tuple[int, int] | None = None
+        # A tick that woke nobody when it was seen, because its notification had done so before.
+        self._early: int | None = None
 
     def add(self, topic: str, wake: Callable[[], None]) -> Interest:
         """Call `wake` whenever the topic has new messages, until `remove`.
@@ -193,18 +196,21 @@ class TickListener:
         return self._seen[0] if self._seen else 0
 
     def _is_known(self, payload: str) -> bool:
-        """Whether a notification announces a tick that was seen before."""
-        return 0 <= _tick_of(payload) <= self._known
+        """Whether a notification announces a tick that was seen before, and woke the waiters then."""
+        return 0 <= _tick_of(payload) <= self._known and _tick_of(payload) != self._early
 
     def _wake_early(self, told: list[str]) -> int | None:
         """Wake the waiters of a single topic before the look, which spares them its round trip.
 
         Returns the tick of which they know now, or None where several topics are waited for.
         """
-        if len(self._interests) != 1:
+        ticks = [_tick_of(payload) for payload in told]
+        # A second notification of a tick: somebody else sent the first one, perhaps before the commit.
+        if len(self._interests) != 1 and self._early not in ticks:
             return None
+        self._early = None
         self._wake(None)
-        return max(_tick_of(payload) for payload in told)
+        return max(ticks)
 
     def _look(self, conn: psycopg.Connection[Any], woken_for: int | None = None) -> bool:
         """Wake the waiters whose topics have new ticks. Returns whether there were any.
@@ -214,8 +220,9 @@ class TickListener:
         newest, seen = self._newest(conn), self._seen
         if newest == seen:
             return False
-        self._seen = newest
+        self._seen, self._early = newest, None
         if seen is not None and newest == (woken_for, seen[1]):
+            self._early = woken_for
             return True
         if seen is None or not 0 <= newest[0] - seen[0] <= _MANY or len(self._interests) == 1:
             self._wake(None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ..derive.deliveries import APPENDED
 from ..derive.messages import expand_batches
 from .rows import anomaly_rows, union_rows
 
@@ -20,6 +21,7 @@ def lost(
     deliveries: DataFrame,
     delayed: DataFrame,
     readers: DataFrame,
+    ticks: DataFrame,
     topics: DataFrame,
 ) -> DataFrame:
     """Find messages that are missing in the queues, and messages that a group did not apply.
@@ -30,6 +32,7 @@ def lost(
         deliveries: Deliveries of the groups with a journal.
         delayed: Rows with the columns of `schemas.DELAYED`.
         readers: Rows with the columns of `schemas.READERS`.
+        ticks: Rows with the columns of `schemas.TICKS`.
         topics: The topics.
 
     Returns:
@@ -39,7 +42,7 @@ def lost(
         _not_appended(messages, entries, topics),
         _skipped(deliveries),
         _dropped_in_retry(deliveries),
-        _retry_not_appended(delayed, entries, readers),
+        _retry_not_appended(delayed, entries, readers, ticks),
     )
 
 
@@ -76,16 +79,19 @@ def _dropped_in_retry(deliveries: DataFrame) -> DataFrame:
     )
 
 
-def _retry_not_appended(delayed: DataFrame, entries: DataFrame, readers: DataFrame) -> DataFrame:
+def _retry_not_appended(delayed: DataFrame, entries: DataFrame, readers: DataFrame, ticks: DataFrame) -> DataFrame:
     retries = delayed.where("subscription_id > 0 and due and covered and not may_be_dropped")
     present = retries.join(readers.drop("topic_id"), "subscription_id").where(
         "written_at is null or retries_from is null or written_at >= retries_from"
     )
     keys = ["subscription_id", "message_id", "attempt"]
-    appended = entries.where("subscription_id > 0").select(*keys)
+    delivered = entries.where("subscription_id > 0").join(ticks, "tick_id", "left")
+    delivered = delivered.select(*(F.col(key).alias(f"delivered_{key}") for key in keys), "due_until", "xmax", "xip")
+    # A redriven message may have been delivered by the same attempt before.
+    same = " and ".join(f"{key} = delivered_{key}" for key in keys)
     return anomaly_rows(
         "lost",
-        expand_batches(present).join(appended, keys, "left_anti"),
+        expand_batches(present).join(delivered, F.expr(f"{same} and coalesce({APPENDED}, true)"), "left_anti"),
         F.format_string(
             "attempt %s was due at %s, which the newest tick has passed, but it is in no retry lane",
             F.col("attempt"),

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from .messages import IdRanges, expand_batches, in_ranges
 
 __all__ = [
+    "APPENDED",
     "add_dropped_replays",
     "add_lives",
     "derive_deliveries",
@@ -17,6 +18,9 @@ __all__ = [
     "derive_retries",
     "derive_retry_times",
 ]
+
+# Whether a tick has appended a scheduled retry: it has seen its transaction, and reached its time.
+APPENDED = "visible_at <= due_until and xid < xmax and not array_contains(xip, xid)"
 
 
 def add_lives(journal: DataFrame, subscriptions: DataFrame, offsets: DataFrame, topics: DataFrame) -> DataFrame:
@@ -87,7 +91,7 @@ def derive_retries(
     retry_entries: DataFrame,
     deferred: DataFrame,
     subscriptions: DataFrame,
-    readers: DataFrame,
+    ticks: DataFrame,
     topics: DataFrame,
 ) -> DataFrame:
     """Find the nacked messages of each subscription.
@@ -100,50 +104,40 @@ def derive_retries(
         retry_entries: Entries of the retry lanes.
         deferred: Rows with the columns of `schemas.DEFERRED`.
         subscriptions: Rows with the columns of `schemas.SUBSCRIPTIONS`.
-        readers: Rows with the columns of `schemas.READERS`.
+        ticks: Rows with the columns of `schemas.TICKS`.
         topics: Rows with the columns of `schemas.TOPICS`.
 
     Returns:
         Rows (subscription_id, message_id, attempt, last_offset) with the highest attempt that was
         scheduled, and the offset of the last delivery in the retry lane. The latter is null where
-        another delivery is to come, or a purge of the topic has discarded it. A redriven message
-        counts its attempts from 1 again, so the attempt alone does not tell.
+        another one was scheduled behind it. A redriven message counts its attempts from 1 again, so
+        they do not tell which delivery is the last one.
     """
     keys = ["subscription_id", "message_id"]
-    step = [*keys, "attempt", "queue_offset", "coming", "purged", "surplus"]
-    nowhere, no = F.lit(None).cast("long"), F.lit(False)
-    scheduled = expand_batches(delayed.where("subscription_id > 0")).join(
-        readers.select("subscription_id", "retries_from"), "subscription_id", "left"
+    scheduled = expand_batches(delayed.where("subscription_id > 0"))
+    delivered = retry_entries.groupBy(*keys).agg(
+        F.max("attempt").alias("attempt"), F.max("queue_offset").alias("last_offset"), F.max("tick_id").alias("tick_id")
     )
-    scheduled = scheduled.withColumns(
-        {
-            "queue_offset": nowhere,
-            "coming": F.expr("not (due and covered)"),
-            "purged": F.expr("coalesce(written_at < retries_from, false)"),
-            "surplus": F.expr("if(may_be_dropped, 0, 1)"),
-        }
+    # The tick of the last delivery has not seen them, or not reached their time.
+    behind = scheduled.join(delivered.select(*keys, "tick_id"), keys).join(
+        ticks.select("tick_id", "due_until", "xmax", "xip"), "tick_id", "left"
     )
-    appended = retry_entries.withColumns({"coming": no, "purged": no, "surplus": F.lit(-1)})
+    behind = behind.where(f"not coalesce({APPENDED}, may_be_dropped)")
+    behind = behind.select(*keys).distinct().withColumn("continues", F.lit(True))
     in_inbox = deferred.join(topics, "topic").join(subscriptions, ["consumer_group", "topic_id"])
-    in_inbox = in_inbox.withColumns(
-        {"attempt": F.lit(1), "queue_offset": nowhere, "coming": no, "purged": no, "surplus": F.lit(0)}
+    in_inbox = in_inbox.withColumn("attempt", F.lit(1))
+    attempts = (
+        scheduled.select(*keys, "attempt")
+        .unionByName(delivered.select(*keys, "attempt"))
+        .unionByName(in_inbox.select(*keys, "attempt"))
     )
-    rows = scheduled.select(*step).unionByName(appended.select(*step)).unionByName(in_inbox.select(*step))
-    steps = rows.groupBy(*keys, "attempt").agg(
-        F.max("queue_offset").alias("queue_offset"),
-        F.bool_or("coming").alias("coming"),
-        F.bool_or("purged").alias("purged"),
-        (F.sum("surplus") > 0).alias("missing"),
+    return (
+        attempts.groupBy(*keys)
+        .agg(F.max("attempt").cast("int").alias("attempt"))
+        .join(delivered.select(*keys, "last_offset"), keys, "left")
+        .join(behind, keys, "left")
+        .select(*keys, "attempt", F.when(F.col("continues").isNull(), F.col("last_offset")).alias("last_offset"))
     )
-    found = steps.groupBy(*keys).agg(
-        F.max("attempt").cast("int").alias("attempt"),
-        F.max(F.when(F.col("missing"), F.col("attempt"))).alias("missing_attempt"),
-        F.max_by("attempt", "queue_offset").alias("last_attempt"),
-        F.max("queue_offset").alias("queue_offset"),
-        F.expr("bool_or(coming or (purged and missing))").alias("continues"),
-    )
-    ended = F.expr("not continues and coalesce(missing_attempt <= last_attempt, true)")
-    return found.select(*keys, "attempt", F.when(ended, F.col("queue_offset")).alias("last_offset"))
 
 
 def derive_retry_times(delayed: DataFrame) -> DataFrame:
@@ -234,7 +228,7 @@ def derive_deliveries(
         One row for each group and offset. `times_applied` says how often the journal has the
         message, `behind_position` whether the group's position is beyond the offset, and `dead`
         whether the group does not have to apply it. `last_retry` says that it is the message's
-        last delivery in the retry lane, and that no other one is to come. `unjudged` means that a
+        last delivery in the retry lane, and that none was scheduled behind it. `unjudged` means that a
         filter may have left it out and that its body is dropped, so nobody can say any more whether
         it did. Or it was read from an archive, and is so old that the record of a jump over it may
         be deleted.

@@ -151,7 +151,7 @@ def derive_frames(inputs: AuditInputs, store: FrameStore) -> Frames:
     seen_ids = store.narrow(entries.select("message_id").unionByName(effects.select("message_id"))).distinct()
     retry_entries = entries.where("subscription_id > 0")
     retries = store.narrow(
-        derive_retries(raw["delayed"], retry_entries, raw["deferred"], raw["subscription"], raw["reader"], topics)
+        derive_retries(raw["delayed"], retry_entries, raw["deferred"], raw["subscription"], raw["tick"], topics)
     )
     unattributed = effects.where("unattributed").select("consumer_group", "topic_id").distinct()
     with_journal = positions.where(F.col("consumer_group").isin(inputs.groups_with_journal))

@@ -46,7 +46,13 @@ def _of_messages(frames: Frames, inputs: AuditInputs, options: AuditOptions) -> 
     purged_before = _purged_before(inputs, options)
     return union_rows(
         anomalies.lost(
-            frames.messages, frames.entries, frames.deliveries, frames.delayed, frames.readers, frames.topics
+            frames.messages,
+            frames.entries,
+            frames.deliveries,
+            frames.delayed,
+            frames.readers,
+            frames.ticks,
+            frames.topics,
         ),
         anomalies.duplicated(frames.entries, frames.effects, frames.replays),
         anomalies.phantom(

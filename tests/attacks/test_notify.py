@@ -144,3 +144,31 @@ def test_announced_ticks_that_do_not_exist_wake_a_waiter_once(mq: Session, watch
     mq.send("t")
     mq.append()
     assert watched.woken.wait(45), "the listener missed a message behind ticks that do not exist"
+
+
+def test_a_tick_that_was_announced_before_its_commit_still_wakes(
+    mq: Session, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever announces the next tick wakes a waiter too early. It is committed before the look that follows."""
+    watched.woken.clear()
+    mq.send("t")
+    mq.append()
+    assert watched.woken.wait(45)
+    eventually(lambda: watched.listener.trusted)
+    newest, forged, committed = _listener.TickListener._newest, threading.Event(), threading.Event()
+
+    def late(this: _listener.TickListener, conn: psycopg.Connection[Any]) -> tuple[int, int]:
+        if this is watched.listener and watched.woken.is_set() and not forged.is_set():
+            forged.set()
+            assert committed.wait(45)
+        return newest(this, conn)
+
+    eventually(lambda: (watched.woken.clear(), time.sleep(0.2), not watched.woken.is_set())[2])
+    monkeypatch.setattr(_listener.TickListener, "_newest", late)
+    mq.execute("select pg_notify('mqpg', (max(tick_id) + 1)::text) from mqpg.tick")
+    assert forged.wait(45)
+    watched.woken.clear()  # The waiter receives nothing.
+    mq.send("t")
+    mq.append()
+    committed.set()
+    assert watched.woken.wait(45), "the notification of the tick woke nobody"

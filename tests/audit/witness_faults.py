@@ -7,9 +7,13 @@ import time
 from tests.audit.planting import BROKER_ONLY, Story, fault, message_id
 
 
-def _nack(story: Story, delay: str) -> int:
-    """Let group board nack a new message, which it retries after a delay, and return its id."""
-    message = story.business()
+def _nack(story: Story, delay: str, message: int | None = None) -> int:
+    """Let group board nack a message, which it retries after a delay, and return its id.
+
+    `message` is the only one that waits. None means a new one.
+    """
+    if message is None:
+        message = story.business()
     story.append()
     rows = story.broker.execute(
         "select * from mqpg.receive('board', 'orders', 1000, consumer => 'c1') order by queue_offset"
@@ -23,6 +27,19 @@ def _nack(story: Story, delay: str) -> int:
     return message
 
 
+def _pass_over(story: Story, message: int) -> None:
+    """Let the newest tick pass the time of a retry that waits, without appending it."""
+    story.broker.execute("select mqpg.send('orders', '{}'::text)")
+    story.append()
+    story.broker.execute(
+        "update mqpg.delayed set visible_at = (select max(due_until) - interval '1 microsecond' from mqpg.tick) "
+        "where first_id = %s and visible_at > now() + interval '1 minute'",
+        (message,),
+    )
+    story.broker.execute("select mqpg.send('orders', '{}'::text)")
+    story.append()
+
+
 def _half_ids(story: Story) -> list[int]:
     """The half messages that the producer or its checker committed, and that group board applied."""
     rows = story.broker.execute("select message_id from mqpg.op_log where op = 'c' and stage = 0 order by 1").fetchall()
@@ -31,16 +48,16 @@ def _half_ids(story: Story) -> list[int]:
 
 @fault("lost", "attempt 2 was due at")
 def retry_never_appended(story: Story) -> None:
-    message = _nack(story, "1 hour")
-    story.broker.execute("select mqpg.send('orders', '{}'::text)")
-    story.append()
-    story.broker.execute(
-        "update mqpg.delayed set visible_at = (select max(due_until) - interval '1 microsecond' from mqpg.tick) "
-        "where first_id = %s",
-        (message,),
-    )
-    story.broker.execute("select mqpg.send('orders', '{}'::text)")
-    story.append()
+    _pass_over(story, _nack(story, "1 hour"))
+
+
+@fault("lost", "attempt 2 was due at")
+def retry_of_a_redriven_message_never_appended(story: Story) -> None:
+    """The lane has attempt 2 of the message already, from before it became a dead letter."""
+    story.drain()
+    message = int(story.one("select message_id from mqpg.dead_letter"))
+    story.broker.execute("select mqpg.redrive('board', 'orders')")
+    _pass_over(story, _nack(story, "1 hour", message))
 
 
 @fault("lost", "retention has dropped its body", alone=True)

@@ -3,7 +3,7 @@
 -- beyond the offset. dead: the group does not have to apply it. unjudged: a filter may have left it
 -- out, and its body is dropped, so nobody can say any more whether it did. Or it was read from an
 -- archive, and is so old that the record of a jump over it, or of its discarding, may be deleted.
--- last_retry: it is the message's last delivery in the retry lane, and no other one is to come.
+-- last_retry: it is the message's last delivery in the retry lane, and none was scheduled behind it.
 with journal as (
     select e.owner_id, e.message_id, count(*) as times_applied, min(e.applied_at) as applied_at
     from effect as e

@@ -1,63 +1,62 @@
 -- The messages that each subscription nacked, with the highest attempt that was scheduled. A
 -- message that a group deferred in its own database counts too, because the group nacks it only
 -- after its local transaction.
--- last_offset: the offset of the last delivery in the retry lane. Null where another one is to come,
--- or a purge of the topic has discarded it. A redriven message counts its attempts from 1 again, so
--- the attempt alone does not tell. missing: a retry was scheduled, and the part of the lane that is
--- read does not have it.
-with step as (
+-- last_offset: the offset of the last delivery in the retry lane. Null where another one was
+-- scheduled behind it. A redriven message counts its attempts from 1 again, so they do not tell
+-- which delivery is the last one.
+with scheduled as (
     select
-        r.subscription_id,
-        r.message_id,
-        r.attempt,
-        max(r.queue_offset) as queue_offset,
-        bool_or(r.coming) as coming,
-        bool_or(r.purged) as purged,
-        sum(r.surplus) > 0 as missing
-    from (
-        select
-            d.subscription_id,
-            d.first_id + i.i as message_id,
-            d.attempt,
-            null::bigint as queue_offset,
-            not (d.due and d.covered) as coming,
-            coalesce(d.written_at < s.retries_from, false) as purged,
-            case when d.may_be_dropped then 0 else 1 end as surplus
-        from delayed as d
-        left join reader as s on s.subscription_id = d.subscription_id
-        cross join lateral generate_series(0, d.n - 1) as i (i)
-        where d.subscription_id > 0
-        union all
-        select e.lane, e.message_id, e.attempt, e.queue_offset, false, false, -1
-        from entry as e
-        where e.lane > 0
-        union all
-        select s.subscription_id, f.message_id, 1, null, false, false, 0
-        from deferred as f
-        join topic as t on t.topic = f.topic
-        join subscription as s on s.topic_id = t.topic_id and s.consumer_group = f.consumer_group
-    ) as r
-    group by 1, 2, 3
+        d.subscription_id,
+        d.first_id + i.i as message_id,
+        d.attempt,
+        d.visible_at,
+        d.xid,
+        d.may_be_dropped
+    from delayed as d
+    cross join lateral generate_series(0, d.n - 1) as i (i)
+    where d.subscription_id > 0
 ),
 
-message_steps as (
+delivered as (
     select
-        s.subscription_id,
-        s.message_id,
-        max(s.attempt) as attempt,
-        max(s.attempt) filter (where s.missing) as missing_attempt,
-        (array_agg(s.attempt order by s.queue_offset desc nulls last))[1] as last_attempt,
-        max(s.queue_offset) as last_offset,
-        bool_or(s.coming or (s.purged and s.missing)) as continues
-    from step as s
+        e.lane as subscription_id,
+        e.message_id,
+        max(e.attempt) as attempt,
+        max(e.queue_offset) as last_offset,
+        max(e.tick_id) as last_tick
+    from entry as e
+    where e.lane > 0
     group by 1, 2
+),
+
+-- The tick of the last delivery has not seen them, or not reached their time.
+behind as (
+    select distinct s.subscription_id, s.message_id
+    from scheduled as s
+    join delivered as d on d.subscription_id = s.subscription_id and d.message_id = s.message_id
+    left join tick as t on t.tick_id = d.last_tick
+    where not coalesce(
+        s.visible_at <= t.due_until and pg_visible_in_snapshot(s.xid, t.snapshot), s.may_be_dropped
+    )
+),
+
+attempts as (
+    select s.subscription_id, s.message_id, s.attempt from scheduled as s
+    union all
+    select d.subscription_id, d.message_id, d.attempt from delivered as d
+    union all
+    select s.subscription_id, f.message_id, 1
+    from deferred as f
+    join topic as t on t.topic = f.topic
+    join subscription as s on s.topic_id = t.topic_id and s.consumer_group = f.consumer_group
 )
 
 select
-    m.subscription_id,
-    m.message_id,
-    m.attempt,
-    case
-        when not m.continues and coalesce(m.missing_attempt <= m.last_attempt, true) then m.last_offset
-    end as last_offset
-from message_steps as m
+    a.subscription_id,
+    a.message_id,
+    max(a.attempt) as attempt,
+    max(d.last_offset) filter (where b.message_id is null) as last_offset
+from attempts as a
+left join delivered as d on d.subscription_id = a.subscription_id and d.message_id = a.message_id
+left join behind as b on b.subscription_id = a.subscription_id and b.message_id = a.message_id
+group by 1, 2

@@ -52,7 +52,10 @@ where d.due and d.covered and not d.may_be_dropped
     and (d.written_at is null or r.retries_from is null or d.written_at >= r.retries_from)
     and not exists (
         select from entry as e
+        left join tick as k on k.tick_id = e.tick_id
         where e.lane = d.subscription_id and e.message_id = d.first_id + i.i and e.attempt = d.attempt
+            -- A redriven message may have been delivered by the same attempt before.
+            and coalesce(d.visible_at <= k.due_until and pg_visible_in_snapshot(d.xid, k.snapshot), true)
     )
 union all
 -- A standby that was promoted without the last transactions has neither the message nor a trace.
