@@ -196,7 +196,7 @@ class TickListener:
         return self._seen[0] if self._seen else 0
 
     def _is_known(self, payload: str) -> bool:
-        """Whether a notification announces a tick that was seen before, and woke the waiters then."""
+        """Whether a notification announces a tick that was seen, and woke the waiters then."""
         return 0 <= _tick_of(payload) <= self._known and _tick_of(payload) != self._early
 
     def _wake_early(self, told: list[str]) -> int | None:
@@ -205,7 +205,8 @@ class TickListener:
         Returns the tick of which they know now, or None where several topics are waited for.
         """
         ticks = [_tick_of(payload) for payload in told]
-        # A second notification of a tick: somebody else sent the first one, perhaps before the commit.
+        # After a second notification of a tick, somebody else has sent the first one, perhaps
+        # before the commit.
         if len(self._interests) != 1 and self._early not in ticks:
             return None
         self._early = None

@@ -228,10 +228,10 @@ def derive_deliveries(
         One row for each group and offset. `times_applied` says how often the journal has the
         message, `behind_position` whether the group's position is beyond the offset, and `dead`
         whether the group does not have to apply it. `last_retry` says that it is the message's
-        last delivery in the retry lane, and that none was scheduled behind it. `unjudged` means that a
-        filter may have left it out and that its body is dropped, so nobody can say any more whether
-        it did. Or it was read from an archive, and is so old that the record of a jump over it may
-        be deleted.
+        last delivery in the retry lane, and that none was scheduled behind it. `unjudged` means
+        that a filter may have left it out and that its body is dropped, so nobody can say any more
+        whether it did. Or it was read from an archive, and is so old that the record of a jump over
+        it may be deleted.
     """
     journal = (
         effects.where("owner_id is not null")
