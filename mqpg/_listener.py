@@ -136,11 +136,11 @@ class TickListener:
             trusting = self.trusted and unannounced is None
             if due is None:
                 due = time.monotonic() + (_SAFETY if trusting else pause)
-            told = _notified(conn, due, self._gone) if listening else []
+            told = [_tick_of(payload) for payload in _notified(conn, due, self._gone)] if listening else []
             if not listening:
                 self._gone.wait(pause)
-            announced = not all(self._is_known(payload) for payload in told)
-            if unannounced is not None and any(_tick_of(payload) > announced_to for payload in told):
+            announced = not all(self._is_known(tick) for tick in told)
+            if unannounced is not None and any(tick > announced_to for tick in told):
                 # The look was only faster than the notification.
                 self.trusted, unannounced = True, None
             if told and not announced and (left := due - time.monotonic()) > 0:
@@ -195,23 +195,22 @@ class TickListener:
         """The newest tick that was seen."""
         return self._seen[0] if self._seen else 0
 
-    def _is_known(self, payload: str) -> bool:
-        """Whether a notification announces a tick that was seen, and woke the waiters then."""
-        return 0 <= _tick_of(payload) <= self._known and _tick_of(payload) != self._early
+    def _is_known(self, tick: int) -> bool:
+        """Whether an announced tick was seen, and woke the waiters then."""
+        return 0 <= tick <= self._known and tick != self._early
 
-    def _wake_early(self, told: list[str]) -> int | None:
+    def _wake_early(self, told: list[int]) -> int | None:
         """Wake the waiters of a single topic before the look, which spares them its round trip.
 
         Returns the tick of which they know now, or None where several topics are waited for.
         """
-        ticks = [_tick_of(payload) for payload in told]
         # After a second notification of a tick, somebody else has sent the first one, perhaps
         # before the commit.
-        if len(self._interests) != 1 and self._early not in ticks:
+        if len(self._interests) != 1 and self._early not in told:
             return None
         self._early = None
         self._wake(None)
-        return max(ticks)
+        return max(told)
 
     def _look(self, conn: psycopg.Connection[Any], woken_for: int | None = None) -> bool:
         """Wake the waiters whose topics have new ticks. Returns whether there were any.

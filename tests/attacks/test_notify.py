@@ -67,13 +67,18 @@ def watched(mq: Session, dsn: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     watched.listener.close()
 
 
-def test_junk_neither_ends_a_listener_nor_hides_a_message(mq: Session, watched: Watched) -> None:
-    for payload in PAYLOADS:
-        mq.execute("select pg_notify('mqpg', %s)", payload)
+def require_wake(mq: Session, watched: Watched, otherwise: str = "the listener missed a message") -> None:
+    """Send a message, and wait until it wakes the waiter."""
     watched.woken.clear()
     mq.send("t")
     mq.append()
-    assert watched.woken.wait(45), "the listener missed a message"
+    assert watched.woken.wait(45), otherwise
+
+
+def test_junk_neither_ends_a_listener_nor_hides_a_message(mq: Session, watched: Watched) -> None:
+    for payload in PAYLOADS:
+        mq.execute("select pg_notify('mqpg', %s)", payload)
+    require_wake(mq, watched)
     assert watched.opened == 1, "the listener lost its connection"
 
 
@@ -89,10 +94,7 @@ def test_one_notification_after_the_other_does_not_keep_a_listener_busy(
     spent = time.monotonic() - began
     assert watched.looks - before <= 5 + 25 * spent
     assert watched.reads - read_before <= 20 + 30 * spent
-    watched.woken.clear()
-    mq.send("t")
-    mq.append()
-    assert watched.woken.wait(45), "the listener missed a message behind the junk"
+    require_wake(mq, watched, "the listener missed a message behind the junk")
 
 
 def test_old_ticks_do_not_delay_the_look_that_is_due(
@@ -100,10 +102,7 @@ def test_old_ticks_do_not_delay_the_look_that_is_due(
 ) -> None:
     """Who notifies of tick 0 more often than the listener looks by itself would hide a lost notification."""
     monkeypatch.setattr(_listener, "_SAFETY", 0.3)
-    watched.woken.clear()
-    mq.send("t")
-    mq.append()
-    assert watched.woken.wait(45)
+    require_wake(mq, watched)
     eventually(lambda: watched.listener.trusted)
     before, began = watched.looks, time.monotonic()
     while time.monotonic() - began < 2:
@@ -118,10 +117,7 @@ def test_a_flood_costs_a_bounded_number_of_looks(mq: Session, watched: Watched) 
     before, began = watched.looks, time.monotonic()
     for start in range(0, 100_000, 5_000):
         mq.execute(flood, start, start + 4_999)
-    watched.woken.clear()
-    mq.send("t")
-    mq.append()
-    assert watched.woken.wait(45), "the listener missed a message behind the flood"
+    require_wake(mq, watched, "the listener missed a message behind the flood")
     spent = time.monotonic() - began
     assert watched.looks - before <= 20 + 30 * spent
     assert watched.opened == 1
@@ -129,10 +125,7 @@ def test_a_flood_costs_a_bounded_number_of_looks(mq: Session, watched: Watched) 
 
 def test_announced_ticks_that_do_not_exist_wake_a_waiter_once(mq: Session, watched: Watched) -> None:
     """A waiter is woken before the look, which would be an empty receive for each of them."""
-    watched.woken.clear()
-    mq.send("t")
-    mq.append()
-    assert watched.woken.wait(45)
+    require_wake(mq, watched)
     eventually(lambda: watched.listener.trusted)
     before, looks = watched.wakes, watched.looks
     for number in range(20):
@@ -140,20 +133,14 @@ def test_announced_ticks_that_do_not_exist_wake_a_waiter_once(mq: Session, watch
         mq.execute("select pg_sleep(0.1)")
     eventually(lambda: watched.looks - looks >= 5)
     assert watched.wakes - before <= 1
-    watched.woken.clear()
-    mq.send("t")
-    mq.append()
-    assert watched.woken.wait(45), "the listener missed a message behind ticks that do not exist"
+    require_wake(mq, watched, "the listener missed a message behind ticks that do not exist")
 
 
 def test_a_tick_that_was_announced_before_its_commit_still_wakes(
     mq: Session, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever announces the next tick wakes a waiter too early. It is committed before the look that follows."""
-    watched.woken.clear()
-    mq.send("t")
-    mq.append()
-    assert watched.woken.wait(45)
+    require_wake(mq, watched)
     eventually(lambda: watched.listener.trusted)
     newest, forged, committed = _listener.TickListener._newest, threading.Event(), threading.Event()
 

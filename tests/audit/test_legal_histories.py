@@ -14,6 +14,7 @@ from mqpg.audit.verdict import Verdict
 from tests.audit.story import Story, Trio
 from tests.fixtures.databases import Databases
 from tests.fixtures.server import Server
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.spark
 
@@ -165,8 +166,7 @@ def test_a_dead_letter_that_is_redriven(audit: Audit, story: Story) -> None:
     require_valid(audit())
     story.consume(nack=(message,))
     require_valid(audit())
-    time.sleep(0.01)
-    story.append()
+    eventually(story.append)
     story.consume()
     require_valid(audit())
     story.consumer.execute("delete from mqpg_applied where message_id = %s", (message,))

@@ -125,7 +125,7 @@ def check_findings(work: Workspace) -> None:
         Rejudge: There is one.
     """
     for row in work.rows("judged", "suspect"):
-        raise Rejudge(f"{row['kind']} was found of message {row['message_id']}, which has offsets in the judged part")
+        raise Rejudge(row["why"])
 
 
 def advance(work: Workspace, judged: Judged, snapshot: str, at: datetime) -> Judged | None:
