@@ -2,11 +2,13 @@
 
 The pages are written for readers of the repository, and link to files outside docs/. The site gets
 a copy of each such file, and the links lead there. The reference pages are written from the SQL
-files, which are what is installed, and from the docstrings.
+files, which are what is installed, and from the docstrings. Where a page links to a SQL file or to a
+module, the site leads to its entry in the reference.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pglast
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -25,11 +28,21 @@ __all__ = ["on_files", "on_page_markdown"]
 ROOT = Path(__file__).resolve().parent.parent
 # Pages of the site that lie outside docs/.
 PAGES = ("SECURITY.md", "CHANGELOG.md")
+# Where the site describes what a folder or a module of the repository has.
+REFERENCE = {
+    "sql/functions": "reference/functions.md",
+    "sql/views": "reference/views.md",
+    "sql/audit_views": "reference/audit-views.md",
+    "mqpg/__init__.py": "reference/python.md",
+    "mqpg/protocols.py": "reference/python.md#mqpgprotocols",
+    "mqpg/errors.py": "reference/python.md#mqpgerrors",
+}
+CONTRACT = ROOT / "tests" / "migration" / "contract.json"
 
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?\)")
 _FUNCTION = re.compile(r"^create function (mqpg\.([a-z]\w*)\s*\(.*?\)\s*returns .*?)\nlanguage ", re.M | re.S)
 _HEADER = re.compile(r"\A((?:--.*\n)+)")
-_COMMENT = re.compile(r"^comment on (view|column) mqpg\.(\w+)(?:\.(\w+))? is\s+'((?:[^']|'')*)';", re.M)
+_COMMENT = re.compile(r"^comment on (view|column) \w+\.\w+(?:\.(\w+))? is\s+'((?:[^']|'')*)';", re.M)
 
 
 def on_files(files: Files, *, config: Any) -> Files:
@@ -37,6 +50,7 @@ def on_files(files: Files, *, config: Any) -> Files:
     generated = {
         "reference/functions.md": functions_page(ROOT / "sql" / "functions"),
         "reference/views.md": views_page(ROOT / "sql" / "views"),
+        "reference/audit-views.md": audit_views_page(ROOT / "sql" / "audit_views"),
         "reference/python.md": python_page(),
     }
     for name, text in generated.items():
@@ -62,6 +76,8 @@ def on_page_markdown(markdown: str, *, page: Page, config: Any, files: Files) ->
         target = _target(source, match[2])
         if target is None:
             return match[0]
+        if described := _reference(target):
+            return f"{match[1]}{os.path.relpath(described, Path(page.file.src_uri).parent)})"
         if target.is_dir():  # a folder of the repository has no page
             return f"{match[1]}{os.path.relpath('README.md', Path(page.file.src_uri).parent)})"
         return f"{match[1]}{os.path.relpath(_uri(target), Path(page.file.src_uri).parent)}{match[3] or ''})"
@@ -95,15 +111,29 @@ def views_page(folder: Path) -> str:
     Args:
         folder: Where the SQL files are, one view each.
     """
-    parts = ["# SQL views\n\nThe views of `mqpg_audit` are on the page about [views for SQL](../jdbc.md).\n"]
+    parts = ["# SQL views\n\nThe views of `mqpg_audit` are on a [page of their own](audit-views.md).\n"]
     for path in sorted(folder.glob("*.sql")):
-        comments = _COMMENT.findall(path.read_text())
-        if path.stem.startswith("audit_") or not comments:
-            continue
-        parts += [f"## {path.stem}\n\n{_said(text)}.\n" for kind, _, _, text in comments if kind == "view"]
-        columns = [f"| `{column}` | {_said(text)} |" for kind, _, column, text in comments if kind == "column"]
-        if columns:
-            parts.append("| column | meaning |\n|---|---|\n" + "\n".join(columns) + "\n")
+        if not path.stem.startswith("audit_"):
+            about, comments = _comments(path)
+            parts.append(f"## {path.stem}\n\n{about}.\n\n| column | meaning |\n|---|---|")
+            parts += [f"| `{column}` | {comments.get(column, '')} |" for column in _columns(path)]
+            parts.append("")
+    return "\n".join(parts)
+
+
+def audit_views_page(folder: Path) -> str:
+    """Every view of the schema `mqpg_audit`, with the type and the comment of each column.
+
+    Args:
+        folder: Where the SQL files are, one view each.
+    """
+    types = json.loads(CONTRACT.read_text())["views"]
+    parts = ["# Views of mqpg_audit\n\n[Views for SQL and JDBC](../jdbc.md) says how to use them.\n"]
+    for path in sorted(folder.glob("*.sql")):
+        about, comments = _comments(path)
+        parts.append(f"## {path.stem}\n\n{about}.\n\n| column | type | meaning |\n|---|---|---|")
+        parts += [f"| `{name}` | {kind} | {comments.get(name, '')} |" for name, kind in types[path.stem].items()]
+        parts.append("")
     return "\n".join(parts)
 
 
@@ -123,6 +153,21 @@ def _parted(header: str) -> tuple[str, str]:
     match = re.search(r"^(Arguments|Returns|Locks|Cost|Errors)\b", header, re.M)
     at = match.start() if match else len(header)
     return header[:at].strip(), header[at:]
+
+
+def _comments(path: Path) -> tuple[str, dict[str, str]]:
+    """What the file of a view says of it, and of each column that has a comment."""
+    comments = {column: _said(text) for _, column, text in _COMMENT.findall(path.read_text())}
+    return comments.pop("", ""), comments
+
+
+def _columns(path: Path) -> list[str]:
+    """The columns of the view that a file makes, in order."""
+    statements = [one.stmt for one in pglast.parse_sql(path.read_text())]
+    query: Any = next(one.query for one in statements if isinstance(one, pglast.ast.ViewStmt))
+    while query.larg is not None:
+        query = query.larg
+    return [column.name or column.val.fields[-1].sval for column in query.targetList]
 
 
 def _said(comment: str) -> str:
@@ -146,7 +191,15 @@ def _target(source: Path, link: str) -> Path | None:
 def _targets(source: Path) -> Iterator[Path]:
     """The files that a page links to."""
     found = _LINK.finditer(source.read_text()) if source.suffix == ".md" else ()
-    yield from (target for match in found if (target := _target(source, match[2])) and target.is_file())
+    targets = (target for match in found if (target := _target(source, match[2])))
+    yield from (target for target in targets if target.is_file() and not _reference(target))
+
+
+def _reference(target: Path) -> str | None:
+    """Where the site describes a file or folder of the repository, if it does."""
+    path = target.relative_to(ROOT).as_posix()
+    folder = next((one for one in REFERENCE if path.startswith(f"{one}/")), None)
+    return f"{REFERENCE[folder]}#{target.stem}" if folder else REFERENCE.get(path)
 
 
 def _uri(target: Path) -> str:
