@@ -12,7 +12,7 @@ class Case:
     """One run of SPIN.
 
     Attributes:
-        name: Name of the case on the command line and in docs/proof.md.
+        name: Name of the case on the command line and in docs/testing/proof.md.
         what: What the case shows, for the table of results.
         options: Macros of half_message.pml to define.
         size: Number of producers and number of checkers.

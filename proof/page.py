@@ -1,4 +1,4 @@
-"""Writes results into docs/proof.md: a table of cases, and diagrams of counterexamples."""
+"""Writes results into docs/testing/proof.md: a table of cases, and diagrams of counterexamples."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from spin import Result
 
 __all__ = ["write"]
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "proof.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "testing" / "proof.md"
 _LINE = re.compile(r"^([\w ]+) (->>|--x) ([\w ]+): (.*)$")
 
 
 def write(results: Sequence[Result]) -> None:
-    """Replace the text between the markers of docs/proof.md.
+    """Replace the text between the markers of docs/testing/proof.md.
 
     Args:
         results: The results of all cases, in the order of the table.

@@ -2,7 +2,7 @@
 
 The protocol must hold in all states, and SPIN must find a counterexample for each rule that is
 removed. The exit status is 1 if a case has another result. With --docs and no names, the results
-are also written into docs/proof.md.
+are also written into docs/testing/proof.md.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ def _for_producer(result: Result, clean: Ran) -> list[str]:
 def _attempts(about: dict[str, Any]) -> str:
     if about.get("attempts") == 1:
         return "max_attempts=1 leaves no attempt after a crash. Allow more."
-    return "The points above show where it happens. See docs/crashtest.md."
+    return "The points above show where it happens. See docs/prove/crashtest.md."
 
 
 def _words(sent: Sent) -> str:

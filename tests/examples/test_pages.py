@@ -61,7 +61,9 @@ def test_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.timeout(600)
 def test_crash_test_page(tmp_path: Path) -> None:
     """Its handler with the mistake, the mended one, and its producers."""
-    run_shell_page(DOCS / "crashtest.md", tmp_path, timeout=580, PATH=f"{MQPG.parent}{os.pathsep}{os.environ['PATH']}")
+    run_shell_page(
+        DOCS / "prove" / "crashtest.md", tmp_path, timeout=580, PATH=f"{MQPG.parent}{os.pathsep}{os.environ['PATH']}"
+    )
 
 
 def test_readme_in_python(dsn: str, db: psycopg.Connection, tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent
-TABLES = [FOLDER / "README.md", FOLDER.parents[1] / "docs" / "failures.md"]
+TABLES = [FOLDER / "README.md", FOLDER.parents[1] / "docs" / "testing" / "failures.md"]
 _ID = re.compile(r"test_(1_1_[CEF]\d+|1_[2345]_\d+|4_\d+|bad_\d+)_\w+")
 _ROW = re.compile(
     r"\| (1\.1 [CEF]\d+|1\.[2345]\.\d+|4\.\d+|bad \d+) \|.*\| \[?`(test_\w+)`(?:\]\((test_\w+\.py)\))? \|"
 )
 # How a test produces its failure, by the names that it uses. The first that applies counts; the order and the numbers
-# are those of the table at the top of docs/failures.md.
+# are those of the table at the top of docs/testing/failures.md.
 MEANS = (
     {"killed", "SIGKILL", "destroy_primary"},
     {"crash", "immediate", "losing_the_unflushed"},
@@ -114,7 +114,7 @@ def test_the_page_says_how_many_rows_are_crashes() -> None:
 def test_the_readme_and_the_change_log_have_the_same_numbers() -> None:
     killed, crashed, cut, world, raced, *_ = counts = counted()
     readme, changes = (" ".join(path.read_text().split()) for path in (README, CHANGELOG))
-    assert f"[{sum(counts)} failures](docs/failures.md) are each a test: {killed + crashed} kill a process or" in readme
+    assert f"[{sum(counts)} failures](docs/testing/failures.md) are each a test: {killed + crashed} kill a" in readme
     assert (
         f" {cut} cut a connection, {raced} let connections meet, {world} break a clock, a disk or a database" in readme
     )

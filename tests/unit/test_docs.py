@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = (".", "docs", "docs/howto", "docs/protocols", "examples", "proof", "spark", "sql", "workers")
-PAGES = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.md"))
+FOLDERS = (".", "docs", "docs/howto", "docs/protocols", "docs/prove", "docs/testing", "examples", "proof", "spark")
+PAGES = sorted(path for folder in (*FOLDERS, "sql", "workers") for path in (ROOT / folder).glob("*.md"))
 
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -46,7 +46,9 @@ def test_links(page: Path) -> None:
 
 def test_every_page_is_in_the_index() -> None:
     index = {target.partition("#")[0] for target in links(ROOT / "docs" / "README.md")}
-    assert {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"} <= index
+    folders = (ROOT / "docs", ROOT / "docs" / "prove", ROOT / "docs" / "testing")
+    pages = {str(path.relative_to(ROOT / "docs")) for folder in folders for path in folder.glob("*.md")}
+    assert pages - {"README.md"} <= index
 
 
 def test_every_recipe_is_in_the_list() -> None:

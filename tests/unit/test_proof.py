@@ -35,7 +35,7 @@ def test_labels_of_the_producer_are_its_functions() -> None:
 
 
 def test_every_case_is_on_the_page() -> None:
-    page = (ROOT / "docs" / "proof.md").read_text()
+    page = (ROOT / "docs" / "testing" / "proof.md").read_text()
     cases = re.findall(r'Case\("([\w-]+)"', (ROOT / "proof" / "cases.py").read_text())
     assert len(cases) > 20
     assert [name for name in cases if f"| `{name}`: " not in page] == []

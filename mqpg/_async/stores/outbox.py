@@ -152,7 +152,7 @@ class Outbox:
         flush takes too long.
 
         Every database may show a commit to others before it is on disk, where the session or the
-        server is set to that. docs/proof.md shows what could happen.
+        server is set to that. docs/testing/proof.md shows what could happen.
         """
         # A row that comes and goes is a real write everywhere, and meets no lock on another row.
         mark = f"flush.{uuid4().hex}"

@@ -357,8 +357,8 @@ class Ledger(Closing):
     def flush(self, handle: str, lock_timeout: float = 5.0) -> None:
         """Flush everything that is committed in this database.
 
-        Some databases show a commit to others before it is on disk; docs/proof.md shows what could
-        happen otherwise.
+        Some databases show a commit to others before it is on disk; docs/testing/proof.md shows
+        what could happen otherwise.
 
         Args:
             handle: A handle that has a row, which is rewritten.
