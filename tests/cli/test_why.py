@@ -98,7 +98,7 @@ def test_a_consumer_that_came_back_under_another_name(mq: Session, dsn: str, sta
     first = start("consume", "shop:bill", "--consumer", "bill-1")
     eventually(lambda: mq.scalar("select count(*) from mqpg.subscription") == 1)
     sent = mq.send("orders", "1")
-    eventually(lambda: mq.value("settled", sent, "billing"))
+    eventually(lambda: mq.value("acknowledged", sent, "billing"))
     assert why(dsn, sent, status=0) == []
     assert first.stop() == 0
     start("consume", "shop:bill", "--consumer", "bill-2")

@@ -424,7 +424,7 @@ _ROWS: dict[str, Callable[[SqlFuzzer], dict[str, str]]] = {
     "send": lambda fuzz: {"topic": quoted(fuzz.rng.choice(["fa", "fb"])), "payload": "'1'"},
     "send_batch": lambda fuzz: {"topic": "'fa'", "payloads": "'{1,2}'"},
     "settle": lambda fuzz: {"handle": fuzz.parked(), "verdict": "'commit'", "reason": "'why'"},
-    "settled": lambda fuzz: {**_delayed(fuzz), "consumer_group": "'gd'"},
+    "acknowledged": lambda fuzz: {**_delayed(fuzz), "consumer_group": "'gd'"},
     "subscribe": lambda fuzz: {"consumer_group": quoted(fuzz.fresh("g")), "topic": "'fa'"},
     "trace": _delayed,
     "unpin": _reading("gp", "fa"),

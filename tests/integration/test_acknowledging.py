@@ -49,7 +49,7 @@ def test_a_loop_that_is_killed_loses_nothing(mq: mqpg.Client, three: str, dsn: s
     assert [(m.payload, m.attempt) for m in left] == ([(3, 2)] if settle == "mq.ack(message)" else [(2, 2), (3, 2)])
 
 
-def test_each_message_is_settled_alone_and_in_any_order(mq: mqpg.Client, three: str) -> None:
+def test_each_message_is_acknowledged_alone_and_in_any_order(mq: mqpg.Client, three: str) -> None:
     delivery = mq.receive("g", three)
     mq.ack(delivery[2])
     mq.nack(delivery[0], "broken")
@@ -72,7 +72,9 @@ def test_each_message_is_settled_alone_and_in_any_order(mq: mqpg.Client, three: 
         lambda delivery: delivery.nack("all are broken", final=True),
     ],
 )
-def test_a_delivery_is_settled_as_a_whole(mq: mqpg.Client, three: str, settle: Callable[[Any], None]) -> None:
+def test_a_delivery_is_acknowledged_or_returned_as_a_whole(
+    mq: mqpg.Client, three: str, settle: Callable[[Any], None]
+) -> None:
     delivery = mq.receive("g", three)
     assert [message.payload for message in delivery[1:]] == [2, 3]
     delivery.extend(60)

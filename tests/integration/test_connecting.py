@@ -88,7 +88,7 @@ def test_a_send_whose_answer_is_lost_is_not_repeated(mq: mqpg.Client, dsn: str, 
             client.send(orders, 1)
         assert client.send(orders, 2) > 0  # the next call has a new connection
     assert cut.cuts == 1
-    _settled(mq, 2 if forward else 1)
+    _append_until(mq, 2 if forward else 1)
 
 
 @pytest.mark.parametrize("forward", [True, False])
@@ -103,14 +103,14 @@ def test_calls_that_may_be_repeated_are(mq: mqpg.Client, dsn: str, orders: str, 
         cut.cut_at(b"mqpg.commit", forward=forward)
         # Where the first one arrived, it and the repetition may overtake each other.
         assert client.commit(handle) in (mqpg.Outcome.COMMITTED, mqpg.Outcome.ALREADY_COMMITTED)
-        _settled(mq, 2)
+        _append_until(mq, 2)
         while messages := client.receive("g", orders):
             cut.cut_at(b"mqpg.ack", forward=forward)
             messages.ack()
     assert cut.cuts >= 4
 
 
-def _settled(mq: mqpg.Client, wanted: int) -> None:
+def _append_until(mq: mqpg.Client, wanted: int) -> None:
     """The statement that was forwarded may still be running."""
     give_up, found = time.monotonic() + 10, 0
     while found < wanted and time.monotonic() < give_up:

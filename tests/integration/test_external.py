@@ -13,7 +13,7 @@ import pytest
 import mqpg
 from mqpg import errors
 from tests.fixtures.databases import OwnServer
-from tests.support.consuming import drain, ids_of, is_settled, running, send
+from tests.support.consuming import drain, ids_of, is_acknowledged, running, send
 from tests.support.waiting import eventually
 
 
@@ -138,7 +138,7 @@ def test_the_lease_is_extended_while_the_handler_works(mq: mqpg.Client, topic: s
         time.sleep(1.5)
         assert mq.receive("g", topic) == []
         go_on.set()
-        eventually(lambda: is_settled(mq, "g"))
+        eventually(lambda: is_acknowledged(mq, "g"))
     assert mq.receive("g", topic) == []
 
 
@@ -189,7 +189,7 @@ def test_a_restart_of_the_server_costs_no_claim(own_server: OwnServer) -> None:
             time.sleep(3.5)
             assert mq.receive("g", "orders") == []
             go_on.set()
-            eventually(lambda: is_settled(mq, "g"))
+            eventually(lambda: is_acknowledged(mq, "g"))
         assert attempts == [1]
 
 

@@ -39,7 +39,7 @@ def test_it_returns_when_the_effect_is_committed(mq: mqpg.Client, dsn: str, bill
     done = time.monotonic()
     thread.join()
     assert done >= acknowledged[0]
-    assert mq.settled(sent, billing) is True
+    assert mq.acknowledged(sent, billing) is True
     assert mq.why(sent) == []
 
 

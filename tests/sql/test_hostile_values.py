@@ -186,7 +186,7 @@ ROWS: dict[str, list[dict[str, str]]] = {
         {"consumer_group": "'new'", "topic": "'t'", "filter": "'$.a > 0 && $tag == null'", "tags": "'{x}'"},
         {"consumer_group": "'new'", "topic": "'t'", "mode": "'broadcast'", "start": "'2020-01-01'"},
     ],
-    "settled": [{"message_id": "{message_id}", "consumer_group": "'g'"}],
+    "acknowledged": [{"message_id": "{message_id}", "consumer_group": "'g'"}],
     "trace": [{"message_id": "{message_id}"}],
     "unpin": [
         {"consumer_group": "'pin'", "topic": "'t'"},

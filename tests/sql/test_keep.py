@@ -330,8 +330,8 @@ def test_I11_the_oldest_of_many_shared_claims_pins(brisk: Session) -> None:
     gone(brisk, {"cursor_1"}, reported)
     assert "consume_queue_1" not in dropped(reported)
     assert ("pinned", "tick", 1, "crowd has one queue 0 at 0 of 5") in reported
-    unsettled = {message.message_id for message in (held[0], held[4])}
-    assert {row.message_id for row in brisk.rows("select message_id from mqpg.held")} >= unsettled
+    unread = {message.message_id for message in (held[0], held[4])}
+    assert {row.message_id for row in brisk.rows("select message_id from mqpg.held")} >= unread
     brisk.nack(held[0].receipt, [held[0].message_id], reason="not yet")
     brisk.append()
     assert payloads(brisk.drain("one", group="crowd")) == [0]

@@ -68,7 +68,7 @@ def test_one_slow_message_holds_only_its_own_claim(shared: Session) -> None:
     assert (lag(shared).committed, lag(shared).lag, lag(shared).claims) == (10, 0, 0)
 
 
-def test_claims_are_settled_in_any_order(shared: Session) -> None:
+def test_claims_are_acknowledged_in_any_order(shared: Session) -> None:
     fill(shared, 9)
     parts = [shared.receive("s", max_messages=3) for _ in range(3)]
     shared.ack(parts[2][0].receipt)

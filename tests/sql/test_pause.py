@@ -47,7 +47,7 @@ def test_topic_and_subscription_are_paused_each_for_itself(mq: Session) -> None:
     assert len(mq.receive("one")) == 1
 
 
-def test_what_is_in_flight_is_settled_during_a_pause(mq: Session) -> None:
+def test_what_is_in_flight_is_acknowledged_or_returned_during_a_pause(mq: Session) -> None:
     mq.send_batch("one", ["1", "2", "3"])
     mq.append()
     rows = mq.receive("one")

@@ -26,7 +26,7 @@ def test_every_subscription_goes_to_the_end(mq: Session) -> None:
     assert len(mq.drain("t")) == 1
 
 
-def test_settled_messages_are_not_counted(mq: Session) -> None:
+def test_acknowledged_messages_are_not_counted(mq: Session) -> None:
     mq.send_batch("one", ["1", "2", "3"])
     mq.append()
     rows = mq.receive("one")

@@ -66,7 +66,7 @@ def test_stale_after_a_seek(moded: Session) -> None:
 
 
 @pytest.mark.parametrize("how", ["ack", "nack", "release"])
-def test_spent_where_it_was_settled_or_given_back(moded: Session, how: str) -> None:
+def test_spent_when_it_was_acknowledged_or_returned(moded: Session, how: str) -> None:
     got = receive(moded)
     if how == "nack":
         moded.nack(got[0].receipt, [m.message_id for m in got])
@@ -121,7 +121,7 @@ def test_malformed_where_it_was_changed(moded: Session) -> None:
     moded.ack(got[0].receipt)
 
 
-def test_malformed_where_it_was_changed_after_a_part_was_settled(moded: Session) -> None:
+def test_malformed_when_it_was_changed_after_a_part_was_acknowledged(moded: Session) -> None:
     """The receipt is wider than what is left of the claim, but it is as it was issued."""
     got = receive(moded, max_messages=4)
     start, middle, rest, end = got

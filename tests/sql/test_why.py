@@ -714,46 +714,46 @@ def test_the_cost_does_not_grow_with_the_log(mq: Session) -> None:
         assert scanned() - before < 50
 
 
-# settled()
+# acknowledged()
 
 
-def test_settled_is_true_after_the_acknowledgement(mq: Session) -> None:
+def test_acknowledged_is_true_after_the_acknowledgement(mq: Session) -> None:
     mid = mq.send("one")
-    assert mq.value("settled", mid, "g") is False
+    assert mq.value("acknowledged", mid, "g") is False
     mq.append()
-    assert mq.value("settled", mid, "g") is False
+    assert mq.value("acknowledged", mid, "g") is False
     delivery = mq.receive("one")
-    assert mq.value("settled", mid, "g") is False
+    assert mq.value("acknowledged", mid, "g") is False
     mq.ack(delivery[0].receipt)
-    assert mq.value("settled", mid, "g") is True
+    assert mq.value("acknowledged", mid, "g") is True
 
 
-def test_settled_of_a_half_of_a_retry_and_of_a_dead_letter(mq: Session) -> None:
+def test_acknowledged_of_a_half_of_a_retry_and_of_a_dead_letter(mq: Session) -> None:
     mq.call("create_topic", "r", queues=1)
     mq.call("subscribe", "g", "r", max_attempts=2, retry_delay=seconds(0.01))
     handle = mq.prepare("r")
     mid = message_id(handle)
-    assert mq.value("settled", mid, "g") is False
+    assert mq.value("acknowledged", mid, "g") is False
     mq.commit(handle)
     mq.append()
     for _ in range(2):
         (message,) = eventually(lambda: (mq.append(), mq.receive("r"))[1])
         mq.nack(message.receipt, [mid], reason="bad")
-        assert mq.value("settled", mid, "g") is False
+        assert mq.value("acknowledged", mid, "g") is False
     assert mq.scalar("select count(*) from mqpg.dead_letter") == 1
     mq.call("redrive", "g", "r")
     mq.append()
     mq.ack(mq.receive("r")[0].receipt)
-    assert mq.value("settled", mid, "g") is True
+    assert mq.value("acknowledged", mid, "g") is True
 
 
-def test_settled_raises_where_the_group_never_gets_it(mq: Session) -> None:
+def test_acknowledged_raises_where_the_group_never_gets_it(mq: Session) -> None:
     mq.call("create_topic", "f", queues=1)
     mq.call("subscribe", "g", "f", filter="$.a > 10", max_attempts=1)
     low, high = sent(mq, "f", payload='{"a": 1}'), sent(mq, "f", payload='{"a": 11}')
     for _ in range(2):
         with refused("MQ018", "filtered out"):
-            mq.call("settled", low, "g")
+            mq.call("acknowledged", low, "g")
         delivery = mq.receive("f")
     mq.nack(delivery[0].receipt, [high]) if delivery else None
     rolled_back, recalled = mq.prepare("one"), mq.send("one", delay=seconds(60))
@@ -763,63 +763,63 @@ def test_settled_raises_where_the_group_never_gets_it(mq: Session) -> None:
     mq.call("seek", "g", "one", "latest")
     for mid, word in ((message_id(rolled_back), "rolled back"), (recalled, "recalled"), (skipped, "skipped (seek)")):
         with refused("MQ018", word):
-            mq.call("settled", mid, "g")
+            mq.call("acknowledged", mid, "g")
 
 
-def test_settled_raises_where_the_group_began_behind_it(mq: Session) -> None:
+def test_acknowledged_raises_where_the_group_began_behind_it(mq: Session) -> None:
     mid = sent(mq)
     mq.call("subscribe", "late", "one", start="latest")
     mq.call("subscribe", "latecomers", "one", mode="broadcast", start="latest")
     mq.receive("one", group="latecomers", consumer="c1")
     for group in ("late", "latecomers"):
         with refused("MQ018", "began behind it"):
-            mq.call("settled", mid, group)
+            mq.call("acknowledged", mid, group)
     mq.call("seek", "late", "one", "earliest")
-    assert mq.value("settled", mid, "late") is False
+    assert mq.value("acknowledged", mid, "late") is False
     mq.ack(mq.receive("one", group="late")[0].receipt)
-    assert mq.value("settled", mid, "late") is True
+    assert mq.value("acknowledged", mid, "late") is True
 
 
-def test_settled_after_a_purge_of_a_retry_or_a_discard_raises(mq: Session) -> None:
+def test_acknowledged_after_a_purge_of_a_retry_or_a_discard_raises(mq: Session) -> None:
     mq.call("create_topic", "r", queues=1)
     mq.call("subscribe", "g", "r", max_attempts=2, retry_delay=seconds(0.01))
     purged = sent(mq, "r")
     mq.nack(mq.receive("r")[0].receipt, [purged])
     mq.call("purge_topic", "r")
     with refused("MQ018", "skipped (purge)"):
-        mq.call("settled", purged, "g")
+        mq.call("acknowledged", purged, "g")
     dead = sent(mq, "r")
     for _ in range(2):
         (message,) = eventually(lambda: (mq.append(), mq.receive("r"))[1])
         mq.nack(message.receipt, [dead])
     mq.call("discard_dead_letters", "g", "r", message_ids=[dead])
     with refused("MQ018", "discarded"):
-        mq.call("settled", dead, "g")
+        mq.call("acknowledged", dead, "g")
 
 
-def test_settled_in_a_broadcast_group_and_in_a_relay_topic(mq: Session) -> None:
+def test_acknowledged_in_a_broadcast_group_and_in_a_relay_topic(mq: Session) -> None:
     mq.call("create_topic", "news", queues=1)
     mq.call("subscribe", "b", "news", mode="broadcast")
     mid = sent(mq, "news")
-    assert mq.value("settled", mid, "b") is False
+    assert mq.value("acknowledged", mid, "b") is False
     first, second = (mq.receive("news", group="b", consumer=name) for name in ("c1", "c2"))
     mq.ack(first[0].receipt)
-    assert mq.value("settled", mid, "b") is False
+    assert mq.value("acknowledged", mid, "b") is False
     mq.ack(second[0].receipt)
-    assert mq.value("settled", mid, "b") is True
+    assert mq.value("acknowledged", mid, "b") is True
     mq.call("create_topic", "relay", queues=1, kind="relay")
     mq.call("subscribe", "g", "relay")
     handle = mq.prepare("relay", headers="{}")
     mq.append()
     mq.ack(mq.receive("relay")[0].receipt)  # PREPARE
-    assert mq.value("settled", message_id(handle), "g") is False
+    assert mq.value("acknowledged", message_id(handle), "g") is False
     mq.commit(handle)
     mq.append()
     mq.ack(mq.receive("relay")[0].receipt)
-    assert mq.value("settled", message_id(handle), "g") is True
+    assert mq.value("acknowledged", message_id(handle), "g") is True
 
 
-def test_settled_refuses_what_it_does_not_know(mq: Session, broker: Broker) -> None:
+def test_acknowledged_refuses_what_it_does_not_know(mq: Session, broker: Broker) -> None:
     mid = sent(mq)
     for args, code in (
         ((999999, "g"), "MQ001"),
@@ -828,11 +828,11 @@ def test_settled_refuses_what_it_does_not_know(mq: Session, broker: Broker) -> N
         ((mid, "a b"), "MQ002"),
     ):
         with refused(code):
-            mq.call("settled", *args)
+            mq.call("acknowledged", *args)
     stranger = role(mq, broker, "grant_receive('g', 't', ROLE)")
     with refused("MQ025"):
-        stranger.call("settled", mid, "g")
+        stranger.call("acknowledged", mid, "g")
     mine = role(mq, broker, "grant_receive('g', 'one', ROLE)")
-    assert mine.value("settled", mid, "g") is False
+    assert mine.value("acknowledged", mid, "g") is False
     with refused("MQ025"):
-        mine.call("settled", 999999, "g")
+        mine.call("acknowledged", 999999, "g")

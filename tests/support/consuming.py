@@ -13,7 +13,7 @@ from typing import Any
 import mqpg
 from mqpg.testing import draining
 
-__all__ = ["drain", "ids_of", "is_settled", "running", "send"]
+__all__ = ["drain", "ids_of", "is_acknowledged", "running", "send"]
 
 _QUIET = 0.3  # seconds after the last message in which a message may still come
 _PATIENCE = 5.0  # the same while the group has not finished all: a slow machine takes longer
@@ -41,11 +41,11 @@ def drain(consumer: mqpg.Consumer, mq: mqpg.Client) -> None:
     while True:
         if draining.drain(mq, consumer, wait=_QUIET):
             last = time.monotonic()
-        if is_settled(mq, consumer.options.group) or time.monotonic() >= last + _PATIENCE:
+        if is_acknowledged(mq, consumer.options.group) or time.monotonic() >= last + _PATIENCE:
             return
 
 
-def is_settled(mq: mqpg.Client, group: str) -> bool:
+def is_acknowledged(mq: mqpg.Client, group: str) -> bool:
     """Whether the group has acknowledged all messages of its topics."""
     with mq.transaction() as conn:
         row = conn.execute("select sum(lag) from mqpg.subscription_lag where consumer_group = %s", [group]).fetchone()

@@ -20,7 +20,7 @@ _COLUMNS = "cause, cast(detail as text), remedy"
 _OF_MESSAGE = function("why", "message_id bigint", columns=_COLUMNS, reads=True)
 _OF_HALF = function("why", "handle text", columns=_COLUMNS, reads=True)
 _OF_GROUP = function("why", "consumer_group text, topic text", columns=_COLUMNS, reads=True)
-_SETTLED = function("settled", "message_id bigint, consumer_group text", reads=True)
+_ACKNOWLEDGED = function("acknowledged", "message_id bigint, consumer_group text", reads=True)
 
 
 class Why(BaseClient):
@@ -52,7 +52,7 @@ class Why(BaseClient):
             rows = self._rows(_OF_MESSAGE, {"message_id": about}, conn, repeat=True)
         return [Cause(*row) for row in rows]
 
-    def settled(self, message_id: int, consumer_group: str, *, conn: Caller | None = None) -> bool:
+    def acknowledged(self, message_id: int, consumer_group: str, *, conn: Caller | None = None) -> bool:
         """Say whether a consumer group has acknowledged a message.
 
         Args:
@@ -69,7 +69,7 @@ class Why(BaseClient):
             WrongState: The group never gets the message, for example because of its filter.
         """
         values = {"message_id": whole(message_id, "message_id"), "consumer_group": consumer_group}
-        return bool(scalar(self._rows(_SETTLED, values, conn, repeat=True)))
+        return bool(scalar(self._rows(_ACKNOWLEDGED, values, conn, repeat=True)))
 
     def wait_done(self, message_id: int, consumer_group: str, *, timeout: float = 30.0) -> None:
         """Wait until a consumer group has acknowledged a message, and so its effect is committed.
@@ -92,7 +92,7 @@ class Why(BaseClient):
         limit = seconds(timeout, "timeout")
         deadline = time.monotonic() + limit
         pauses = Backoff(0.02, 1.0)
-        while not self.settled(message_id, consumer_group):
+        while not self.acknowledged(message_id, consumer_group):
             if (left := deadline - time.monotonic()) <= 0:
                 raise self._not_done(message_id, consumer_group, limit)
             sleep(min(pauses.next(), left))

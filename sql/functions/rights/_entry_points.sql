@@ -34,7 +34,7 @@ language sql immutable as $$
         ('find_by_key', 'receive'),
         ('trace', 'receive'),
         ('why', 'receive produce operator auditor'),
-        ('settled', 'receive operator auditor'),
+        ('acknowledged', 'receive operator auditor'),
         ('create_topic', 'operator'),
         ('alter_topic', 'operator'),
         ('drop_topic', 'operator'),

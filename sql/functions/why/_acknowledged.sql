@@ -1,7 +1,7 @@
--- Whether a group has acknowledged a stored message; see settled().
--- Locks: none. Cost: as for settled().
+-- Whether a group has acknowledged a stored message; see acknowledged().
+-- Locks: none. Cost: as for acknowledged().
 -- Errors: MQ018 (the group never gets it).
-create function mqpg._settled(message_id bigint, consumer_group mqpg.subscription) returns boolean
+create function mqpg._acknowledged(message_id bigint, consumer_group mqpg.subscription) returns boolean
 language plpgsql stable as $$
 declare
     v_message record;
@@ -11,49 +11,49 @@ declare
     v_why record;
     v_members int := 0;
 begin
-    select m.* into v_message from mqpg._message(_settled.message_id) m;
+    select m.* into v_message from mqpg._message(_acknowledged.message_id) m;
     select p.* into v_place
     from mqpg._message_state(
-        _settled.message_id, v_message.topic_id, v_message.queue_id, v_message.kind, v_message.xid) p;
+        _acknowledged.message_id, v_message.topic_id, v_message.queue_id, v_message.kind, v_message.xid) p;
     if v_place.state = 'relayed' then
-        return mqpg._settled((
-            select o.deliver_id from mqpg.op_log o where o.message_id = _settled.message_id and o.stage = 0),
-            _settled.consumer_group);
+        return mqpg._acknowledged((
+            select o.deliver_id from mqpg.op_log o where o.message_id = _acknowledged.message_id and o.stage = 0),
+            _acknowledged.consumer_group);
     elsif v_place.state in ('rolled_back', 'recalled') then
         raise exception using errcode = 'MQ018', message = format('consumer group %L never gets message %s: %s',
-            (_settled.consumer_group).consumer_group, _settled.message_id,
+            (_acknowledged.consumer_group).consumer_group, _acknowledged.message_id,
             replace(v_place.state, '_', ' '));
     elsif v_place.state <> 'appended' then
         return false;
     elsif v_place.queue_offset is null then
         raise exception using errcode = 'MQ018', message = format(
-            'it is no longer known what became of message %s: its retention is over', _settled.message_id);
+            'it is no longer known what became of message %s: its retention is over', _acknowledged.message_id);
     end if;
     select t.* into v_topic from mqpg.topic t where t.topic_id = v_message.topic_id;
     for v_member in
         select s.* from mqpg.subscription s
-        where s.topic_id = (_settled.consumer_group).topic_id
-            and s.consumer_group = (_settled.consumer_group).consumer_group
+        where s.topic_id = (_acknowledged.consumer_group).topic_id
+            and s.consumer_group = (_acknowledged.consumer_group).consumer_group
             and (s.mode <> 'broadcast' or s.member <> '')
     loop
         v_members := v_members + 1;
         select w.* into v_why
-        from mqpg._why_group(v_member, v_topic, _settled.message_id, v_place.body_id, v_place.queue_offset) w
+        from mqpg._why_group(v_member, v_topic, _acknowledged.message_id, v_place.body_id, v_place.queue_offset) w
         limit 1;
         if v_why.cause in ('filtered_out', 'skipped', 'discarded') then
             raise exception using errcode = 'MQ018', message = format('consumer group %L never gets message %s: %s',
-                v_member.consumer_group, _settled.message_id, replace(v_why.cause, '_', ' ')
+                v_member.consumer_group, _acknowledged.message_id, replace(v_why.cause, '_', ' ')
                     || coalesce(' (' || (v_why.detail ->> 'why') || ')', ''));
         elsif v_why.cause is not null then
             return false;
         elsif mqpg._began_behind(v_member.subscription_id, v_message.queue_id, v_place.queue_offset) then
             raise exception using errcode = 'MQ018', message = format(
                 'consumer group %L never gets message %s: it began behind it',
-                v_member.consumer_group, _settled.message_id);
+                v_member.consumer_group, _acknowledged.message_id);
         end if;
     end loop;
     return v_members > 0;
 end
 $$;
-comment on function mqpg._settled(bigint, mqpg.subscription) is
+comment on function mqpg._acknowledged(bigint, mqpg.subscription) is
     'Internal: whether a group has acknowledged a stored message';

@@ -12,37 +12,38 @@
 -- Cost: a few index lookups; where the group has a filter, its deliveries and the body.
 -- Errors: MQ001 (null, negative, or no such message), MQ002 (name), MQ005 (not subscribed), MQ018
 -- (the group never gets it), MQ025.
-create function mqpg.settled(message_id bigint, consumer_group text) returns boolean
+create function mqpg.acknowledged(message_id bigint, consumer_group text) returns boolean
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_message record;
     v_group mqpg.subscription;
 begin
-    perform mqpg._require_range('message_id', settled.message_id, 0, 9223372036854775807);
-    perform mqpg._require_name('consumer_group', settled.consumer_group);
-    select m.* into v_message from mqpg._message(settled.message_id) m;
+    perform mqpg._require_range('message_id', acknowledged.message_id, 0, 9223372036854775807);
+    perform mqpg._require_name('consumer_group', acknowledged.consumer_group);
+    select m.* into v_message from mqpg._message(acknowledged.message_id) m;
     select s.* into v_group from mqpg.subscription s
-    where s.topic_id = v_message.topic_id and s.consumer_group = settled.consumer_group and s.member = '';
+    where s.topic_id = v_message.topic_id and s.consumer_group = acknowledged.consumer_group and s.member = '';
     if not mqpg._has_privilege('operator', 'auditor') and not mqpg._is_among(v_group.receivers) and not (case
         when v_group.subscription_id is null then mqpg._holds('read', null)
         else mqpg._holds('receive', v_group.subscription_id)
     end) then
         perform mqpg._refuse(
-            format('may not ask what consumer group %L has acknowledged of this topic', settled.consumer_group),
-            format('grant_receive(%L, topic, role)', settled.consumer_group));
+            format('may not ask what consumer group %L has acknowledged of this topic', acknowledged.consumer_group),
+            format('grant_receive(%L, topic, role)', acknowledged.consumer_group));
     end if;
     if v_message.kind is null then
         raise exception using errcode = 'MQ001',
-            message = format('message_id %s names no message here', settled.message_id),
+            message = format('message_id %s names no message here', acknowledged.message_id),
             hint = 'It was rolled back with its transaction, belongs to another broker, or its retention is over.';
     end if;
     if v_group.subscription_id is null then
         raise exception using errcode = 'MQ005', message = format(
-            'consumer group %L does not read the topic of message %s', settled.consumer_group, settled.message_id),
+            'consumer group %L does not read the topic of message %s', acknowledged.consumer_group,
+            acknowledged.message_id),
             hint = 'subscribe() creates a subscription.';
     end if;
-    return mqpg._settled(settled.message_id, v_group);
+    return mqpg._acknowledged(acknowledged.message_id, v_group);
 end
 $$;
-comment on function mqpg.settled(bigint, text) is 'Whether a consumer group has acknowledged a message';
+comment on function mqpg.acknowledged(bigint, text) is 'Whether a consumer group has acknowledged a message';
