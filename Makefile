@@ -37,16 +37,16 @@ test: setup java lint ## Lint and run all tests (ARGS="tests/sql -k append")
 test-long: setup java ## Test random histories against the model for MINUTES (15); MQPG_TEST_SEED repeats a run
 	@MQPG_STATEFUL_MINUTES=$${MINUTES:-15} MQPG_STATEFUL_STEPS=80 $(BIN)/python -m pytest tests/stateful -s -p no:randomly $(ARGS)
 
-fuzz: setup ## Make CALLS (100000) random calls of SQL, client and commands; SEED repeats a run (ARGS="--record")
+fuzz: setup ## Make CALLS (100000) random calls of SQL, client and commands; SEED repeats a run
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 soak: setup java ## Run all modes for MINUTES (30) while processes and servers are killed, then drain and audit
 	@$(BIN)/python -m tests.soak $(ARGS)
 
-years: setup ## A year in an hour (MINUTES=60): nothing may grow (ARGS="--record" writes docs/years.svg)
+years: setup ## A year in an hour (MINUTES=60): nothing may grow
 	@$(BIN)/python -m tests.years $(ARGS)
 
-audit-scale: setup java ## Audit histories of SIZES=100000,1000000 messages: seconds, memory, files (ARGS="--record")
+audit-scale: setup java ## Audit histories of SIZES=100000,1000000 messages: seconds, memory, files
 	@$(BIN)/python tools/audit_scale.py --sizes "$${SIZES:-100000,1000000}" $(ARGS)
 
 test-mariadb: setup ## Test ledgers and offsets in MariaDB; installs its server where possible
@@ -112,12 +112,10 @@ lint: setup ## Run ruff, mypy and sqlfluff, and check that generated files are u
 	$(BIN)/python -m mypy
 	$(BIN)/python tools/check_manifest.py
 	$(BIN)/python tools/async_to_sync.py --check
-	$(BIN)/python tools/results.py --check
 	$(BIN)/python -m sqlfluff lint --processes 0 sql
 
 format: setup ## Format Python and rebuild generated files
 	$(BIN)/python tools/async_to_sync.py
-	$(BIN)/python tools/results.py
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
 
@@ -127,10 +125,10 @@ prove: ## Prove the model of half messages with SPIN, and that each broken rule 
 sql: setup ## Print the script that installs the schema with psql
 	@$(BIN)/mqpg migrate sql
 
-bench: setup ## Measure mqpg beside pgmq, PgQ and a bare INSERT and record it (VERSION=15; ARGS="--quick")
+bench: setup ## Measure mqpg beside pgmq, PgQ and a bare INSERT (VERSION=15; ARGS="--quick")
 	@tools/bench.sh $(if $(filter command environment,$(firstword $(origin VERSION))),$(VERSION),18) $(ARGS)
 
-bench-peers: setup ## Measure the Python client beside procrastinate and pgqueuer and record it (ARGS="--quick")
+bench-peers: setup ## Measure the Python client beside procrastinate and pgqueuer (ARGS="--quick")
 	@tools/bench.sh peers $(ARGS)
 
 chaos: setup java ## Kill ten nodes in rounds, compare all ids, audit (ARGS="--rounds 100"; default --short)

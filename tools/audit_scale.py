@@ -1,12 +1,11 @@
 """How the audit grows with the history: seconds, memory and temporary files (`make audit-scale`).
 
-    python tools/audit_scale.py [--sizes 100000,1000000] [--engines spark,sql] [--record]
+    python tools/audit_scale.py [--sizes 100000,1000000] [--engines spark,sql]
 
 For each size the script fills a database by SQL, runs `mqpg audit --drained --json` on it with each
 engine and prints one JSON object. With the SQL engine it then adds 1 % more messages and runs an
-incremental audit of them. With --record it writes that into benchmarks/results. A fifth of the
-messages are half messages with their rows in the broker's ledger, and one consumer group has
-applied all messages in a journal. The server is an embedded one, or the one of `--dsn`, whose user
+incremental audit of them. A fifth of the messages are half messages with their rows in the broker's
+ledger, and one consumer group has applied all messages in a journal. The server is an embedded one, or the one of `--dsn`, whose user
 must be able to create databases. Each database is dropped at the end.
 """
 
@@ -240,17 +239,6 @@ def _server(dsn: str | None) -> Iterator[str]:
         yield server.dsn()
 
 
-def _record(figures: dict[str, Any], options: argparse.Namespace) -> None:
-    script = Path(__file__).with_name("results.py")
-    command = f"python tools/audit_scale.py --sizes {options.sizes} --batch {options.batch} --engines {options.engines}"
-    subprocess.run(
-        [sys.executable, script, "--add", "audit-scale", "--command", command, "--conditions", options.conditions],
-        input=json.dumps(figures),
-        text=True,
-        check=True,
-    )
-
-
 def main(arguments: list[str]) -> int:
     """Measure all sizes and print the figures.
 
@@ -265,8 +253,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--batch", type=int, default=1000, help="messages sent in one call (default %(default)s)")
     parser.add_argument("--engines", default="spark,sql", help="spark and sql, or one of them (default %(default)s)")
     parser.add_argument("--memory", help="the JVM's heap, as in mqpg audit --memory")
-    parser.add_argument("--record", action="store_true", help="write the figures into benchmarks/results")
-    parser.add_argument("--conditions", default="", help="with --record: what else runs on the machine")
     parser.add_argument("--dsn", help="the server; its user must be able to create databases")
     options = parser.parse_args(arguments)
     figures: dict[str, Any] = {}
@@ -277,8 +263,6 @@ def main(arguments: list[str]) -> int:
                 for name, figures[name] in measure_both(dsn, size, options):
                     print(name, figures[name], file=sys.stderr, flush=True)
     print(json.dumps(figures))
-    if options.record:
-        _record(figures, options)
     return int(any(one["verdict"] != "valid" for one in figures.values()))
 
 

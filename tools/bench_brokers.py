@@ -1,6 +1,6 @@
 """Throughput of 1, 2 and 4 brokers on one machine, end to end.
 
-    python tools/bench_brokers.py | python tools/results.py --add brokers
+    python tools/bench_brokers.py
 
 Each broker is a server of its own with its appender. Four producers send hundreds, and four
 consumers receive up to a thousand, spread over the brokers. The rounds are interleaved. It prints

@@ -1,6 +1,6 @@
 """Measure mqpg beside the Python job queues procrastinate and pgqueuer, for `make bench-peers`.
 
-    python tools/bench_peers.py --rounds 3 | python tools/results.py --add peers
+    python tools/bench_peers.py --rounds 3
 
 A side that fails is named, and the others continue. With --save the object is in that file after
 every run, so that none is lost.

@@ -1,6 +1,6 @@
 """Processor time that the server spends on a client's calls: mqpg, pgmq and bare SQL.
 
-    python tools/call_cost.py | python tools/results.py --add calls
+    python tools/call_cost.py
 
 The clock of a busy machine says little. This counts the time that the session's server process ran
 (schedstat of Linux). One client of each side takes its step in turn, in a random order. Each call

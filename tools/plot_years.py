@@ -1,6 +1,6 @@
 """Draw the samples of `make years` as small multiples in one SVG.
 
-    python tools/plot_years.py benchmarks/results/2026-11-22T1500Z-years.json docs/years.svg
+    python tools/plot_years.py years.json docs/years.svg
 
 Each figure has its own axis from zero. Dotted lines are the quarters. A dashed line from the second
 quarter on is the bound of the last one's median: 1.25 times that of the second, and the allowance

@@ -1,7 +1,6 @@
 """`make fuzz`: CALLS calls of the SQL functions, and a tenth as many of the client and the commands.
 
-SEED repeats a run, and MINUTES limits the calls of SQL to that time. `--record` writes the result into
-benchmarks/results. The server is that of MQPG_TEST_DSN, else one that this program starts.
+SEED repeats a run, and MINUTES limits the calls of SQL to that time. The server is that of MQPG_TEST_DSN, else one that this program starts.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import sys
 import time
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -27,8 +25,6 @@ from tests.fuzz.client import ClientFuzzer
 from tests.fuzz.command import CommandFuzzer
 from tests.fuzz.sql import SqlFuzzer
 from tests.support.broker import Broker
-
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
 
 def main() -> int:
@@ -75,10 +71,9 @@ def main() -> int:
         },
     }
     ok = not report.never and not any(figures[part]["faults"] for part in ("sql", "client", "commands"))
-    now = datetime.now(UTC)
     run = {
         "kind": "fuzz",
-        "date": now.strftime("%Y-%m-%dT%H:%MZ"),
+        "date": f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}",
         "command": f"make fuzz CALLS={calls} SEED={seed}" + (f" MINUTES={minutes:g}" if minutes else ""),
         "seed": seed,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
@@ -87,10 +82,7 @@ def main() -> int:
         "figures": figures,
         "notes": "",
     }
-    text = json.dumps(run, indent=2, ensure_ascii=False) + "\n"
-    print(text)
-    if "--record" in sys.argv[1:]:
-        (RESULTS / f"{now:%Y-%m-%dT%H%MZ}-fuzz.json").write_text(text, encoding="utf-8")
+    print(json.dumps(run, indent=2, ensure_ascii=False))
     return 0 if ok else 1
 
 

@@ -231,11 +231,8 @@ def _errors(broker: str) -> dict[str, int]:
 
 
 def _record(run: dict[str, Any], folder: Path) -> None:
-    """Write the run and its plot: into the repository's folders, or into another one."""
-    inside = folder == ROOT
-    name = f"{run['date'].replace(':', '')}-years.json"
-    result = (ROOT / "benchmarks" / "results" if inside else folder) / name
-    plot = (ROOT / "docs" if inside else folder) / "years.svg"
+    """Write the run and its plot into a folder."""
+    result, plot = folder / "years.json", folder / "years.svg"
     result.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
     subprocess.run([sys.executable, ROOT / "tools" / "plot_years.py", result, plot], check=True)
     print(f"wrote {result} and {plot}", flush=True)
@@ -277,7 +274,6 @@ def main() -> int:
     parser.add_argument("--patience", type=float, default=600, help="seconds for the queues to drain")
     parser.add_argument("--pause", type=float, default=4.0, help="longest pause of a producer, in seconds")
     parser.add_argument("--fault", default="", help="SQL that breaks the broker first, to see that the run fails")
-    parser.add_argument("--record", action="store_true", help="write into benchmarks/results and docs")
     parser.add_argument("--conditions", default="", help="what else ran on the machine")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and stop what was started
@@ -305,7 +301,7 @@ def main() -> int:
     wrong += [f"ended by itself: {crash}" for crash in fleet.crashes[:20]]
     wrong += [f"not flat: {line}" for line in growing(samples)]
     run = _run(options, samples, messages=sent, errors=errors, drained=not any(left), wrong=wrong)
-    _record(run, ROOT if options.record else folder)
+    _record(run, folder)
     for line in run["figures"]["quarters"]:
         print(f"{line['figure']:20}", *(f"{m:>12}" for m in map(str, line["medians"])))
     print(f"{sent} messages, errors {errors}", *wrong, sep="\n", flush=True)
