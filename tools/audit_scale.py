@@ -5,8 +5,9 @@
 For each size the script fills a database by SQL, runs `mqpg audit --drained --json` on it with each
 engine and prints one JSON object. With the SQL engine it then adds 1 % more messages and runs an
 incremental audit of them. A fifth of the messages are half messages with their rows in the broker's
-ledger, and one consumer group has applied all messages in a journal. The server is an embedded one, or the one of `--dsn`, whose user
-must be able to create databases. Each database is dropped at the end.
+ledger, and one consumer group has applied all messages in a journal. The server is an
+embedded one, or the one of `--dsn`, whose user must be able to create databases. Each database is
+dropped at the end.
 """
 
 from __future__ import annotations
