@@ -2,7 +2,7 @@
 
 The pages are written for readers of the repository, and link to files outside docs/. The site gets
 a copy of each such file, and the links lead there. The reference pages are written from the SQL
-files, which are what is installed, and from the docstrings. Where a page links to a SQL file or to a
+files, which are what is installed, and from the docstrings. If a page links to a SQL file or to a
 module, the site leads to its entry in the reference.
 """
 

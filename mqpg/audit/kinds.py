@@ -1,4 +1,4 @@
-"""The kinds of anomaly that both engines look for. docs/audit.md says what each of them means."""
+"""The kinds of anomaly that both engines look for. docs/prove/audit.md says what each one means."""
 
 from __future__ import annotations
 

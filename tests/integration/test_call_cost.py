@@ -1,4 +1,4 @@
-"""tools/call_cost.py measures every step that docs/performance.md shows."""
+"""tools/call_cost.py measures every step that docs/testing/performance.md shows."""
 
 from __future__ import annotations
 

@@ -10,5 +10,6 @@ statements lie in the folders beside this file, one in each file:
 * kinds: the anomalies, one kind for each file;
 * totals: the counts of the report.
 
-Each frame and kind has the definition of docs/audit.md. No code is shared with the other engine.
+Each frame and kind has the definition of docs/prove/audit.md. No code is shared with the other
+engine.
 """
