@@ -2,8 +2,8 @@
 
 The pages are written for readers of the repository, and link to files outside docs/. The site gets
 a copy of each such file, and the links lead there. The reference pages are written from the SQL
-files, which are what is installed, and from the docstrings. If a page links to a SQL file or to a
-module, the site leads to its entry in the reference.
+files, which are what is installed, and from the docstrings. A link to a SQL file or to a module
+leads to its entry in the reference.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from mkdocs.structure.pages import Page
 
 import mqpg
 from mqpg import errors, protocols
+from mqpg.settings import Settings
 
 __all__ = ["on_files", "on_page_markdown"]
 
@@ -34,6 +35,7 @@ REFERENCE = {
     "sql/views": "reference/views.md",
     "sql/audit_views": "reference/audit-views.md",
     "mqpg/__init__.py": "reference/python.md",
+    "mqpg/settings.py": "reference/python.md#settings",
     "mqpg/protocols.py": "reference/python.md#mqpgprotocols",
     "mqpg/errors.py": "reference/python.md#mqpgerrors",
 }
@@ -42,7 +44,8 @@ CONTRACT = ROOT / "tests" / "migration" / "contract.json"
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?\)")
 _FUNCTION = re.compile(r"^create function (mqpg\.([a-z]\w*)\s*\(.*?\)\s*returns .*?)\nlanguage ", re.M | re.S)
 _HEADER = re.compile(r"\A((?:--.*\n)+)")
-_COMMENT = re.compile(r"^comment on (view|column) \w+\.\w+(?:\.(\w+))? is\s+'((?:[^']|'')*)';", re.M)
+_COMMENT = re.compile(r"^comment on (view|column) \w+\.\w+(?:\.(\w+))? is\s+'((?:[^']|''|'\s+')*)';", re.M)
+_BREAK = re.compile(r"(?<!')'\s+'(?!')")
 
 
 def on_files(files: Files, *, config: Any) -> Files:
@@ -141,6 +144,7 @@ def python_page() -> str:
     """Every public name, documented from its docstring."""
     parts = ["# Python reference\n\n## mqpg\n"]
     parts += [f"::: {mqpg._HOME_OF[name]}.{name}\n" for name in mqpg.__all__ if name != "Json"]
+    parts.append(f"## Settings\n\n::: {Settings.__module__}.Settings\n")
     parts.append("## mqpg.protocols\n")
     parts += [f"::: {one.__module__}.{one.__name__}\n" for one in map(partial(getattr, protocols), protocols.__all__)]
     parts.append("## mqpg.errors\n")
@@ -171,7 +175,7 @@ def _columns(path: Path) -> list[str]:
 
 
 def _said(comment: str) -> str:
-    return comment.replace("''", "'").replace("|", "\\|").removesuffix(".")
+    return _BREAK.sub("", comment).replace("''", "'").replace("|", "\\|").removesuffix(".")
 
 
 def _source(file: File) -> Path:
