@@ -43,6 +43,7 @@ CONTRACT = ROOT / "tests" / "migration" / "contract.json"
 
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?\)")
 _FUNCTION = re.compile(r"^create function (mqpg\.([a-z]\w*)\s*\(.*?\)\s*returns .*?)\nlanguage ", re.M | re.S)
+_ARGUMENTS = re.compile(r"\(\s*(\S.*?)\s*\) returns")
 _HEADER = re.compile(r"\A((?:--.*\n)+)")
 _COMMENT = re.compile(r"^comment on (view|column) \w+\.\w+(?:\.(\w+))? is\s+'((?:[^']|''|'\s+')*)';", re.M)
 _BREAK = re.compile(r"(?<!')'\s+'(?!')")
@@ -97,13 +98,11 @@ def functions_page(folder: Path) -> str:
     parts = ["# SQL functions\n\nWhat the header of each function says, with every form of its arguments.\n"]
     for path in sorted(folder.rglob("[a-z]*.sql"), key=lambda path: path.stem):
         text = path.read_text()
-        forms = [" ".join(match[1].split()) for match in _FUNCTION.finditer(text)]
+        forms = [_signature(match[1]) for match in _FUNCTION.finditer(text)]
         if forms and (header := _HEADER.match(text)):
             said = "\n".join(line.removeprefix("--").removeprefix(" ") for line in header[1].splitlines())
             prose, rest = _parted(said)
-            signatures = "\n".join(
-                form.replace("(", "(\n    ", 1).replace(") returns", "\n) returns") for form in forms
-            )
+            signatures = "\n".join(forms)
             parts.append(f"## {path.stem}\n\n{prose}\n\n```sql\n{signatures}\n```\n\n```text\n{rest}\n```\n")
     return "\n".join(parts)
 
@@ -152,9 +151,15 @@ def python_page() -> str:
     return "\n".join(parts)
 
 
+def _signature(source: str) -> str:
+    """A function's name, arguments and result, from the source without its comments."""
+    words = re.sub(r"--.*", "", source).split()
+    return _ARGUMENTS.sub(r"(\n    \1\n) returns", " ".join(words), count=1)
+
+
 def _parted(header: str) -> tuple[str, str]:
     """What a function does, and the list of its arguments, locks, cost and errors."""
-    match = re.search(r"^(Arguments|Returns|Locks|Cost|Errors)\b", header, re.M)
+    match = re.search(r"^(Arguments|Returns|Locks|Cost|Errors):", header, re.M)
     at = match.start() if match else len(header)
     return header[:at].strip(), header[at:]
 

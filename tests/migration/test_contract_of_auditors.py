@@ -17,7 +17,6 @@ from tests.migration.catalog import undocumented
 Connection = psycopg.Connection[Any]
 
 CONTRACT = json.loads(Path(__file__).with_name("contract.json").read_text("utf-8"))
-PAGE = (Path(__file__).parents[2] / "docs" / "jdbc.md").read_text("utf-8")
 _COLUMNS = """
 select c.relname, a.attname, format_type(a.atttypid, a.atttypmod), col_description(c.oid, a.attnum),
     obj_description(c.oid, 'pg_class')
@@ -51,23 +50,3 @@ def test_there_is_nothing_else_in_the_schema(db: Connection) -> None:
     kinds = db.execute("select distinct relkind::text from pg_class where relnamespace = 'mqpg_audit'::regnamespace")
     assert kinds.fetchall() == [("v",)]
     assert db.execute("select from pg_proc where pronamespace = 'mqpg_audit'::regnamespace").rowcount == 0
-
-
-def test_the_page_says_of_each_column_what_its_comment_says(db: Connection) -> None:
-    lines = PAGE.splitlines()
-    missing = []
-    for view, column, kind, comment, about in db.execute(_COLUMNS):
-        heading = lines.index(f"### `{view}`")
-        until = next((i for i in range(heading + 1, len(lines)) if lines[i].startswith("#")), len(lines))
-        section = lines[heading:until]
-        row = _row(column, kind, comment)
-        if row not in section:
-            missing.append(row)
-        if about + "." not in " ".join(section):
-            missing.append(about)
-    assert missing == []
-
-
-def _row(column: str, kind: str, comment: str) -> str:
-    kind, comment = kind.replace("timestamp with time zone", "timestamptz"), comment.replace("|", "\\|")
-    return f"| `{column}` | {kind} | {comment} |"
