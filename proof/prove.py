@@ -1,8 +1,7 @@
-"""Proves protocol T2 + T3 with SPIN: python proof/prove.py [--docs] [name ...]
+"""Proves protocol T2 + T3 with SPIN: python proof/prove.py [name ...]
 
 The protocol must hold in all states, and SPIN must find a counterexample for each rule that is
-removed. The exit status is 1 if a case has another result. With --docs and no names, the results
-are also written into docs/testing/proof.md.
+removed. The exit status is 1 if a case has another result.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from cases import CASES
-from page import write
 from spin import Result, check
 
 __all__ = ["main"]
@@ -22,23 +20,20 @@ def main(arguments: list[str]) -> int:
     """Run cases and print their results.
 
     Args:
-        arguments: Names of cases, or none for all but the big ones; and perhaps --docs.
+        arguments: Names of cases, or none for all but the big ones.
 
     Returns:
         The exit status: 0 if all results are as expected, 1 if not, 2 for an unknown name.
     """
-    names = [argument for argument in arguments if argument != "--docs"]
-    if unknown := set(names) - {case.name for case in CASES}:
+    if unknown := set(arguments) - {case.name for case in CASES}:
         print(f"no such case: {', '.join(sorted(unknown))}", file=sys.stderr)
         return 2
-    chosen = [case for case in CASES if case.name in names or not (names or case.big)]
+    chosen = [case for case in CASES if case.name in arguments or not (arguments or case.big)]
     print(f"{'':4}{'case':20}{'states':>12}{'seconds':>9}  what")
     # Two at a time, because "all" takes as long as the other cases combined.
     with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
         results = list(map(_report, pool.map(check, chosen)))
     wrong = [result for result in results if result.problem]
-    if "--docs" in arguments and not wrong and not names:
-        write(results)
     print(f"{len(results)} cases, {len(wrong)} wrong" if wrong else f"{len(results)} cases, all as they must be")
     return 1 if wrong else 0
 
