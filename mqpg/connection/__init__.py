@@ -1,0 +1,1 @@
+"""How the library reaches a server: settings, DSNs, sessions, time limits, notifications."""

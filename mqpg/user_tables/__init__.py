@@ -1,0 +1,1 @@
+"""The tables in users' databases: their columns, dialects and upgrades."""

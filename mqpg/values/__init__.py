@@ -1,0 +1,1 @@
+"""What the library passes around: messages, choices, handles, drafts, errors and their remedies."""
