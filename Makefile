@@ -28,8 +28,8 @@ java: ## Check for Java 17 or newer, or install the headless JRE where possible
 	@tools/java.sh
 
 demo: java ## Replay a month of real flights, kill every process meanwhile, audit (ARGS="--flights 2000")
-	@tools/venv.sh demo
-	@$(BIN)/mqpg demo $(ARGS)
+	@tools/venv.sh lab
+	@$(BIN)/python -m lab.demo $(ARGS)
 
 test: setup java lint ## Lint and run all tests (ARGS="tests/sql -k append")
 	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
@@ -38,13 +38,13 @@ test-long: setup java ## Test random histories against the model for MINUTES (15
 	@MQPG_STATEFUL_MINUTES=$${MINUTES:-15} MQPG_STATEFUL_STEPS=80 $(BIN)/python -m pytest tests/stateful -s -p no:randomly $(ARGS)
 
 fuzz: setup ## Make CALLS (100000) random calls of SQL, client and commands; SEED repeats a run
-	@$(BIN)/python -m tests.fuzz $(ARGS)
+	@$(BIN)/python -m lab.fuzz $(ARGS)
 
 soak: setup java ## Run all modes for MINUTES (30) while processes and servers are killed, then drain and audit
-	@$(BIN)/python -m tests.soak $(ARGS)
+	@$(BIN)/python -m lab.soak $(ARGS)
 
 years: setup ## A year in an hour (MINUTES=60): nothing may grow
-	@$(BIN)/python -m tests.years $(ARGS)
+	@$(BIN)/python -m lab.years $(ARGS)
 
 audit-scale: setup java ## Audit histories of SIZES=100000,1000000 messages: seconds, memory, files
 	@$(BIN)/python tools/audit_scale.py --sizes "$${SIZES:-100000,1000000}" $(ARGS)
@@ -132,20 +132,20 @@ bench-peers: setup ## Measure the Python client beside procrastinate and pgqueue
 	@tools/bench.sh peers $(ARGS)
 
 chaos: setup java ## Kill ten nodes in rounds, compare all ids, audit (ARGS="--rounds 100"; default --short)
-	@$(BIN)/mqpg chaos $(or $(ARGS),--short)
+	@$(BIN)/python -m lab.chaos $(or $(ARGS),--short)
 
 test-kills: setup java ## Run only the tests that kill processes and servers
 	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node and not jdk and not pgbouncer and not patroni and not browser and not deploy and not crashtest and not audits and not rounds" $(ARGS)
 
-test-chaos: setup ## Run mqpg chaos on broken builds, which must end invalid, and step clocks and fill a disk (20 minutes)
+test-chaos: setup ## Run chaos on broken builds, which must end invalid, and step clocks and fill a disk (20 minutes)
 	@tools/faketime.sh
-	@$(BIN)/python -m pytest -p no:randomly -s -m rounds tests/chaos $(ARGS)
+	@$(BIN)/python -m pytest -p no:randomly -s -m rounds lab/tests/chaos $(ARGS)
 
 failover: setup ## Destroy the primary TRIALS (20) times and promote its standby; workers and clients follow
-	@$(BIN)/python -m tests.failover $(ARGS)
+	@$(BIN)/python -m lab.failover $(ARGS)
 
 idle: setup ## Check that 10,000 idle subscriptions cost at most 5 % of one core (ARGS="--topics 100")
-	@$(BIN)/python -m mqpg.bench.idle $(ARGS)
+	@$(BIN)/python -m lab.bench.idle $(ARGS)
 
 clean: ## Remove .venv and the files of tools; the data of `mqpg up` (.mqpg) stay
 	@if [ -x $(BIN)/mqpg ] && [ -d .mqpg ]; then $(BIN)/mqpg down; fi

@@ -8,7 +8,7 @@
     mq.send("orders", {"id": 7}, key="7")
 
 Several brokers, postMessage, the outbox and reconciliation are in `mqpg.protocols`. All exceptions
-are in `mqpg.errors`, and those that programs catch most are here too.
+are in `mqpg.values.errors`, and those that programs catch most are here too.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from mqpg._sync.consumer.consumer import Consumer
     from mqpg._sync.producer.transactional import TransactionalProducer
     from mqpg._sync.stores.ledger import Ledger
-    from mqpg.decorator import consumer
-    from mqpg.errors import (
+    from mqpg.consumer import consumer
+    from mqpg.handlers.outcomes import Reject, Retry
+    from mqpg.values.errors import (
         ConfigurationError,
         ConnectionFailed,
         Error,
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
         OutcomeUnknown,
         SerializationFailure,
     )
-    from mqpg.handlers.outcomes import Reject, Retry
-    from mqpg.message import HalfCheck, Json, Message, Outcome, Verdict
+    from mqpg.values.messages import HalfCheck, Json, Message, Outcome, Verdict
 
 __all__ = [
     "AsyncClient",
@@ -84,8 +84,8 @@ _HOMES = {
     "mqpg._sync.consumer.consumer": ("Consumer",),
     "mqpg._sync.producer.transactional": ("TransactionalProducer",),
     "mqpg._sync.stores.ledger": ("Ledger",),
-    "mqpg.decorator": ("consumer",),
-    "mqpg.errors": (
+    "mqpg.consumer": ("consumer",),
+    "mqpg.values.errors": (
         "ConfigurationError",
         "ConnectionFailed",
         "Error",
@@ -95,7 +95,7 @@ _HOMES = {
         "SerializationFailure",
     ),
     "mqpg.handlers.outcomes": ("Reject", "Retry"),
-    "mqpg.message": ("HalfCheck", "Json", "Message", "Outcome", "Verdict"),
+    "mqpg.values.messages": ("HalfCheck", "Json", "Message", "Outcome", "Verdict"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

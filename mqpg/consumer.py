@@ -12,9 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from mqpg._async.consumer.consumer import AsyncConsumer
 from mqpg._sync.consumer.consumer import Consumer
-from mqpg.choices import AckTiming, Effect, Mode, OnFailure
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.message import Interval
+from mqpg.values.choices import AckTiming, Effect, Mode, OnFailure
+from mqpg.values.messages import Interval
 
 __all__ = ["consumer"]
 

@@ -22,7 +22,7 @@ from mqpg._sync.producer.brokers import Brokers
 from mqpg._sync.producer.outbox import OutboxProducer
 from mqpg._sync.producer.post_message import PostProducer
 from mqpg._sync.producer.reconciler import Reconciler
-from mqpg.message import HalfState, LostHalf, Realigned, Result, Unsettled
+from mqpg.values.messages import HalfState, LostHalf, Realigned, Result, Unsettled
 
 __all__ = [
     "AsyncBrokers",

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Run a benchmark.
 #
-#     tools/bench.sh VERSION [ARGUMENT…]    mqpg bench on that major version of PostgreSQL
+#     tools/bench.sh VERSION [ARGUMENT…]    the benchmark on that major version of PostgreSQL
 #     tools/bench.sh peers [ARGUMENT…]      tools/bench_peers.py
 #
 # VERSION 18 is the embedded server. For others see tools/postgres.py. The result is in .bench after
@@ -24,7 +24,7 @@ else
         MQPG_POSTGRES_BIN=$(.venv/bin/python tools/postgres.py "$what")
         export MQPG_POSTGRES_BIN
     fi
-    .venv/bin/mqpg bench --save "$saved" "$@" || status=$?
+    .venv/bin/python -m lab.bench --save "$saved" "$@" || status=$?
 fi
 
 exit "$status"

@@ -15,13 +15,13 @@ import sys
 from contextlib import ExitStack
 from statistics import median
 
-from mqpg.bench.cells import Cell, Kind
-from mqpg.bench.crew import Crew
-from mqpg.bench.jobs import Job, Role
-from mqpg.bench.link import Link
-from mqpg.bench.report import spread
-from mqpg.bench.server import Server
-from mqpg.bench.sides import SIDES
+from lab.bench.cells import Cell, Kind
+from lab.bench.crew import Crew
+from lab.bench.jobs import Job, Role
+from lab.bench.link import Link
+from lab.bench.report import spread
+from lab.bench.server import Server
+from lab.bench.sides import SIDES
 from mqpg.embedded import EmbeddedServer
 
 BROKERS = (1, 2, 4)

@@ -17,10 +17,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from mqpg.bench.cells import Cell, Kind
-from mqpg.bench.link import Link, Params
-from mqpg.bench.server import Server
-from mqpg.bench.sides import SIDES
+from lab.bench.cells import Cell, Kind
+from lab.bench.link import Link, Params
+from lab.bench.server import Server
+from lab.bench.sides import SIDES
 from mqpg.embedded import EmbeddedServer
 
 STEPS = {

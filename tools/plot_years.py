@@ -4,7 +4,7 @@
 
 Each figure has its own axis from zero. Dotted lines are the quarters. A dashed line from the second
 quarter on is the bound of the last one's median: 1.25 times that of the second, and the allowance
-of `tests/years/samples.py`.
+of `lab/years/samples.py`.
 """
 
 from __future__ import annotations

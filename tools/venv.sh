@@ -40,7 +40,7 @@ wanted_stamp() {
 
 works() {
     local modules='mqpg.sql, mqpg.migrate, pyspark'
-    [ "$EXTRAS" = demo ] || modules+=', pytest'
+    [ "$EXTRAS" = lab ] || modules+=', pytest'
     [ -x "$VENV/bin/mqpg" ] && "$VENV/bin/python" -c "import $modules" 2> /dev/null
 }
 

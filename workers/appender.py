@@ -8,9 +8,9 @@ import time
 
 import psycopg
 
-from mqpg._append_pace import AppendPace
-from mqpg.errors import RestoredCluster, translate
+from mqpg.values.errors import RestoredCluster, translate
 
+from .append_pace import AppendPace
 from .session import Connection
 from .worker import Options, Worker
 

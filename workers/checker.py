@@ -11,9 +11,10 @@ from typing import Any
 
 import psycopg
 
-from mqpg import Verdict, errors
-from mqpg._backoff import Backoff
-from mqpg._dialects import is_locked
+from mqpg import Verdict
+from mqpg.connection.backoff import Backoff
+from mqpg.user_tables.dialects import is_locked
+from mqpg.values import errors
 
 from .ledgers import NoVerdict, open_ledger, require_reachable
 from .session import Connection, keep_connected

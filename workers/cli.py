@@ -10,15 +10,15 @@ from typing import Annotated
 
 import typer
 
-from mqpg import dsn as dsns
-from mqpg import errors
-from mqpg._stop_signals import stop_on_eof, stop_on_signals
 from mqpg.cli.options import Dsn, Json
 from mqpg.cli.passwords import warn_of_password
+from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
 from mqpg.cli.workers import list_workers
+from mqpg.embedded import locate
 from mqpg.metrics import Health, MetricsServer, ask_endpoint, ask_host, parse_address
 from mqpg.schema.versions import EXIT_TOO_OLD
 from mqpg.status import Source
+from mqpg.values import errors
 
 from . import ROLES, Options, Supervisor
 from . import consume as runner
@@ -132,7 +132,7 @@ def worker(
         return
     stop = _prepare(role or "supervisor", log_level, log_format, at_eof)
     options = Options(
-        dsn=dsns.resolve(dsn),
+        dsn=locate.resolve(dsn),
         interval=interval,
         heartbeat=heartbeat,
         patience=wait,
@@ -188,7 +188,7 @@ def consume(
         concurrency=concurrency,
         timeout=timeout,
     )
-    runner.run(wanted, handler, dsns.resolve(dsn), stop, heartbeat=heartbeat, patience=wait)
+    runner.run(wanted, handler, locate.resolve(dsn), stop, heartbeat=heartbeat, patience=wait)
 
 
 def _ask_health(metrics: str | None, dsn: str | None, roles: Sequence[str]) -> None:

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 import mqpg
-from mqpg.errors import ConfigurationError, ConnectionFailed, SchemaTooNew
-from mqpg.message import HeldQueues
+from mqpg.values.errors import ConfigurationError, ConnectionFailed, SchemaTooNew
+from mqpg.values.messages import HeldQueues
 
 from .heartbeat import Heartbeat
 from .session import Connection, keep_connected, patiently

@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from mqpg import errors
+from mqpg.values import errors
 
 from .session import Connection, connect
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from mqpg import migrate
+from mqpg.schema import migrate
 
 from .session import Connection
 

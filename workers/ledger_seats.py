@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from mqpg import errors
-from mqpg._backoff import Backoff
-from mqpg.settings import ledger_variable
+from mqpg.connection.backoff import Backoff
+from mqpg.connection.settings import ledger_variable
+from mqpg.values import errors
 
 from .checker import LedgerChecker
 from .session import Connection

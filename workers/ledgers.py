@@ -6,8 +6,9 @@ from urllib.parse import quote
 
 import sqlalchemy
 
-from mqpg import Ledger, errors
-from mqpg.dsn import to_sqlalchemy
+from mqpg import Ledger
+from mqpg.connection.dsn import to_sqlalchemy
+from mqpg.values import errors
 
 __all__ = ["NoVerdict", "open_ledger", "require_reachable"]
 

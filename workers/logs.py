@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from mqpg.errors import ConfigurationError
+from mqpg.values.errors import ConfigurationError
 
 __all__ = ["LogFormat", "configure"]
 

@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from mqpg import errors, migrate
-from mqpg._backoff import Backoff
-from mqpg._connect import transport
-from mqpg._time_limit import LimitedConnection, time_limit
-from mqpg.dsn import describe
+from mqpg.connection.backoff import Backoff
+from mqpg.connection.dsn import describe
+from mqpg.connection.options import transport
+from mqpg.connection.time_limit import LimitedConnection, time_limit
+from mqpg.schema import migrate
+from mqpg.values import errors
 
 __all__ = ["CALL_TIMEOUT", "Connection", "connect", "keep_connected", "patiently"]
 

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from mqpg._backoff import Backoff
+from mqpg.connection.backoff import Backoff
 from mqpg.schema.versions import EXIT_TOO_OLD
 
 __all__ = ["Supervisor"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from mqpg.errors import ConfigurationError
-from mqpg.settings import ledger_url, ledger_variable
+from mqpg.connection.settings import ledger_url, ledger_variable
+from mqpg.values.errors import ConfigurationError
 
 __all__ = ["find_url", "parse_ledgers", "to_environment"]
 

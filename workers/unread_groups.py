@@ -7,7 +7,7 @@ import time
 
 from psycopg.rows import dict_row
 
-from mqpg.remedies import remedy_of
+from mqpg.values.remedies import remedy_of
 
 from .session import Connection
 

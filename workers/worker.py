@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from mqpg import errors
+from mqpg.values import errors
 
 from .foreign_locks import ForeignLocks
 from .heartbeat import Heartbeat

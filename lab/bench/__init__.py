@@ -1,4 +1,4 @@
 """Benchmarks: mqpg, pgmq and a bare INSERT or SELECT side by side, in one run on one server.
 
-Run `make bench`, `mqpg bench` or `python -m mqpg.bench --help`.
+Run `make bench` or `python -m lab.bench --help`.
 """

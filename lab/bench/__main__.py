@@ -1,6 +1,8 @@
-"""`python -m mqpg.bench`."""
+"""`python -m lab.bench`."""
+
+from mqpg.cli import main
 
 from .cli import app
 
 if __name__ == "__main__":
-    app()
+    main(app)

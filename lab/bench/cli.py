@@ -1,4 +1,4 @@
-"""The command: `mqpg bench`, `python -m mqpg.bench`."""
+"""The command `python -m lab.bench`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from mqpg.cli.passwords import warn_of_password
-from mqpg.dsn import require_named
+from mqpg.connection.dsn import require_named
 
 from .cells import CELLS, Cell, choose, quick
 from .machine import describe

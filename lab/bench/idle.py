@@ -1,6 +1,6 @@
 """What waiting costs: many empty topics that several groups read (`make idle`).
 
-    python -m mqpg.bench.idle [--topics 1000] [--queues 8] [--groups 10] [--seconds 30] [--dsn …]
+    python -m lab.bench.idle [--topics 1000] [--queues 8] [--groups 10] [--seconds 30] [--dsn …]
 
 It prints the processor time of the server's processes, of the consumers' process and of the
 appender, each as percent of one core. The server is an embedded one, or the one of `--dsn`, which

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from mqpg.dsn import split_password
+from mqpg.connection.dsn import split_password
 from mqpg.embedded.binaries import from_distribution, from_environment, from_wheel
 from mqpg.errors import ConfigurationError
 

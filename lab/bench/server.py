@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from mqpg.dsn import to_libpq
+from mqpg.connection.dsn import to_libpq
 from mqpg.errors import ConnectionFailed
 
 from .link import Link

@@ -12,7 +12,7 @@ from typing import Any
 
 from mqpg.audit.faults import Fault
 from mqpg.audit.process import audit_in_process, without_password
-from mqpg.dsn import to_sqlalchemy
+from mqpg.connection.dsn import to_sqlalchemy
 
 from .cluster import Cluster
 from .names import C1, FRESH, c2

@@ -1,4 +1,4 @@
-"""What moments interrupt, `python -m mqpg.chaos.caller WORK MARK`, at MQPG_DATABASE_URL.
+"""What moments interrupt, `python -m lab.chaos.caller WORK MARK`, at MQPG_DATABASE_URL.
 
 - `keep`: calls `keep()` again and again.
 - `upgrade`: upgrades the schema to a release that differs from the installed one in its MARK only.

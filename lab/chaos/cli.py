@@ -1,4 +1,4 @@
-"""The command `mqpg chaos`."""
+"""The command `python -m lab.chaos`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated, cast
 import typer
 from rich.console import Console
 
-from mqpg._stop_signals import sigterm_as_ctrl_c
+from mqpg.cli.stop_signals import sigterm_as_ctrl_c
 from mqpg.errors import ConfigurationError, Error
 
 from .options import ENGINES, Options
@@ -20,11 +20,14 @@ from .result import EXIT_STATUS
 from .run import run
 from .schedule import KINDS, Kind
 
-__all__ = ["chaos"]
+__all__ = ["app", "chaos"]
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 _SHORT_ROUNDS, _SHORT_INTERVAL = 12, 8.0
 
 
+@app.command()
 def chaos(
     rounds: Annotated[int, typer.Option(min=1, help="How many rounds.")] = 100,
     interval: Annotated[

@@ -18,7 +18,7 @@ import psycopg
 
 import mqpg
 from mqpg import migrate
-from mqpg.dsn import to_sqlalchemy
+from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.embedded import EmbeddedServer
 from mqpg.protocols import Brokers, OutboxProducer
 

@@ -1,4 +1,4 @@
-"""A consumer node, `python -m mqpg.chaos.consumer LAYOUT NUMBER`: C1, C2 and C3 at both brokers.
+"""A consumer node, `python -m lab.chaos.consumer LAYOUT NUMBER`: C1, C2 and C3 at both brokers.
 
 Its effects are rows without any key, so an effect that happens twice is seen twice. It runs until
 it is killed.
@@ -17,15 +17,15 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, text
 
 import mqpg
-from mqpg._stop_signals import stop_on_eof, stop_on_signals
-from mqpg.dsn import to_sqlalchemy
+from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
+from mqpg.connection.dsn import to_sqlalchemy
 
 from .names import C1, C3, EVENTS, LEASE, Layout, c2, relays, shards
 from .producer import TROUBLE
 
 __all__ = ["apply_here", "consumers", "main"]
 
-log = logging.getLogger("mqpg.chaos.consumer")
+log = logging.getLogger("lab.chaos.consumer")
 
 _COLUMNS = ("broker", "queue_id", "queue_offset", "message_key", "message_id", "id", "attempt")
 _TYPES = ("int", "int", "bigint", "text", "bigint", "bigint", "int")

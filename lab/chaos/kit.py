@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Engine, create_engine
 
 import mqpg
-from mqpg.dsn import to_sqlalchemy
+from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.protocols import Brokers, OutboxProducer, PostProducer, Reconciler, Result
 
 from .journal import Journal

@@ -111,7 +111,7 @@ def interrupt(node: BrokerNode, dsn: str, folder: Path, interruption: Interrupti
 
 
 def _client(work: Work, mark: str, dsn: str, folder: Path) -> ProcessNode:
-    argv = ["mqpg.chaos.caller", work, mark]
+    argv = ["lab.chaos.caller", work, mark]
     if work == "audit":
         argv = ["mqpg", "audit", "--engine", "sql", "--json"]
     named = make_conninfo(dsn, application_name=_APPLICATIONS[work])

@@ -1,4 +1,4 @@
-"""A producer node, `python -m mqpg.chaos.producer LAYOUT NUMBER`: all protocols, a thread for each.
+"""A producer node, `python -m lab.chaos.producer LAYOUT NUMBER`: all protocols, a thread for each.
 
 It runs until it is killed. What it was told is in its journal, and what it did is in its databases.
 Once the file `quiet` exists it makes no more messages and only finishes those that are open.
@@ -18,7 +18,7 @@ import psycopg
 from sqlalchemy.exc import SQLAlchemyError
 
 import mqpg
-from mqpg._stop_signals import stop_on_eof, stop_on_signals
+from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
 
 from .journal import Journal
 from .kit import PERIOD, Kit, Parties
@@ -27,7 +27,7 @@ from .protocols import PROTOCOLS
 
 __all__ = ["main"]
 
-log = logging.getLogger("mqpg.chaos.producer")
+log = logging.getLogger("lab.chaos.producer")
 TROUBLE = (mqpg.Error, SQLAlchemyError, psycopg.Error)  # what the faults may cause
 
 

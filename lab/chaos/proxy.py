@@ -1,4 +1,4 @@
-"""A TCP proxy before a server, `python -m mqpg.chaos.proxy PORT NAME…`, which takes commands.
+"""A TCP proxy before a server, `python -m lab.chaos.proxy PORT NAME…`, which takes commands.
 
 Each name is a port of its own, so that the proxy knows who connects.
 
@@ -125,7 +125,7 @@ class ProxyProcess:
 
     def __init__(self, port: int, names: Sequence[str] = ("all",)) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "mqpg.chaos.proxy", str(port), *names],
+            [sys.executable, "-m", "lab.chaos.proxy", str(port), *names],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

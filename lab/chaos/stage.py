@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 
-from mqpg.dsn import to_sqlalchemy
+from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.errors import Error
 
 from .clock import Clocks
@@ -130,7 +130,7 @@ def _nodes(
         for number in numbers:
             name = f"{role}-{number}"
             clock = clocks.environment(name) if clocks else {}
-            found[name] = ProcessNode(name, [f"mqpg.chaos.{role}", path, str(number)], made.folder, env | clock)
+            found[name] = ProcessNode(name, [f"lab.chaos.{role}", path, str(number)], made.folder, env | clock)
     for number, (name, server, dsn) in enumerate(zip(_brokers(), made.servers, made.brokers, strict=True), 1):
         argv = ["mqpg", "worker", "--wait", "60", "--heartbeat", "1", "--call-timeout", "10", "--stop-on-eof"]
         ledgers = _ledgers(made, proxies[name][1] if proxies else None)

@@ -1,4 +1,4 @@
-"""A producer process, `python -m mqpg.demo.airline`: its share of the flights departs.
+"""A producer process, `python -m lab.demo.airline`: its share of the flights departs.
 
 Each flight is one run of protocol T2: half message, local transaction (ledger row and departure),
 commit. A cancelled flight begins in the same way, and then both are rolled back.
@@ -26,7 +26,7 @@ from sqlalchemy import exc as sa_exc
 from sqlalchemy.dialects.postgresql import insert
 
 import mqpg
-from mqpg._stop_signals import stop_on_eof, stop_on_signals
+from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
 
 from .flights import ALL, Flight, read_flights, share_of
 from .names import LEDGER_URL, PRODUCER_GROUP, TOPIC
@@ -35,7 +35,7 @@ from .tables import cancellation, departure
 
 __all__ = ["Airline", "main"]
 
-log = logging.getLogger("mqpg.demo.airline")
+log = logging.getLogger("lab.demo.airline")
 
 # Transient errors: a restarted server, a lost race with our own dead predecessor, the fence of a
 # check-back.
@@ -150,7 +150,7 @@ def _connect() -> mqpg.Client:
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m mqpg.demo.airline",
+        prog="python -m lab.demo.airline",
         description=f"Replay flights as transactions. Broker: MQPG_DATABASE_URL; airline's database: {LEDGER_URL}.",
     )
     parser.add_argument("--flights", type=int, default=ALL, help="replay the first N flights of the file")

@@ -1,4 +1,4 @@
-"""The departure board, `mqpg consume mqpg.demo.board:board`.
+"""The departure board, `mqpg consume lab.demo.board:board`.
 
 Its effects are in its own database, exactly once (protocol C2). The offset moves in the transaction
 of the sums. As a consequence, a killed consumer neither repeats nor loses a message.

@@ -1,4 +1,4 @@
-"""The command `mqpg demo`."""
+"""The command `python -m lab.demo`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from mqpg._stop_signals import sigterm_as_ctrl_c
 from mqpg.cli.passwords import warn_of_password
-from mqpg.dsn import require_named
+from mqpg.cli.stop_signals import sigterm_as_ctrl_c
+from mqpg.connection.dsn import require_named
 
 from .flights import ALL, JANUARY
 from .orchestrate import Options, run
 from .page import show
 from .progress import Progress
 
-__all__ = ["demo"]
+__all__ = ["app", "demo"]
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
+@app.command()
 def demo(
     flights: Annotated[int, typer.Option(min=1, max=ALL, help="Replay the first N flights of the file.")] = JANUARY,
     all_flights: Annotated[bool, typer.Option("--all", help=f"Replay all {ALL:,} flights.")] = False,

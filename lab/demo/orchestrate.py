@@ -188,13 +188,13 @@ def _start_processes(fleet: Fleet, options: Options) -> None:
         # killed.
         queues = ",".join(str(queue) for queue in range(number, QUEUES, options.consumers))
         name = f"{CONSUMER_GROUP}-{number + 1}"
-        which = ["mqpg.demo.board:board", "--consumer", name, "--queues", queues]
+        which = ["lab.demo.board:board", "--consumer", name, "--queues", queues]
         fleet.start("consumer", name, [*mqpg_command, "consume", *which, *patient])
     pace = ["--rate", options.flights / _LEAST_SECONDS / options.producers] if options.chaos else []
     for number in range(options.producers):
         what = ["--flights", options.flights, "--threads", options.threads, *pace]
         share = ["--share", number, "--shares", options.producers, "--stop-on-eof"]
-        argv = [sys.executable, "-m", "mqpg.demo.airline", *map(str, [*what, *share])]
+        argv = [sys.executable, "-m", "lab.demo.airline", *map(str, [*what, *share])]
         fleet.start("producer", f"{PRODUCER_GROUP}-{number + 1}", argv)
 
 

@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from mqpg.dsn import describe, to_libpq, to_sqlalchemy
+from mqpg.connection.dsn import describe, to_libpq, to_sqlalchemy
 from mqpg.embedded import EmbeddedServer
 from mqpg.errors import ConnectionFailed
 

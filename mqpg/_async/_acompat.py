@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import psycopg
 import psycopg_pool
 
-from mqpg import dsn as dsns
-from mqpg._broker_connection import AsyncBrokerConnection as BrokerConnection
-from mqpg.errors import HandlerTimeout
+from mqpg.connection import dsn as dsns
+from mqpg.connection.pooled import AsyncBrokerConnection as BrokerConnection
+from mqpg.values.errors import HandlerTimeout
 
 if TYPE_CHECKING:
     from sqlalchemy import URL

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any
 
-from mqpg._travelling import CROWDED, take_batch
+from mqpg.connection.travelling import CROWDED, take_batch
 
 __all__ = ["Lanes", "Run"]
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 import psycopg
 import psycopg_pool
 
-from mqpg import dsn as dsns
-from mqpg._broker_connection import BrokerConnection
-from mqpg.errors import HandlerTimeout
+from mqpg.connection import dsn as dsns
+from mqpg.connection.pooled import BrokerConnection
+from mqpg.values.errors import HandlerTimeout
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine

@@ -9,8 +9,8 @@ from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from mqpg._travelling import CROWDED, take_batch
-from mqpg.errors import OutcomeUnknown
+from mqpg.connection.travelling import CROWDED, take_batch
+from mqpg.values.errors import OutcomeUnknown
 
 __all__ = ["Lanes", "Run"]
 

@@ -10,9 +10,9 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from mqpg._text_session import one_line, text_session
-from mqpg.dsn import describe
-from mqpg.errors import ConnectionFailed, DatabaseError, NotGranted, WrongState
+from mqpg.connection.dsn import describe
+from mqpg.connection.text_session import one_line, text_session
+from mqpg.values.errors import ConnectionFailed, DatabaseError, NotGranted, WrongState
 
 from .digest import row_digest
 from .files import Column

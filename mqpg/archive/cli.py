@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mqpg.cli.options import Dsn, Json
-from mqpg.errors import ConfigurationError
+from mqpg.values.errors import ConfigurationError
 
 __all__ = ["archive"]
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mqpg._file_lock import file_lock
-from mqpg.errors import ConfigurationError
+from mqpg.archive.file_lock import file_lock
+from mqpg.values.errors import ConfigurationError
 
 __all__ = ["clear_away", "locked", "manifest_of", "publish", "remove", "slug", "temporary"]
 

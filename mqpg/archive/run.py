@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mqpg import migrate
-from mqpg.dsn import resolve
-from mqpg.errors import ConfigurationError, DatabaseError, WrongState
+from mqpg.embedded.locate import resolve
+from mqpg.schema import migrate
+from mqpg.values.errors import ConfigurationError, DatabaseError, WrongState
 
 from .broker import Broker, Range, TooSlow, open_broker
 from .files import read_rows, write_rows

@@ -7,22 +7,25 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from mqpg.audit.options import AuditOptions
+from mqpg.audit.verdict import EXIT_STATUS
 from mqpg.cli.options import Dsn, Json
 from mqpg.cli.passwords import warn_of_password
 from mqpg.cli.plugins import missing_extra
-from mqpg.errors import ConfigurationError, ConnectionFailed, Error, SchemaError
+from mqpg.values.errors import ConfigurationError, ConnectionFailed, Error, SchemaError
 
 from .capture import captured_stderr
 
 if TYPE_CHECKING:
     from mqpg.audit.faults import Fault
-    from mqpg.audit.options import AuditOptions
     from mqpg.audit.report import Report
     from mqpg.audit.sql.follow import Audited
 
@@ -31,6 +34,7 @@ __all__ = ["audit"]
 _log = logging.getLogger(__name__)
 
 _UNKNOWN, _UNREACHABLE = 2, 3
+_ENGINES = "mqpg.audit_engines"  # entry points: (options, threads, memory) -> report
 _INTERVAL = 30.0
 _OR_SQL = "or use --engine sql, which needs neither Spark nor Java"
 # What the JVM and Spark say when the heap is too small.
@@ -181,26 +185,45 @@ def audit(
         raise typer.Exit(_fail("--interval needs --follow, because a single audit has no next one", _UNKNOWN))
     status = _guarded(
         lambda: _audit(
-            dsn,
-            _pairs("--ledger", ledger),
-            _pairs("--applied", applied),
-            topic or [],
-            group or [],
-            drained,
-            slack,
-            clock_tolerance,
-            ledger_keep,
-            engine,
-            state,
-            archive,
-            (interval or _INTERVAL) if follow else None,
-            local_threads,
-            memory,
-            staging,
+            AuditOptions(
+                dsn=dsn,
+                ledgers=_pairs("--ledger", ledger),
+                applied=_pairs("--applied", applied),
+                topics=tuple(topic or ()),
+                groups=tuple(group or ()),
+                drained=drained,
+                slack=timedelta(seconds=slack),
+                clock_tolerance=clock_tolerance,
+                ledger_keep=timedelta(hours=ledger_keep),
+                staging=staging,
+                archive=archive,
+            ),
+            _Run(engine, state, (interval or _INTERVAL) if follow else None, local_threads, memory),
             _Output(json, html, faults),
         )
     )
     raise typer.Exit(status)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """How an audit is computed: the options of the command that are no options of the audit."""
+
+    engine: Literal["spark", "sql"]
+    state: Path | None
+    interval: float | None
+    threads: int | None
+    memory: str | None
+
+    def require_possible(self, options: AuditOptions) -> None:
+        """Require options that go together."""
+        incremental = self.state is not None or self.interval is not None
+        if incremental and self.engine != "sql":
+            raise ConfigurationError(
+                "--state and --follow need --engine sql, because the Spark engine audits everything each time"
+            )
+        if incremental and options.archive is not None:
+            raise ConfigurationError("--archive can be used neither with --state nor with --follow")
 
 
 def _guarded(run: Callable[[], int]) -> int:
@@ -249,54 +272,12 @@ def _forget_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _audit(
-    dsn: str | None,
-    ledgers: dict[str, str],
-    applied: dict[str, str],
-    topics: list[str],
-    groups: list[str],
-    drained: bool,
-    slack: float,
-    clock_tolerance: float | None,
-    ledger_keep: float,
-    engine: Literal["spark", "sql"],
-    state: Path | None,
-    archive: str | None,
-    interval: float | None,
-    threads: int | None,
-    memory: str | None,
-    staging: str | None,
-    output: _Output,
-) -> int:
-    # Imported here, because `mqpg --help` must not wait for Spark.
-    from datetime import timedelta
-
-    from mqpg.audit.options import AuditOptions
-    from mqpg.audit.verdict import EXIT_STATUS
-
-    if (state is not None or interval is not None) and engine != "sql":
-        raise ConfigurationError(
-            "--state and --follow need --engine sql, because the Spark engine audits everything each time"
-        )
-    if archive is not None and (state is not None or interval is not None):
-        raise ConfigurationError("--archive can be used neither with --state nor with --follow")
-    options = AuditOptions(
-        dsn=dsn,
-        ledgers=ledgers,
-        applied=applied,
-        topics=tuple(topics),
-        groups=tuple(groups),
-        drained=drained,
-        slack=timedelta(seconds=slack),
-        clock_tolerance=clock_tolerance,
-        ledger_keep=timedelta(hours=ledger_keep),
-        staging=staging,
-        archive=archive,
-    )
+def _audit(options: AuditOptions, run: _Run, output: _Output) -> int:
+    run.require_possible(options)
     output.prepare()
-    if interval is not None:
-        return _follow(options, state, interval, output)
-    report = _run_sql(options, state) if engine == "sql" else _run_spark(options, threads, memory)
+    if run.interval is not None:
+        return _follow(options, run.state, run.interval, output)
+    report = _run_sql(options, run.state) if run.engine == "sql" else _run_engine(run, options)
     output.show(report)
     sys.stdout.flush()
     return EXIT_STATUS[report.verdict]
@@ -374,9 +355,8 @@ def _run_sql(options: AuditOptions, state: Path | None) -> Report:
 def _follow(options: AuditOptions, state: Path | None, interval: float, output: _Output) -> int:
     import threading
 
-    from mqpg._stop_signals import stop_on_signals
     from mqpg.audit.sql.follow import follow
-    from mqpg.audit.verdict import EXIT_STATUS
+    from mqpg.cli.stop_signals import stop_on_signals
 
     if output.has_page:
         raise ConfigurationError("--html shows one audit, so it cannot be used with --follow")
@@ -386,19 +366,18 @@ def _follow(options: AuditOptions, state: Path | None, interval: float, output: 
     return EXIT_STATUS[last]
 
 
-def _run_spark(options: AuditOptions, threads: int | None, memory: str | None) -> Report:
+def _run_engine(run: _Run, options: AuditOptions) -> Report:
+    """Run an engine that another part of mqpg brings by an entry point."""
+    entry = next(iter(entry_points(group=_ENGINES, name=run.engine)), None)
+    if entry is None:
+        raise ConfigurationError(f"the engine {run.engine} is not installed, {_OR_SQL}")
     try:
-        from ..jobs.audit import run_audit
-        from ..read.session import JavaMissing, default_threads
+        engine: Callable[[AuditOptions, int | None, str | None], Report] = entry.load()
+        return engine(options, run.threads, run.memory)
     except ModuleNotFoundError as error:
         if (explanation := missing_extra(error)) is None:
             raise
         raise ConfigurationError(f"{explanation}, {_OR_SQL}") from error
-    threads = threads or default_threads()
-    try:
-        return run_audit(replace(options, partitions=threads), threads=threads, memory=memory)
-    except JavaMissing as error:
-        raise ConfigurationError(f"{error}, {_OR_SQL}") from error
 
 
 def _pairs(option: str, given: list[str] | None) -> dict[str, str]:

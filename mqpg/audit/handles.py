@@ -6,7 +6,7 @@ from typing import LiteralString
 
 __all__ = ["IS_HANDLE", "OF_BROKER"]
 
-# mqpg.handle.HANDLE in SQL, where {0} is the column. The lengths are compared apart, because a
+# mqpg.values.handle.HANDLE in SQL; {0} is the column. The lengths are compared apart, because a
 # pattern with {1,18} takes PostgreSQL five times as long.
 IS_HANDLE: LiteralString = (
     "({0} ~ '^[^.]+[.][0-9]+[.][0-9]+[.][0-9a-f]+$' "

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from mqpg._file_lock import file_lock
-from mqpg.errors import ConfigurationError
+from mqpg.archive.file_lock import file_lock
+from mqpg.values.errors import ConfigurationError
 
 from .options import AuditOptions
 
@@ -74,7 +74,7 @@ def asked(options: AuditOptions) -> dict[str, Any]:
     Args:
         options: The options.
     """
-    from mqpg.dsn import describe, to_sqlalchemy
+    from mqpg.connection.dsn import describe, to_sqlalchemy
 
     tolerance = options.clock_tolerance
     return {

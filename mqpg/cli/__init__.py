@@ -11,13 +11,13 @@ import io
 import logging
 import os
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Annotated
 
 import psycopg
 import typer
 
-from mqpg import errors
 from mqpg.cli import (
     broker_settings,
     dead_letters,
@@ -39,6 +39,7 @@ from mqpg.cli import (
 from mqpg.cli.plugins import PluginGroup, missing_extra
 from mqpg.cli.sentences import hint_in_commands
 from mqpg.schema.versions import EXIT_TOO_OLD
+from mqpg.values import errors
 
 __all__ = ["app", "main"]
 
@@ -98,15 +99,18 @@ def _options(
     logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
-def main() -> None:
-    """Run the command; every expected failure is one line on stderr.
+def main(command: Callable[[], None] = app) -> None:
+    """Run a command; every expected failure is one line on stderr.
+
+    Args:
+        command: The command; `mqpg` by default.
 
     Raises:
         SystemExit: Always, with the exit status.
     """
     _accept_any_text()
     try:
-        app()
+        command()
         sys.stdout.flush()
     except errors.Error as error:
         _fail(error)

@@ -6,8 +6,8 @@ import os
 
 import psycopg
 
-from mqpg import dsn as dsns
-from mqpg import errors
+from mqpg.embedded import locate
+from mqpg.values import errors
 
 __all__ = ["complete_group", "complete_producer_group", "complete_topic"]
 
@@ -54,7 +54,7 @@ def _names(query: str, column: str, begin: str) -> list[str]:
     """Nothing is printed here, because the shell would take it for a name."""
     found = f"select q.{column} from ({query}) as q where starts_with(q.{column}, %s) order by 1 limit {_MOST}"
     try:
-        where = dsns.resolve(None)
+        where = locate.resolve(None)
         with psycopg.connect(where, connect_timeout=2, autocommit=True, options=_options()) as conn:
             return [row[0] for row in conn.execute(found.encode(), [begin])]
     except (psycopg.Error, errors.Error, OSError):

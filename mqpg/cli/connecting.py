@@ -11,8 +11,8 @@ import psycopg
 from psycopg.rows import dict_row
 
 import mqpg
-from mqpg import errors
 from mqpg.cli.options import print_rows
+from mqpg.values import errors
 
 __all__ = ["broker", "rows", "show"]
 

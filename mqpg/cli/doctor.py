@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from functools import partial
+from importlib.metadata import entry_points
 
 import typer
 
 import mqpg
-from mqpg import errors, migrate
 from mqpg.cli.connecting import broker, rows
 from mqpg.cli.options import Dsn, Json, print_rows
-from mqpg.status import Finding, check_machine, check_server, findings, read_overview
+from mqpg.schema import migrate
+from mqpg.status import Finding, check_server, findings, read_overview
+from mqpg.values import errors
 
 __all__ = ["doctor"]
+
+_CHECKS = "mqpg.checks"  # entry points: functions that return findings
 
 
 def doctor(json: Json = False, dsn: Dsn = None) -> None:
@@ -23,7 +27,7 @@ def doctor(json: Json = False, dsn: Dsn = None) -> None:
     Exit status 1 where something is.
     """
     with broker(dsn) as mq:
-        found = [*check_server(partial(rows, mq)), *_schema(mq), *_broker(mq), *check_machine()]
+        found = [*check_server(partial(rows, mq)), *_schema(mq), *_broker(mq), *_machine()]
     if json:
         print_rows([asdict(one) for one in found], ["check"], as_json=True)
     else:
@@ -44,6 +48,12 @@ def _schema(mq: mqpg.Client) -> Iterator[Finding]:
     for line in migrate.problems(mq.dsn, if_allowed=True):
         what, _, command = line.partition(": ")
         yield Finding("schema", False, what, command or None)
+
+
+def _machine() -> Iterator[Finding]:
+    """What other parts of mqpg need on this machine."""
+    for entry in entry_points(group=_CHECKS):
+        yield from entry.load()()
 
 
 def _broker(mq: mqpg.Client) -> Iterator[Finding]:

@@ -13,10 +13,10 @@ import typer
 import mqpg
 from mqpg.cli.connecting import broker, rows, show
 from mqpg.cli.options import Dsn, Json, printable
-from mqpg.handle import parse_handle
-from mqpg.message import TraceEvent
 from mqpg.status.finding import Row
 from mqpg.status.half_messages import Rows, asked, bodies, parked_because, parks_again, undecided
+from mqpg.values.handle import parse_handle
+from mqpg.values.messages import TraceEvent
 
 __all__ = ["find", "trace"]
 

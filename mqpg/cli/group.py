@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from mqpg.choices import Checker, OnExhausted
 from mqpg.cli.completion import complete_producer_group
 from mqpg.cli.connecting import broker, rows
 from mqpg.cli.options import Dsn, Json, JsonResult, print_result, print_rows
+from mqpg.values.choices import Checker, OnExhausted
 
 __all__ = ["app"]
 

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 import mqpg
-from mqpg import errors
 from mqpg.cli.connecting import broker, rows, show
 from mqpg.cli.options import Dsn, Json, Topic
+from mqpg.values import errors
 
 __all__ = ["peek", "send", "tail"]
 

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from mqpg import dsn as dsns
-from mqpg import migrate
 from mqpg.cli.options import Dsn, Json, JsonResult, print_result, print_rows
-from mqpg.errors import ConfigurationError
+from mqpg.connection import dsn as dsns
+from mqpg.embedded import locate
+from mqpg.schema import migrate
+from mqpg.values.errors import ConfigurationError
 
 __all__ = ["app"]
 
@@ -124,7 +125,7 @@ def sql(
 
 
 def _where(context: typer.Context, dsn: str | None) -> str:
-    return dsns.resolve(context.obj[0] if dsn is None else dsn)
+    return locate.resolve(context.obj[0] if dsn is None else dsn)
 
 
 def _as_json(context: typer.Context, json: bool) -> bool:

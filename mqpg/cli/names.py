@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 import mqpg
 from mqpg.cli.connecting import rows
-from mqpg.errors import InvalidArgument, NotGranted, UnknownTopic
+from mqpg.values.errors import InvalidArgument, NotGranted, UnknownTopic
 
 __all__ = ["did_you_mean", "topic_of", "unknown_group", "unknown_topic"]
 

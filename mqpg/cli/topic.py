@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from mqpg.choices import OnExpired, TopicKind
 from mqpg.cli.connecting import broker, rows
 from mqpg.cli.options import Dsn, Json, JsonResult, Topic, Yes, confirm, print_result, print_rows
+from mqpg.values.choices import OnExpired, TopicKind
 
 __all__ = ["app"]
 

@@ -7,8 +7,9 @@ from typing import Annotated
 import psycopg
 import typer
 
-from mqpg import dsn as dsns
 from mqpg.cli.options import Dsn, JsonResult, print_result
+from mqpg.connection import dsn as dsns
+from mqpg.embedded import locate
 from mqpg.schema import removal
 
 __all__ = ["uninstall"]
@@ -27,7 +28,7 @@ def uninstall(
     It refuses while messages are undelivered or workers run. Roles and the tables of mqpg in your
     own schemas remain.
     """
-    where = dsns.resolve(dsn)
+    where = locate.resolve(dsn)
     with psycopg.connect(where) as connection:
         left = removal.unfinished(connection)
         connection.rollback()

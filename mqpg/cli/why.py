@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import typer
 
 import mqpg
-from mqpg.cause import Cause
 from mqpg.cli.completion import complete_topic
 from mqpg.cli.connecting import broker
 from mqpg.cli.names import topic_of, unknown_group, unknown_topic
 from mqpg.cli.options import Dsn, Json, print_rows, printable
 from mqpg.cli.stuck import described, everything_stuck
-from mqpg.errors import UnknownHandle, UnknownTopic
 from mqpg.status.merging import merged
+from mqpg.values.cause import Cause
+from mqpg.values.errors import UnknownHandle, UnknownTopic
 
 __all__ = ["why"]
 

@@ -1,4 +1,4 @@
-"""Where the broker is: the order of the sources, and the notations of libpq and SQLAlchemy.
+"""DSNs as text, in the notations of libpq and SQLAlchemy.
 
 Three notations are accepted everywhere: libpq URLs (``postgresql://``, ``postgres://``), libpq
 conninfo strings (``host=… dbname=…``) and SQLAlchemy URLs (``postgresql+psycopg://``). Messages and
@@ -16,14 +16,22 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from mqpg.errors import ConfigurationError
-from mqpg.settings import Settings
+from mqpg.values.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
     from typing_extensions import TypeIs
 
-__all__ = ["describe", "has_password", "require_named", "resolve", "split_password", "to_libpq", "to_sqlalchemy"]
+__all__ = [
+    "NOWHERE",
+    "describe",
+    "from_libpq_variables",
+    "has_password",
+    "require_named",
+    "split_password",
+    "to_libpq",
+    "to_sqlalchemy",
+]
 
 _SQLALCHEMY = re.compile(r"^postgres(ql)?\+\w+://")
 _LIBPQ_URL = re.compile(r"^postgres(ql)?://")
@@ -36,53 +44,12 @@ _SECRETS = ("password", "sslpassword")
 _LIBPQ_VARIABLES = {
     "PGHOST": "host", "PGHOSTADDR": "hostaddr", "PGPORT": "port", "PGDATABASE": "dbname", "PGUSER": "user",
 }  # fmt: skip
-_NOWHERE = (
+NOWHERE = (
     "no database is named: give a DSN (--dsn, or the argument of connect), or set MQPG_DATABASE_URL; "
     "mqpg up starts a server in this folder, and the DSN 'embedded' does the same"
 )
 _ASYNC_DRIVERS = {"sqlite": "sqlite+aiosqlite", "mysql": "mysql+aiomysql", "mariadb": "mariadb+aiomysql"}
 _SYNC_DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
-
-
-def resolve(dsn: str | None = None, settings: Settings | None = None) -> str:
-    """Find the broker's DSN.
-
-    The sources are, in this order: the argument, MQPG_DATABASE_URL, DATABASE_URL, libpq's own PG*
-    variables, and the server that `mqpg up` runs in this folder. The DSN "embedded" starts that
-    server where it does not run. Nothing else starts one.
-
-    Args:
-        dsn: The DSN in any accepted notation, or "embedded". None: the next source.
-        settings: Where the variables were read. None: they are read now.
-
-    Returns:
-        The DSN in libpq notation.
-
-    Raises:
-        ConfigurationError: The DSN or the variable is empty or cannot be read, no source names a
-            database, or the embedded server cannot be started.
-    """
-    chosen = dsn
-    if chosen is None:
-        chosen = (settings or Settings.read()).database_dsn()
-        variable = next((name for name in ("MQPG_DATABASE_URL", "DATABASE_URL") if name in os.environ), "database_url")
-        require_named(chosen, variable)
-    else:
-        require_named(chosen, "the DSN (--dsn)")
-    if chosen == "embedded":
-        from mqpg.embedded import Home
-
-        return Home().up()
-    if chosen is not None:
-        return to_libpq(chosen)
-    found = _from_libpq_variables()
-    if found is None:
-        from mqpg.embedded import running_dsn
-
-        found = running_dsn()
-    if found is None:
-        raise ConfigurationError(_NOWHERE)
-    return found
 
 
 def require_named(dsn: str | None, what: str) -> None:
@@ -96,7 +63,7 @@ def require_named(dsn: str | None, what: str) -> None:
         ConfigurationError: The DSN is empty.
     """
     if isinstance(dsn, str) and not dsn.strip():
-        raise ConfigurationError(f"{what} is empty: name the broker's database, or leave it out. {_NOWHERE}")
+        raise ConfigurationError(f"{what} is empty: name the broker's database, or leave it out. {NOWHERE}")
 
 
 def to_libpq(dsn: str | URL) -> str:
@@ -305,8 +272,12 @@ def _from_parameters(found: Mapping[str, Any]) -> URL:
     )
 
 
-def _from_libpq_variables() -> str | None:
-    """The database that the PG* variables name. libpq reads the others, such as PGPASSWORD."""
+def from_libpq_variables() -> str | None:
+    """Read the database that the PG* variables name. libpq reads the others, such as PGPASSWORD.
+
+    Returns:
+        The DSN. None: they name none.
+    """
     if service := os.environ.get("PGSERVICE"):
         return make_conninfo(service=service)
     named = {key: os.environ[name] for name, key in _LIBPQ_VARIABLES.items() if os.environ.get(name)}

@@ -29,9 +29,9 @@ from typing import Any
 
 import psycopg
 
-from mqpg import _connect
-from mqpg._time_limit import LimitedConnection, time_limit
-from mqpg.settings import Settings
+from mqpg.connection.options import connect_options
+from mqpg.connection.settings import Settings
+from mqpg.connection.time_limit import LimitedConnection, time_limit
 
 __all__ = ["Interest", "TickListener", "release", "share"]
 
@@ -248,7 +248,7 @@ def _tick_of(payload: str) -> int:
 
 
 def _open(dsn: str, settings: Settings) -> psycopg.Connection[Any]:
-    options = _connect.options(dsn, settings)
+    options = connect_options(dsn, settings)
     # Behind a pooler two statements may run in different sessions.
     options["prepare_threshold"] = None
     if "application_name" in options:

@@ -7,9 +7,9 @@ from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict
 
-from mqpg.settings import Settings
+from mqpg.connection.settings import Settings
 
-__all__ = ["KEEPALIVE", "SESSION", "has_news", "options", "transport"]
+__all__ = ["KEEPALIVE", "SESSION", "has_news", "connect_options", "transport"]
 
 # append, keep and others refuse any other level, and the server's default may be another one.
 SESSION = "set session characteristics as transaction isolation level read committed"
@@ -36,7 +36,7 @@ def transport(dsn: str, connect_timeout: int = 10) -> dict[str, Any]:
     return {name: value for name, value in wanted.items() if name not in given}
 
 
-def options(dsn: str, settings: Settings) -> dict[str, Any]:
+def connect_options(dsn: str, settings: Settings) -> dict[str, Any]:
     """Keyword arguments for psycopg.connect. What the DSN itself says takes precedence."""
     chosen = transport(dsn, settings.connect_timeout)
     if "application_name" not in conninfo_to_dict(dsn):

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, cast
 import psycopg
 from psycopg.rows import tuple_row
 
-from mqpg._time_limit import AsyncLimitedConnection, LimitedConnection
+from mqpg.connection.time_limit import AsyncLimitedConnection, LimitedConnection
 
 __all__ = ["AsyncBrokerConnection", "BrokerConnection"]
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from mqpg.errors import ConfigurationError
+from mqpg.values.errors import ConfigurationError
 
 __all__ = ["Settings", "ledger_url", "ledger_variable"]
 
@@ -21,7 +21,7 @@ class Settings(BaseSettings):
 
     Attributes:
         database_url: The broker's DSN, from MQPG_DATABASE_URL or else DATABASE_URL. None: another
-            source, see `mqpg.dsn.resolve`.
+            source, see `mqpg.embedded.locate.resolve`.
         application_name: The name that pg_stat_activity shows.
         pool_min_size: How many connections the pool keeps open, 0 or more.
         pool_max_size: How many connections the pool opens at most, 1 or more.

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
-from mqpg.errors import ConnectionFailed
+from mqpg.values.errors import ConnectionFailed
 
 __all__ = ["BrokerAway", "is_stopping", "stops_with"]
 

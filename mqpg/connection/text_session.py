@@ -7,9 +7,9 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from mqpg._connect import transport
-from mqpg.dsn import describe
-from mqpg.errors import ConnectionFailed
+from mqpg.connection.dsn import describe
+from mqpg.connection.options import transport
+from mqpg.values.errors import ConnectionFailed
 
 __all__ = ["one_line", "text_session"]
 

@@ -22,8 +22,8 @@ from mqpg import protocols
 from mqpg.crashtest.control import Line
 from mqpg.crashtest.target import AnyConsumer, describe, load, parameters
 from mqpg.crashtest.watch import Watch, watch_other_databases
-from mqpg.errors import Error
 from mqpg.handlers.failures import PERMANENT_ERRORS
+from mqpg.values.errors import Error
 
 __all__ = ["main"]
 

@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from mqpg import dsn as dsns
 from mqpg.cli.passwords import warn_of_password
+from mqpg.connection import dsn as dsns
 from mqpg.crashtest.options import CannotTry, Options, Outcome
 from mqpg.crashtest.report import print_json, print_table
 from mqpg.crashtest.run import run
-from mqpg.errors import ConfigurationError
+from mqpg.values.errors import ConfigurationError
 
 __all__ = ["crashtest"]
 

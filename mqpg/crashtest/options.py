@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mqpg.crashtest.referee import Point, Sent
-from mqpg.errors import Error
+from mqpg.values.errors import Error
 
 __all__ = ["CannotTry", "Difference", "Options", "Outcome", "Result", "Tried"]
 

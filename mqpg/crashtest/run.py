@@ -14,6 +14,7 @@ from typing import Any
 
 import psycopg
 
+from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.crashtest import snapshot
 from mqpg.crashtest.advice import advise, advise_before
 from mqpg.crashtest.compare import volatile
@@ -23,8 +24,7 @@ from mqpg.crashtest.points import choose
 from mqpg.crashtest.referee import Point, Sent
 from mqpg.crashtest.scratch import Copy, Scratch
 from mqpg.crashtest.trial import Bench, Ran
-from mqpg.dsn import to_sqlalchemy
-from mqpg.errors import ConfigurationError, DatabaseError
+from mqpg.values.errors import ConfigurationError, DatabaseError
 
 __all__ = ["run"]
 

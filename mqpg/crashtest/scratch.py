@@ -16,9 +16,9 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
-from mqpg.errors import Error, translate
+from mqpg.schema import migrate
+from mqpg.values.errors import Error, translate
 
 __all__ = ["Copy", "Scratch"]
 

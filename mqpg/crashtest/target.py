@@ -12,8 +12,8 @@ from typing import Any
 from sqlalchemy import URL
 
 import mqpg
-from mqpg.dsn import to_sqlalchemy
-from mqpg.errors import ConfigurationError
+from mqpg.connection.dsn import to_sqlalchemy
+from mqpg.values.errors import ConfigurationError
 
 __all__ = ["AnyConsumer", "describe", "load", "parameters"]
 

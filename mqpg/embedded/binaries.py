@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mqpg.embedded.account import Account
-from mqpg.errors import ConfigurationError
+from mqpg.values.errors import ConfigurationError
 
 __all__ = ["Binaries", "find_binaries", "from_distribution", "from_environment", "from_wheel", "readable_for"]
 

@@ -15,14 +15,21 @@ from pathlib import Path
 
 from mqpg.embedded.account import Account
 from mqpg.embedded.binaries import Binaries
-from mqpg.errors import ConfigurationError
+from mqpg.values.errors import ConfigurationError
 
-__all__ = ["DataDirectory", "Postmaster"]
+__all__ = ["DATABASE", "DataDirectory", "Postmaster", "default_directory"]
+
+DATABASE = "mqpg"  # the one that `mqpg up` makes
 
 logger = logging.getLogger(__name__)
 
 _DETACHED = "mqpg.detached"
 _RELOCATED = "mqpg-data-"
+
+
+def default_directory() -> Path:
+    """The folder that MQPG_HOME names, or else `.mqpg` in the current folder."""
+    return Path(os.environ.get("MQPG_HOME") or ".mqpg").absolute()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,13 @@ from pathlib import Path
 
 import psycopg
 
-from mqpg import migrate
-from mqpg.embedded.datadir import DataDirectory
+from mqpg.embedded.datadir import DATABASE, DataDirectory, default_directory
 from mqpg.embedded.server import EmbeddedServer
-from mqpg.errors import ConfigurationError
+from mqpg.schema import migrate
+from mqpg.values.errors import ConfigurationError
 
-__all__ = ["DATABASE", "Home", "default_directory", "running_dsn"]
+__all__ = ["Home"]
 
-DATABASE = "mqpg"
 _DRAIN_SECONDS = 20.0
 _WORKER_SECONDS = 60.0
 _IN_BACKGROUND = '"$@" < /dev/null >> "$0" 2>&1 & echo $!'
@@ -29,24 +28,6 @@ _LEDGERS = "MQPG_LEDGER_"
 _APPENDER = "select from mqpg.worker where role = 'appender' and state = 'active' and seen_at > now() - interval '5 s'"
 
 logger = logging.getLogger(__name__)
-
-
-def default_directory() -> Path:
-    """The folder that MQPG_HOME names, or else `.mqpg` in the current folder."""
-    return Path(os.environ.get("MQPG_HOME") or ".mqpg").absolute()
-
-
-def running_dsn() -> str | None:
-    """Look for the server of `mqpg up` in the default directory.
-
-    Returns:
-        Its DSN, or None where it does not run.
-    """
-    directory = default_directory()
-    with suppress(OSError):
-        if DataDirectory(directory).postmaster() is not None:
-            return EmbeddedServer(directory).dsn(DATABASE)
-    return None
 
 
 class Home:

@@ -23,7 +23,7 @@ from mqpg.embedded.account import Account, current_account
 from mqpg.embedded.binaries import Binaries, find_binaries, readable_for
 from mqpg.embedded.datadir import DataDirectory, Postmaster
 from mqpg.embedded.watchdog import Watchdog
-from mqpg.errors import ConfigurationError
+from mqpg.values.errors import ConfigurationError
 
 __all__ = ["EmbeddedServer", "StopMode"]
 

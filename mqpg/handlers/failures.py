@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import psycopg
 
-from mqpg._dialects import is_answer, is_full, is_locked
-from mqpg.errors import (
+from mqpg.handlers.outcomes import Reject, Retry
+from mqpg.user_tables.dialects import is_answer, is_full, is_locked
+from mqpg.values.errors import (
     ConfigurationError,
     ConnectionFailed,
     HandlerStuck,
@@ -27,8 +28,7 @@ from mqpg.errors import (
     by_sqlstate,
     translate,
 )
-from mqpg.handlers.outcomes import Reject, Retry
-from mqpg.message import Interval, Message
+from mqpg.values.messages import Interval, Message
 
 __all__ = [
     "PERMANENT_ERRORS",

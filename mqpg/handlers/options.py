@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, get_args
 
-from mqpg.arguments import interval, listed, position, whole
-from mqpg.choices import AckTiming, Effect, Mode, OnFailure
-from mqpg.dsn import to_sqlalchemy
-from mqpg.errors import ConfigurationError, InvalidArgument, shown
-from mqpg.message import RETRY_LANE, Interval
+from mqpg.connection.dsn import to_sqlalchemy
+from mqpg.values.arguments import interval, listed, position, whole
+from mqpg.values.choices import AckTiming, Effect, Mode, OnFailure
+from mqpg.values.errors import ConfigurationError, InvalidArgument, shown
+from mqpg.values.messages import RETRY_LANE, Interval
 
 __all__ = ["ConsumerOptions"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from mqpg.message import Interval
+from mqpg.values.messages import Interval
 
 __all__ = ["Reject", "Retry"]
 

@@ -8,11 +8,11 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mqpg.errors import ConfigurationError
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.handlers.outcomes import Reject
 from mqpg.handlers.signature import positional
-from mqpg.message import Message
+from mqpg.values.errors import ConfigurationError
+from mqpg.values.messages import Message
 
 __all__ = ["Given", "what_is_given"]
 

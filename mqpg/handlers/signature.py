@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Literal
 
-from mqpg.errors import ConfigurationError
 from mqpg.handlers.options import ConsumerOptions
+from mqpg.values.errors import ConfigurationError
 
 __all__ = ["SecondParameter", "positional", "second_parameter"]
 

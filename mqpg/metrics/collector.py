@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from mqpg import errors
 from mqpg.status.source import Source
+from mqpg.values import errors
 
 from .families import families, gauge
 from .reading import read

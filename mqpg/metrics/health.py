@@ -7,8 +7,8 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mqpg import errors
 from mqpg.status.source import Source
+from mqpg.values import errors
 
 from .address import Address
 

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Self
 
-from mqpg.errors import ConfigurationError
+from mqpg.values.errors import ConfigurationError
 
 from .address import Address
 from .health import Health

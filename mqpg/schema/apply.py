@@ -9,12 +9,12 @@ from typing import Any
 import psycopg
 from psycopg.rows import tuple_row
 
-from mqpg import errors
-from mqpg._backoff import Backoff
-from mqpg._connect import transport
+from mqpg.connection.backoff import Backoff
+from mqpg.connection.options import transport
 from mqpg.schema import script
 from mqpg.schema.source import Source
 from mqpg.schema.versions import FIND, READ, Installed, is_there, require_compatible
+from mqpg.values import errors
 
 __all__ = ["apply", "read"]
 

@@ -10,13 +10,13 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from mqpg import errors
-from mqpg._connect import transport
+from mqpg.connection.options import transport
 from mqpg.schema import apply, doctor
 from mqpg.schema import script as texts
 from mqpg.schema.script import LOCK
 from mqpg.schema.source import Source, packaged
 from mqpg.schema.versions import Installed, release_numbers, require_compatible
+from mqpg.values import errors
 
 __all__ = [
     "LOCK",

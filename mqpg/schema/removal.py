@@ -8,8 +8,8 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import tuple_row
 
-from mqpg.errors import SchemaMissing, TopicInUse
 from mqpg.schema import apply, script
+from mqpg.values.errors import SchemaMissing, TopicInUse
 
 __all__ = ["remove", "require_nothing_left", "unfinished"]
 

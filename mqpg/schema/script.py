@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from mqpg.errors import ConfigurationError
 from mqpg.schema.source import Migration, Source
+from mqpg.values.errors import ConfigurationError
 
 __all__ = ["LOCK", "RETIRED", "install", "upgrade"]
 

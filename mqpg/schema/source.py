@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources.abc import Traversable
 
-from mqpg.errors import ConfigurationError
 from mqpg.schema.assemble import assemble, manifest
+from mqpg.values.errors import ConfigurationError
 
 __all__ = ["RELEASE", "Migration", "Object", "Source", "packaged"]
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mqpg.errors import ConfigurationError, SchemaMissing, SchemaTooNew, SchemaTooOld
 from mqpg.schema.source import Source
+from mqpg.values.errors import ConfigurationError, SchemaMissing, SchemaTooNew, SchemaTooOld
 
 __all__ = ["EXIT_TOO_OLD", "FIND", "READ", "SKEW", "Installed", "is_there", "release_numbers", "require_compatible"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .advice import advice, findings
-from .checks import check_machine, check_server
+from .checks import check_server
 from .finding import Finding
 from .overview import Overview, read_overview
 from .source import Source
@@ -13,7 +13,6 @@ __all__ = [
     "Overview",
     "Source",
     "advice",
-    "check_machine",
     "check_server",
     "findings",
     "read_overview",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mqpg.remedies import in_commands, remedy_of
+from mqpg.values.remedies import in_commands, remedy_of
 
 from .finding import LATER, LOSS, SOME_WAIT, STANDS, Finding, Row, counted
 from .overview import STUCK, Overview

@@ -1,20 +1,13 @@
-"""What `mqpg doctor` looks at: the server, its sessions, and what the commands need here."""
+"""What `mqpg doctor` looks at: the server and its sessions."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator
-
-from mqpg.errors import ConfigurationError
-from mqpg.jdbc_jar import find_jdbc_jar
 
 from .finding import Finding, Row
 from .moment import check_moment
 
-__all__ = ["check_machine", "check_server"]
+__all__ = ["check_server"]
 
 # What a setting must be, else what that costs.
 _MUST_BE = {
@@ -33,7 +26,6 @@ select coalesce((select 'extension ' || e.extversion from pg_extension as e wher
     case when to_regclass('pgmq.q_mqpg_oplog') is not null then 'SQL from the PyPI package' end) as pgmq
 """
 _LEAST_LOCKS = 64  # PostgreSQL's default of max_locks_per_transaction
-_LEAST_JAVA = 17
 
 
 def check_server(rows: Callable[[str], list[Row]]) -> list[Finding]:
@@ -76,35 +68,3 @@ def _settings(settings: dict[str, str]) -> Iterator[Finding]:
 
 def _pgmq(found: str | None) -> Finding:
     return Finding("PGMQ", found is not None, found or "missing", None if found else "run mqpg migrate check")
-
-
-def check_machine() -> list[Finding]:
-    """Look for what `mqpg audit` with Spark needs on this machine, where Spark is installed.
-
-    Returns:
-        What was found.
-    """
-    if importlib.util.find_spec("pyspark") is None:
-        return [Finding("Spark", True, "not installed; mqpg audit --engine sql works without it")]
-    return [Finding("Spark", True, "installed"), _java(), _jar()]
-
-
-def _java() -> Finding:
-    home = os.environ.get("JAVA_HOME")
-    program = f"{home}/bin/java" if home else shutil.which("java")
-    remedy = f"install Java {_LEAST_JAVA} or newer, or set JAVA_HOME; mqpg audit --engine sql needs none"
-    try:
-        ran = subprocess.run([program or "java", "-version"], capture_output=True, text=True, timeout=30, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return Finding("Java", False, "missing", remedy)
-    line = (ran.stderr or ran.stdout).partition("\n")[0]
-    digits = line.partition('"')[2].partition(".")[0]
-    ok = digits.isdecimal() and int(digits) >= _LEAST_JAVA
-    return Finding("Java", ok, line, None if ok else remedy)
-
-
-def _jar() -> Finding:
-    try:
-        return Finding("JDBC jar", True, str(find_jdbc_jar()))
-    except ConfigurationError as error:
-        return Finding("JDBC jar", False, "none that may be used", str(error))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mqpg.errors import NotGranted
+from mqpg.values.errors import NotGranted
 
 from .finding import Row, counted
 from .words import span

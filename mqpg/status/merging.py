@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 
-from mqpg.cause import Cause
+from mqpg.values.cause import Cause
 
 __all__ = ["merged"]
 

@@ -11,8 +11,8 @@ import psycopg
 from psycopg.rows import dict_row
 
 import mqpg
-from mqpg.dsn import resolve
-from mqpg.errors import ConnectionFailed, translate
+from mqpg.embedded.locate import resolve
+from mqpg.values.errors import ConnectionFailed, translate
 
 __all__ = ["Source"]
 

@@ -13,8 +13,8 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 import mqpg
-from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
+from mqpg.schema import migrate
 
 __all__ = ["Databases", "mqpg_client", "mqpg_databases", "mqpg_dsn", "mqpg_server"]
 

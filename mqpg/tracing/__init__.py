@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from mqpg.message import Message
 from mqpg.tracing.span import Span
+from mqpg.values.messages import Message
 
 __all__ = ["add_context", "processing", "producing", "receiving"]
 

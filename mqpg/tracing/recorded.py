@@ -20,9 +20,9 @@ from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.util.types import AttributeValue
 
-from mqpg.errors import Undecodable
-from mqpg.message import Json, Message, decode
 from mqpg.tracing.span import Span
+from mqpg.values.errors import Undecodable
+from mqpg.values.messages import Json, Message, decode
 
 __all__ = ["ProcessSpan", "ProducerSpan", "ReceiveSpan", "add_context", "is_configured"]
 

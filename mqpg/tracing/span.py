@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from mqpg.message import Message
+from mqpg.values.messages import Message
 
 __all__ = ["Span"]
 

@@ -12,8 +12,8 @@ from sqlalchemy import Table, inspect, text
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError, NoSuchTableError
 
-from mqpg._table_upgrades import upgrade_statements
-from mqpg.errors import LedgerError
+from mqpg.user_tables.upgrades import upgrade_statements
+from mqpg.values.errors import LedgerError
 
 __all__ = [
     "MYSQL",
@@ -125,7 +125,7 @@ def _verify_mysql(conn: Connection, name: str, where: str) -> None:
 
 
 def _where(conn: Connection) -> str:
-    from mqpg.dsn import describe
+    from mqpg.connection.dsn import describe
 
     return describe(conn.engine.url)
 

@@ -2,7 +2,8 @@
 
 A producer has a ledger (protocols T2 and T3) or an outbox (FastMiniMQ's protocols). A consumer has
 offsets, an inbox and a journal (protocol C2), and an inbox of prepared messages where it reads a
-relay topic (protocol T4). `mqpg._dialects` has everything else that differs between databases.
+relay topic (protocol T4). `mqpg.user_tables.dialects` has everything else that differs between
+databases.
 """
 
 from __future__ import annotations

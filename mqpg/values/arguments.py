@@ -14,9 +14,9 @@ from numbers import Integral
 from typing import Any
 from uuid import UUID
 
-from mqpg.errors import InvalidArgument, shown
-from mqpg.handle import EXAMPLE
-from mqpg.message import Interval, Json
+from mqpg.values.errors import InvalidArgument, shown
+from mqpg.values.handle import EXAMPLE
+from mqpg.values.messages import Interval, Json
 
 __all__ = [
     "encode",

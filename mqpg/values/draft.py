@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from mqpg.message import Interval
+from mqpg.values.messages import Interval
 
 __all__ = ["Draft", "drafts_of", "interval_text"]
 

@@ -56,7 +56,7 @@ from collections.abc import Sequence
 
 import psycopg
 
-from mqpg.cause import Cause
+from mqpg.values.cause import Cause
 
 __all__ = [
     "AlreadyDefined",

@@ -9,8 +9,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from mqpg.choices import FoundState, HalfStateName, UnsettledState
-from mqpg.errors import InvalidArgument, Undecodable
+from mqpg.values.choices import FoundState, HalfStateName, UnsettledState
+from mqpg.values.errors import InvalidArgument, Undecodable
 
 __all__ = [
     "BrokerInfo",

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mqpg.cause import Cause
+from mqpg.values.cause import Cause
 
 __all__ = ["in_commands", "remedy", "remedy_of"]
 

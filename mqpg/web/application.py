@@ -17,10 +17,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from mqpg import errors
-from mqpg.choices import Login
-from mqpg.errors import ConfigurationError
 from mqpg.status import Source
+from mqpg.values import errors
+from mqpg.values.choices import Login
+from mqpg.values.errors import ConfigurationError
 
 from .headers import SecurityHeaders
 from .pages import (

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from mqpg.choices import Login
 from mqpg.cli.options import Dsn
-from mqpg.errors import ConfigurationError
 from mqpg.metrics.address import is_loopback
+from mqpg.values.choices import Login
+from mqpg.values.errors import ConfigurationError
 
 __all__ = ["web"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mqpg.cause import Cause
 from mqpg.status import Finding
+from mqpg.values.cause import Cause
 
 __all__ = ["OF_WORKERS", "lead", "lead_of_cause"]
 

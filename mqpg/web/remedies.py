@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mqpg.cause import Cause
-from mqpg.remedies import remedy
+from mqpg.values.cause import Cause
+from mqpg.values.remedies import remedy
 
 from .leads import lead_of_cause
 

@@ -8,9 +8,8 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from urllib.parse import quote
 
-from jinja2 import Environment
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from mqpg._templates import escaping_environment
 from mqpg.status.words import duration, span
 from mqpg.status.workers import in_words
 
@@ -33,7 +32,13 @@ def environment() -> Environment:
     Returns:
         The environment.
     """
-    made = escaping_environment("mqpg.web")
+    made = Environment(
+        loader=PackageLoader("mqpg.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     made.filters |= {
         "count": _count,
         "seconds": _seconds,

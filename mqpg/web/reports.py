@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mqpg.errors import ConfigurationError, NotFound
+from mqpg.values.errors import ConfigurationError, NotFound
 
 __all__ = ["MOST_REPORTS", "ReportFile", "Reports"]
 

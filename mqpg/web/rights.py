@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from mqpg.errors import NotGranted
 from mqpg.schema.source import packaged
+from mqpg.values.errors import NotGranted
 
 __all__ = ["refusal"]
 

@@ -12,9 +12,9 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from mqpg import _connect
-from mqpg.errors import ConfigurationError, ConnectionFailed, translate
+from mqpg.connection.options import transport
 from mqpg.status import Source
+from mqpg.values.errors import ConfigurationError, ConnectionFailed, translate
 
 from .view import View
 
@@ -76,7 +76,7 @@ class RoleLogin:
             return None
         dsn = make_conninfo(self._dsn, user=role, password=password)
         try:
-            with psycopg.connect(dsn, autocommit=True, **_connect.transport(dsn, _PATIENCE)) as conn:
+            with psycopg.connect(dsn, autocommit=True, **transport(dsn, _PATIENCE)) as conn:
                 _require_role(conn, role)
         except psycopg.OperationalError as error:
             logger.warning("login of role %r failed: %s", role, translate(error))

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from mqpg.errors import MissingBody, OffsetOutOfRange, SerializationFailure
 from mqpg.status.finding import Row
+from mqpg.values.errors import MissingBody, OffsetOutOfRange, SerializationFailure
 
 from .visit import Visit
 

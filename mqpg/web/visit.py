@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 import mqpg
-from mqpg.dsn import describe
-from mqpg.errors import InvalidArgument, NotFound, NotGranted, SchemaTooOld
+from mqpg.connection.dsn import describe
 from mqpg.status.finding import Row
 from mqpg.status.half_messages import bodies
 from mqpg.status.merging import merged
+from mqpg.values.errors import InvalidArgument, NotFound, NotGranted, SchemaTooOld
 
 from .remedies import Explained, explained
 from .rendering import MOST_SHOWN

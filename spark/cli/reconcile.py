@@ -12,7 +12,7 @@ import typer
 
 from mqpg.cli.options import Json, print_rows
 from mqpg.cli.passwords import warn_of_password
-from mqpg.errors import ConnectionFailed, Error, SchemaError
+from mqpg.values.errors import ConnectionFailed, Error, SchemaError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,9 +76,8 @@ def reconcile(
     """
     from datetime import timedelta
 
-    from mqpg.jdbc_jar import find_jdbc_jar
-
     from ..jobs.reconcile import ReconcileOptions, connect_once
+    from ..read.jdbc_jar import find_jdbc_jar
     from ..read.session import default_threads, open_session
 
     threads = local_threads or default_threads()

@@ -17,7 +17,6 @@ from mqpg.audit.conclusions import equations, histograms, holes, unfinished, wit
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import PURGED, UNATTRIBUTED, NotJudged, Report
 from mqpg.audit.verdict import Relation, rule
-from mqpg.jdbc_jar import JdbcJar, find_jdbc_jar
 
 from .. import anomalies
 from ..derive import conservation
@@ -27,6 +26,7 @@ from ..derive.timeline import late_commits
 from ..read.archive import require_visible
 from ..read.audit_reader import connect_once, read_inputs
 from ..read.inputs import AuditInputs
+from ..read.jdbc_jar import JdbcJar, find_jdbc_jar
 from ..read.session import open_session, run_concurrently
 from ..read.stores import open_store
 from ..read.tuning import Tuning

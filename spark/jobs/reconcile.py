@@ -18,16 +18,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import mqpg
-from mqpg.dsn import resolve
-from mqpg.errors import LedgerError
-from mqpg.jdbc_jar import find_jdbc_jar
-from mqpg.message import Unsettled, Verdict
+from mqpg.embedded.locate import resolve
+from mqpg.values.errors import LedgerError
+from mqpg.values.messages import Unsettled, Verdict
 
 from ..derive.messages import IdRanges, expand_batches, hash_nonces, in_ranges
 from ..read import queries, schemas, user_queries
 from ..read.database import is_postgresql, parse_database
 from ..read.horizon import HORIZON, Horizon
 from ..read.jdbc import JdbcReader
+from ..read.jdbc_jar import find_jdbc_jar
 from ..read.session import open_session, without_codegen
 from ..read.snapshot import Snapshot, pinned_snapshot
 from ..read.sqlalchemy_reader import SqlalchemySnapshot

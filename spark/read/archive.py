@@ -21,7 +21,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mqpg._text_session import one_line, text_session
 from mqpg.archive.digest import row_digest
 from mqpg.archive.files import read_rows
 from mqpg.audit.archived import (
@@ -33,7 +32,8 @@ from mqpg.audit.archived import (
     within,
 )
 from mqpg.audit.archived_files import damaged, local_folder, require_known_columns, require_noted, require_within
-from mqpg.errors import ConfigurationError, DatabaseError
+from mqpg.connection.text_session import one_line, text_session
+from mqpg.values.errors import ConfigurationError, DatabaseError
 
 from .session import is_local, session_settings
 

@@ -24,11 +24,11 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 
-from mqpg import migrate
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import NO_JOURNAL, NO_LEDGER, NO_SUBSCRIPTION, NotJudged
-from mqpg.dsn import resolve
-from mqpg.errors import NotFound, UnknownProducerGroup, UnknownTopic
+from mqpg.embedded.locate import resolve
+from mqpg.schema import migrate
+from mqpg.values.errors import NotFound, UnknownProducerGroup, UnknownTopic
 
 from . import queries
 from .archive import Archive, open_archive

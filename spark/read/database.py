@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mqpg.dsn import describe, to_libpq, to_sqlalchemy
-from mqpg.errors import ConfigurationError
+from mqpg.connection.dsn import describe, to_libpq, to_sqlalchemy
+from mqpg.values.errors import ConfigurationError
 
 __all__ = ["Database", "is_postgresql", "jdbc_options", "parse_database"]
 

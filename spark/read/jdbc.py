@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from mqpg.errors import DatabaseError, Error
+from mqpg.values.errors import DatabaseError, Error
 
 from .queries import Query
 from .schemas import conform

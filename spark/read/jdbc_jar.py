@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mqpg.errors import ConfigurationError
+from mqpg.values.errors import ConfigurationError
 
 __all__ = ["MAVEN_COORDINATES", "WBJDBC_SHA256", "JdbcJar", "find_jdbc_jar"]
 

@@ -22,10 +22,10 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from mqpg.errors import ConfigurationError
-from mqpg.jdbc_jar import JdbcJar, find_jdbc_jar
+from mqpg.values.errors import ConfigurationError
 
 from .class_archive import class_archive_options
+from .jdbc_jar import JdbcJar, find_jdbc_jar
 from .tuning import NO_CODEGEN, Tuning, default_memory
 
 __all__ = [

@@ -17,7 +17,7 @@ import psycopg
 from psycopg.rows import dict_row
 from psycopg.sql import SQL, Composed, Identifier
 
-from mqpg.errors import ConfigurationError, ConnectionFailed, DatabaseError
+from mqpg.values.errors import ConfigurationError, ConnectionFailed, DatabaseError
 
 from .database import Database, jdbc_options
 

@@ -15,10 +15,10 @@ from sqlalchemy import URL, Connection, create_engine, func, inspect, select, te
 from sqlalchemy import table as table_named
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._tables import clock
-from mqpg.dsn import describe, to_sqlalchemy
-from mqpg.errors import ConnectionFailed, LedgerError
-from mqpg.handle import HANDLE
+from mqpg.connection.dsn import describe, to_sqlalchemy
+from mqpg.user_tables.tables import clock
+from mqpg.values.errors import ConnectionFailed, LedgerError
+from mqpg.values.handle import HANDLE
 
 from . import schemas
 from .chunks import frame_of_rows

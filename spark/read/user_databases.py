@@ -15,8 +15,8 @@ from psycopg.sql import SQL, Identifier
 from pyspark.sql import DataFrame, SparkSession
 
 from mqpg.audit.report import SnapshotRecord
-from mqpg.dsn import describe, to_sqlalchemy
-from mqpg.errors import LedgerError
+from mqpg.connection.dsn import describe, to_sqlalchemy
+from mqpg.values.errors import LedgerError
 
 from . import schemas, user_queries
 from .chunks import frame_of_few, frame_of_rows

@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from mqpg import _listener
-from mqpg.settings import Settings
+from mqpg.connection import listener
+from mqpg.connection.settings import Settings
 from tests.support.broker import Broker, Session
 from tests.support.waiting import eventually
 
@@ -33,10 +33,10 @@ class Watched:
     def __init__(self, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.woken = threading.Event()
         self.wakes = self.looks = self.opened = self.reads = 0
-        self.listener = _listener.TickListener(dsn, Settings())
-        look, connect, notified = _listener.TickListener._look, _listener._open, _listener._notified
+        self.listener = listener.TickListener(dsn, Settings())
+        look, connect, notified = listener.TickListener._look, listener._open, listener._notified
 
-        def counted(this: _listener.TickListener, *args: Any) -> bool:
+        def counted(this: listener.TickListener, *args: Any) -> bool:
             self.looks += this is self.listener
             return look(this, *args)
 
@@ -49,9 +49,9 @@ class Watched:
             self.reads += 1
             return notified(*args)
 
-        monkeypatch.setattr(_listener.TickListener, "_look", counted)
-        monkeypatch.setattr(_listener, "_notified", reading)
-        monkeypatch.setattr(_listener, "_open", opening)
+        monkeypatch.setattr(listener.TickListener, "_look", counted)
+        monkeypatch.setattr(listener, "_notified", reading)
+        monkeypatch.setattr(listener, "_open", opening)
         self.listener.add("t", self.wake)
 
     def wake(self) -> None:
@@ -101,7 +101,7 @@ def test_old_ticks_do_not_delay_the_look_that_is_due(
     mq: Session, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who notifies of tick 0 more often than the listener looks by itself would hide a lost notification."""
-    monkeypatch.setattr(_listener, "_SAFETY", 0.3)
+    monkeypatch.setattr(listener, "_SAFETY", 0.3)
     require_wake(mq, watched)
     eventually(lambda: watched.listener.trusted)
     before, began = watched.looks, time.monotonic()
@@ -142,16 +142,16 @@ def test_a_tick_that_was_announced_before_its_commit_still_wakes(
     """Whoever announces the next tick wakes a waiter too early. It is committed before the look that follows."""
     require_wake(mq, watched)
     eventually(lambda: watched.listener.trusted)
-    newest, forged, committed = _listener.TickListener._newest, threading.Event(), threading.Event()
+    newest, forged, committed = listener.TickListener._newest, threading.Event(), threading.Event()
 
-    def late(this: _listener.TickListener, conn: psycopg.Connection[Any]) -> tuple[int, int]:
+    def late(this: listener.TickListener, conn: psycopg.Connection[Any]) -> tuple[int, int]:
         if this is watched.listener and watched.woken.is_set() and not forged.is_set():
             forged.set()
             assert committed.wait(45)
         return newest(this, conn)
 
     eventually(lambda: (watched.woken.clear(), time.sleep(0.2), not watched.woken.is_set())[2])
-    monkeypatch.setattr(_listener.TickListener, "_newest", late)
+    monkeypatch.setattr(listener.TickListener, "_newest", late)
     mq.execute("select pg_notify('mqpg', (max(tick_id) + 1)::text) from mqpg.tick")
     assert forged.wait(45)
     watched.woken.clear()  # The waiter receives nothing.

@@ -16,7 +16,7 @@ from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import Report
 from mqpg.audit.sql.engine import run_audit as run_sql_audit
 from mqpg.audit.verdict import Verdict
-from mqpg.dsn import to_sqlalchemy
+from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.errors import NotGranted
 from mqpg.spark.jobs.reconcile import ReconcileOptions, reconcile_in
 from tests.audit.story import LEDGER_DDL, Story, Trio

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from mqpg.archive.run import archive
-from mqpg.jdbc_jar import find_jdbc_jar
 from mqpg.spark.cli import submit
+from mqpg.spark.read.jdbc_jar import find_jdbc_jar
 from tests.audit.cluster import SPARK, Cluster, running_cluster
 from tests.audit.story import Story, Trio
 

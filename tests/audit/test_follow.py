@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from mqpg.dsn import to_sqlalchemy
+from mqpg.connection.dsn import to_sqlalchemy
 from tests.audit.story import Story, Trio
 from tests.fixtures.server import Server
 from tests.support.waiting import eventually

@@ -18,9 +18,10 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from mqpg import dsn as dsns
+from lab.bench import pgbench
 from mqpg import errors
-from mqpg.bench import pgbench
+from mqpg.connection import dsn as dsns
+from mqpg.embedded import locate
 from tests.support.waiting import eventually
 
 CANARY = "canary7f"
@@ -197,7 +198,7 @@ def test_a_password_that_is_not_encoded_is_not_quoted_in_the_error(text: str) ->
     assert dsns.has_password(text) or "pasword" in text
     assert CANARY not in dsns.describe(text)
     with pytest.raises(errors.ConfigurationError) as caught:
-        dsns.resolve(text)
+        locate.resolve(text)
     assert CANARY not in str(caught.value)
 
 

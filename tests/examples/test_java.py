@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import psycopg
 import pytest
 
-from mqpg.jdbc_jar import find_jdbc_jar
+from mqpg.spark.read.jdbc_jar import find_jdbc_jar
 from tests.support.waiting import eventually
 
 SHOP = Path(__file__).parents[2] / "examples" / "java" / "Shop.java"

@@ -17,7 +17,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 import mqpg
-from mqpg.jdbc_jar import find_jdbc_jar
+from mqpg.spark.read.jdbc_jar import find_jdbc_jar
 from tests.examples.pages import run_page, saved_files
 
 PAGE = Path(__file__).parents[2] / "docs" / "jdbc.md"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.failover.__main__ import run
+from lab.failover.__main__ import run
 
 
 @pytest.mark.chaos

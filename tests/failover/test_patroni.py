@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.failover.__main__ import run
-from tests.failover.patroni import managed
+from lab.failover.__main__ import run
+from lab.failover.patroni import managed
 
 pytestmark = [pytest.mark.patroni, pytest.mark.timeout(1200)]
 

@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import NullPool, create_engine
 
 import mqpg
-from mqpg.dsn import to_sqlalchemy
+from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.embedded import EmbeddedServer
 from mqpg.workers.compensator import Compensator
 from mqpg.workers.worker import Options

@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, c
 
 import mqpg
 from mqpg import errors
-from mqpg.dsn import to_sqlalchemy
+from mqpg.connection.dsn import to_sqlalchemy
 from tests.fixtures.databases import OwnServer
 from tests.support.business import INSERT
 

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 import mqpg
 from mqpg import errors
-from mqpg.dsn import to_sqlalchemy
+from mqpg.connection.dsn import to_sqlalchemy
 
 UNKNOWN_HANDLE = "000000000000.1.1024.00000000000000000000000000000000"
 

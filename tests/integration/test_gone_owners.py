@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 import mqpg
-from mqpg.message import HeldQueues
+from mqpg.values.messages import HeldQueues
 from tests.support.waiting import eventually
 
 WORKER = """

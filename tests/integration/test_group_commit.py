@@ -14,7 +14,7 @@ import pytest
 
 import mqpg
 from mqpg.errors import InvalidArgument, OutcomeUnknown, PayloadTooLarge, UnknownTopic
-from mqpg.message import Outcome
+from mqpg.values.messages import Outcome
 from tests.support.waiting import eventually
 
 

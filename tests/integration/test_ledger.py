@@ -15,8 +15,8 @@ from sqlalchemy import NullPool, create_engine, event, select, text
 
 import mqpg
 from mqpg import errors
-from mqpg._tables import ledger as table
-from mqpg.dsn import to_sqlalchemy
+from mqpg.connection.dsn import to_sqlalchemy
+from mqpg.user_tables.tables import ledger as table
 from tests.support.losing import losing_the_unflushed
 
 

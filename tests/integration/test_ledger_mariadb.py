@@ -17,8 +17,8 @@ from sqlalchemy.exc import DBAPIError
 
 import mqpg
 from mqpg import Verdict, errors
-from mqpg._tables import ledger as table
-from mqpg._tables import offsets
+from mqpg.user_tables.tables import ledger as table
+from mqpg.user_tables.tables import offsets
 from mqpg.workers.ledgers import open_ledger
 from tests.fixtures.mariadb import MariaDB
 

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 import mqpg
 from mqpg import errors
-from mqpg.dsn import to_sqlalchemy
+from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.handlers.options import ConsumerOptions
 from tests.support.proxy import proxy
 

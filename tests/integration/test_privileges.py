@@ -14,7 +14,7 @@ from psycopg import sql
 from sqlalchemy import Engine, create_engine
 
 import mqpg
-from mqpg.dsn import to_sqlalchemy
+from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.migrate import check_connection
 from mqpg.workers.heartbeat import Heartbeat
 from tests.support.waiting import eventually

@@ -20,8 +20,8 @@ from sqlalchemy.orm import Session
 
 import mqpg
 from mqpg import errors
-from mqpg._tables import ledger as ledger_table
-from mqpg.dsn import to_sqlalchemy
+from mqpg.connection.dsn import to_sqlalchemy
+from mqpg.user_tables.tables import ledger as ledger_table
 from tests.support.business import INSERT, business, delivered
 from tests.support.proxy import proxy
 

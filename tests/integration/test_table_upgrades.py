@@ -10,8 +10,9 @@ import pytest
 from sqlalchemy import Engine, create_engine, inspect, text
 
 import mqpg
-from mqpg import _dialects, errors
-from mqpg._tables import applied, inbox, offsets
+from mqpg import errors
+from mqpg.user_tables import dialects
+from mqpg.user_tables.tables import applied, inbox, offsets
 from tests.support.business import INSERT
 
 # As the first checkouts of mqpg made them.
@@ -65,7 +66,7 @@ def test_rows_and_keys_of_old_tables_are_kept(mq: mqpg.Client, engine: Engine) -
         assert journal == [(1, None), (2, broker)]
     for table in (offsets, inbox, applied):
         with engine.connect() as conn:
-            _dialects.verify(conn, table)
+            dialects.verify(conn, table)
     assert {"mqpg_inbox_before", "mqpg_offsets_before"}.isdisjoint(inspect(engine).get_table_names())
 
 
@@ -74,14 +75,14 @@ def test_the_refusal_names_the_statements(engine: Engine) -> None:
         with pytest.raises(
             errors.LedgerError, match=r"lacks the columns broker, subscription_id.*alter table mqpg_app"
         ):
-            _dialects.verify(conn, applied)
+            dialects.verify(conn, applied)
         with pytest.raises(errors.LedgerError, match=r"lacks the columns broker.*mqpg_inbox"):
-            _dialects.verify(conn, inbox)
+            dialects.verify(conn, inbox)
         with pytest.raises(errors.LedgerError, match=r"lacks the columns realigned_at.*mqpg_offsets"):
-            _dialects.verify(conn, offsets)
+            dialects.verify(conn, offsets)
         conn.execute(text("alter table mqpg_offsets add column realigned_at timestamp"))
         with pytest.raises(errors.LedgerError, match=r"must have the primary key.*mqpg_offsets"):
-            _dialects.verify(conn, offsets)
+            dialects.verify(conn, offsets)
 
 
 def test_another_key_is_not_changed(local_url: str) -> None:
@@ -90,7 +91,7 @@ def test_another_key_is_not_changed(local_url: str) -> None:
         keyless = OLD[0].replace(", primary key (consumer_group, topic, queue_id)", ", realigned_at timestamp")
         conn.execute(text(keyless))
         with pytest.raises(errors.LedgerError, match=r"primary key \(.*\), but has none$"):
-            _dialects.verify(conn, offsets)
+            dialects.verify(conn, offsets)
     engine.dispose()
 
 

@@ -16,8 +16,9 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import mqpg
-from mqpg import _listener, errors
+from mqpg import errors
 from mqpg._sync.client import wakeup
+from mqpg.connection import listener
 from tests.fixtures.databases import OwnServer
 from tests.support.consuming import running
 from tests.support.proxy import Proxy
@@ -252,7 +253,7 @@ def test_looks_that_are_faster_than_the_notification(
 ) -> None:
     """A notification that comes after its tick was seen proves, too, that notifications arrive."""
     late: list[str] = []
-    notified, database = _listener._notified, conninfo_to_dict(dsn)["dbname"]
+    notified, database = listener._notified, conninfo_to_dict(dsn)["dbname"]
 
     def one_look_late(conn: psycopg.Connection[Any], *args: Any) -> list[str]:
         if conn.info.dbname != database:  # a listener that another test has left
@@ -263,7 +264,7 @@ def test_looks_that_are_faster_than_the_notification(
         late.extend(notified(conn, *args))
         return []
 
-    monkeypatch.setattr(_listener, "_notified", one_look_late)
+    monkeypatch.setattr(listener, "_notified", one_look_late)
     with mqpg.connect(dsn, poll_interval=0.1) as behind:
         watch = behind._ticks()
         interest = watch.add("t0", lambda: None)
@@ -272,7 +273,7 @@ def test_looks_that_are_faster_than_the_notification(
             mq.send("t0", 1)
             mq.append()
             eventually(lambda: watch.trusted and not late)
-            time.sleep(_listener._LATE + 0.3)
+            time.sleep(listener._LATE + 0.3)
             assert watch.trusted
         watch.remove(interest)
     assert "no longer arrive" not in caplog.text
@@ -283,9 +284,9 @@ def test_the_waiters_of_a_single_topic_are_woken_before_the_look(
 ) -> None:
     """The notification is enough to wake them, once. After the look they would wait a round trip longer."""
     events: list[str] = []
-    newest = _listener.TickListener._newest
+    newest = listener.TickListener._newest
 
-    def looking(this: _listener.TickListener, conn: psycopg.Connection[Any]) -> tuple[int, int]:
+    def looking(this: listener.TickListener, conn: psycopg.Connection[Any]) -> tuple[int, int]:
         events.append("look")
         return newest(this, conn)
 
@@ -302,6 +303,6 @@ def test_the_waiters_of_a_single_topic_are_woken_before_the_look(
         watch = behind._ticks()
         interest = watch.add("t0", lambda: events.append("wake"))
         eventually(lambda: (mq.send("t0", 1), mq.append(), watch.trusted)[2])
-        monkeypatch.setattr(_listener.TickListener, "_newest", looking)
+        monkeypatch.setattr(listener.TickListener, "_newest", looking)
         eventually(woken_first)
         watch.remove(interest)

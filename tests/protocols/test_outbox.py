@@ -18,8 +18,8 @@ from sqlalchemy.orm import Session
 
 import mqpg
 from mqpg import errors, protocols
-from mqpg._tables import outbox_metadata
-from mqpg.dsn import to_sqlalchemy
+from mqpg.connection.dsn import to_sqlalchemy
+from mqpg.user_tables.tables import outbox_metadata
 from tests.support.business import INSERT, business, delivered, rows
 from tests.support.killing import die_at, killed
 from tests.support.losing import losing_the_unflushed

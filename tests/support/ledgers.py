@@ -15,7 +15,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 import mqpg
-from mqpg.dsn import to_sqlalchemy
+from mqpg.connection.dsn import to_sqlalchemy
 from tests.fixtures.mariadb import MariaDB
 
 __all__ = ["Outside", "mariadb_ledger", "postgresql_ledger", "sqlite_ledger"]

@@ -12,7 +12,7 @@ import sys
 import threading
 
 import mqpg
-from mqpg._stop_signals import stop_on_eof
+from mqpg.cli.stop_signals import stop_on_eof
 
 __all__ = ["main"]
 

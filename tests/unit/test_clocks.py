@@ -17,13 +17,9 @@ SQL = [path for path in sorted((ROOT / "sql").rglob("*.sql")) if path.parent.nam
 WALL_CLOCK = re.compile(r"\btime\.(time|time_ns|localtime|gmtime)\(|\b(datetime|date)\.(now|utcnow|today)\(")
 # The beginning of a transaction, which may be long ago, is nobody's now.
 # Times for the eyes of a reader only. `mqpg status` compares the clocks of this machine and of workers with
-# the server's, and a span of OpenTelemetry has a beginning. Nodes of mqpg chaos show that a step of their
+# the server's, and a span of OpenTelemetry has a beginning. Nodes of the chaos run show that a step of their
 # clock is felt.
 LOGS = [
-    "mqpg/chaos/clock.py",
-    "mqpg/chaos/run.py",
-    "mqpg/chaos/stepped/sitecustomize.py",
-    "mqpg/demo/chaos.py",
     "mqpg/status/moment.py",
     "mqpg/tracing/recorded.py",
     "workers/heartbeat.py",

@@ -59,7 +59,7 @@ def test_every_recipe_is_in_the_list() -> None:
 def test_every_extra_is_in_the_table() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     table = (ROOT / "docs" / "python.md").read_text().partition("| extra |")[2].partition("\n\n")[0]
-    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == extras.keys() - {"dev"}
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == extras.keys() - {"dev", "lab"}
 
 
 def test_every_protocol_is_in_the_table() -> None:

@@ -26,15 +26,15 @@ from mqpg import errors
 
 MODULES = (
     "mqpg",
-    "mqpg.choices",
-    "mqpg.decorator",
-    "mqpg.dsn",
+    "mqpg.values.choices",
+    "mqpg.consumer",
+    "mqpg.connection.dsn",
     "mqpg.embedded",
     "mqpg.errors",
-    "mqpg.message",
+    "mqpg.values.messages",
     "mqpg.migrate",
     "mqpg.protocols",
-    "mqpg.settings",
+    "mqpg.connection.settings",
     "mqpg.testing",
 )
 # What reaches the broker or a user's database, and therefore can raise.

@@ -10,8 +10,10 @@ import psycopg.conninfo
 import pytest
 from sqlalchemy import create_engine
 
-from mqpg import dsn, errors
-from mqpg.settings import Settings, ledger_url
+from mqpg import errors
+from mqpg.connection import dsn
+from mqpg.connection.settings import Settings, ledger_url
+from mqpg.embedded import locate
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +37,7 @@ NOTATIONS = [
 
 
 def test_something_else_than_text_is_refused() -> None:
-    for convert in (dsn.resolve, dsn.to_sqlalchemy):
+    for convert in (locate.resolve, dsn.to_sqlalchemy):
         with pytest.raises(errors.ConfigurationError, match="a DSN must be text or a SQLAlchemy URL, not int"):
             convert(5)  # type: ignore[arg-type]
 
@@ -81,15 +83,15 @@ def test_passwords_are_not_shown() -> None:
 def test_resolution_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGHOST", "libpq")
     monkeypatch.setenv("PGDATABASE", "a b")
-    assert dsn.resolve() == "host=libpq dbname='a b'"
-    assert dsn.resolve(dsn.resolve()) == dsn.resolve()  # a worker hands it to its children
+    assert locate.resolve() == "host=libpq dbname='a b'"
+    assert locate.resolve(locate.resolve()) == locate.resolve()  # a worker hands it to its children
     monkeypatch.setenv("PGSERVICE", "queue")
-    assert dsn.resolve() == "service=queue"
+    assert locate.resolve() == "service=queue"
     monkeypatch.setenv("DATABASE_URL", "postgresql://second/db")
-    assert dsn.resolve() == "postgresql://second/db"
+    assert locate.resolve() == "postgresql://second/db"
     monkeypatch.setenv("MQPG_DATABASE_URL", "postgresql+psycopg://first/db")
-    assert dsn.resolve() == "host=first dbname=db"
-    assert dsn.resolve("postgresql://argument/db") == "postgresql://argument/db"
+    assert locate.resolve() == "host=first dbname=db"
+    assert locate.resolve("postgresql://argument/db") == "postgresql://argument/db"
 
 
 @pytest.fixture
@@ -102,7 +104,7 @@ def never_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[P
 
 def test_without_a_dsn_no_server_is_started(never_started: Path) -> None:
     with pytest.raises(errors.ConfigurationError) as caught:
-        dsn.resolve()
+        locate.resolve()
     for way in ("MQPG_DATABASE_URL", "--dsn", "mqpg up", "'embedded'"):
         assert way in str(caught.value)
 
@@ -116,12 +118,12 @@ def test_an_empty_dsn_is_an_error(
     monkeypatch.setenv("PGHOST", "libpq")
     if variable is None:
         with pytest.raises(errors.ConfigurationError, match=r"^the DSN \(--dsn\) is empty: .*MQPG_DATABASE_URL"):
-            dsn.resolve(empty)
+            locate.resolve(empty)
         return
     monkeypatch.setenv(variable, empty)
     with pytest.raises(errors.ConfigurationError, match=f"^{variable} is empty: "):
-        dsn.resolve()
-    assert dsn.resolve("postgresql://argument/db") == "postgresql://argument/db"
+        locate.resolve()
+    assert locate.resolve("postgresql://argument/db") == "postgresql://argument/db"
 
 
 def test_ledger_variables(monkeypatch: pytest.MonkeyPatch) -> None:

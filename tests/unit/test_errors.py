@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from psycopg import errors as pg
 
-from mqpg import errors
+from mqpg.values import errors
 
 CODES = {
     "MQ001": errors.InvalidArgument,

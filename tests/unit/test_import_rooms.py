@@ -1,4 +1,4 @@
-"""The rooms of the packages mqpg, workers and spark, and which room may import which: one table, no circle.
+"""The rooms of mqpg (with workers and spark) and of the lab, and which room may import which: one table, no circle.
 
 An arrow points downward: the library does not know the command line, the workers or the audit, and the stores do not
 know producers or consumers. Imports inside functions and for type checkers count like all others.
@@ -7,151 +7,125 @@ know producers or consumers. Imports inside functions and for type checkers coun
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-from setup import FOLDERS
+from setup import FOLDERS as PACKAGE
 
 ROOT = Path(__file__).parents[2]
 
+FOLDERS = PACKAGE | {"lab": "lab"}
+Rooms = dict[str, tuple[tuple[str, ...], tuple[str, ...]]]
+
 # Room -> its modules, and the rooms that it imports. `name.*` is a package with everything below it, another name is
-# one module. `_sync` is generated from `_async` and has the same rooms.
-ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "floor": (
-        (
-            "mqpg._append_pace",
-            "mqpg._backoff",
-            "mqpg._broker_connection",
-            "mqpg._connect",
-            "mqpg._dialects",
-            "mqpg._draft",
-            "mqpg._file_lock",
-            "mqpg._listener",
-            "mqpg._sql",
-            "mqpg._table_upgrades",
-            "mqpg._stop_signals",
-            "mqpg._templates",
-            "mqpg._text_session",
-            "mqpg._stopping",
-            "mqpg._time_limit",
-            "mqpg.tracing.*",
-            "mqpg._travelling",
-            "mqpg._tables",
-            "mqpg.arguments",
-            "mqpg.choices",
-            "mqpg.dsn",
-            "mqpg.errors",
-            "mqpg.handle",
-            "mqpg.jdbc_jar",
-            "mqpg.cause",
-            "mqpg.message",
-            "mqpg.migrate",
-            "mqpg.remedies",
-            "mqpg.schema.*",
-            "mqpg.settings",
-        ),
-        (),
-    ),
+# one module, and the longest name that fits counts. `_sync` is generated from `_async` and has the same rooms. A room's
+# floor is one above the highest floor that it imports; `floors()` computes it, and the comments show it.
+QUEUE: Rooms = {
+    # floor 1
     "sql": (("mqpg.sql.*",), ()),
-    "embedded": (("mqpg.embedded.*",), ("floor",)),
-    "handlers": (("mqpg.handlers.*",), ("floor",)),
-    # the library, asynchronous and synchronous
-    "compat": (("mqpg._async", "mqpg._async._acompat", "mqpg._async._lanes", "mqpg._async.closing"), ("floor",)),
-    "client": (("mqpg._async.client.*",), ("floor", "compat")),
-    "stores": (("mqpg._async.stores.*",), ("floor", "compat")),
-    "consumer": (("mqpg._async.consumer.*",), ("floor", "compat", "client", "stores", "handlers")),
-    "producer": (("mqpg._async.producer.*",), ("floor", "compat", "client", "stores")),
+    "values": (("mqpg.values.*",), ()),
+    # floor 2
+    "connection": (("mqpg.connection.*",), ("values",)),
+    "tracing": (("mqpg.tracing.*",), ("values",)),
+    # floor 3
+    "compat": (
+        ("mqpg._async", "mqpg._async._acompat", "mqpg._async._lanes", "mqpg._async.closing"),
+        ("connection", "values"),
+    ),
+    "schema": (("mqpg.schema.*",), ("connection", "values")),
+    "user_tables": (("mqpg.user_tables.*",), ("connection", "values")),
+    # floor 4
+    "embedded": (("mqpg.embedded.*",), ("connection", "schema", "values")),
+    "handlers": (("mqpg.handlers.*",), ("connection", "user_tables", "values")),
+    "stores": (("mqpg._async.stores.*",), ("compat", "connection", "tracing", "user_tables", "values")),
+    # floor 5
+    "archive": (("mqpg.archive.*",), ("connection", "embedded", "schema", "values")),
+    "client": (("mqpg._async.client.*",), ("compat", "connection", "embedded", "schema", "tracing", "values")),
+    # floor 6
+    "consumer": (
+        ("mqpg._async.consumer.*",),
+        ("client", "compat", "connection", "handlers", "stores", "tracing", "user_tables", "values"),
+    ),
+    "producer": (("mqpg._async.producer.*",), ("client", "compat", "connection", "stores", "user_tables", "values")),
+    # floor 7
     "public": (
-        ("mqpg", "mqpg.decorator", "mqpg.protocols"),
-        ("floor", "client", "stores", "consumer", "producer", "handlers"),
+        ("mqpg", "mqpg.consumer", "mqpg.protocols", "mqpg.errors", "mqpg.migrate"),
+        ("client", "consumer", "handlers", "producer", "schema", "stores", "values"),
     ),
-    "archive": (
-        tuple(f"mqpg.archive{name}" for name in ("", ".broker", ".digest", ".files", ".folder", ".run")),
-        ("floor",),
-    ),
-    "archive/cli": (("mqpg.archive.cli",), ("floor", "archive", "cli")),
-    "audit/archived": (("mqpg.audit.archived", "mqpg.audit.archived_files"), ("floor",)),
-    "audit/sql": (("mqpg.audit.sql.*",), ("floor", "audit", "audit/archived", "archive")),
-    "audit": (("mqpg.audit.*",), ("floor",)),
-    # what uses the library
-    "testing": (("mqpg.testing.*",), ("floor", "public", "embedded")),
-    "status": (("mqpg.status", "mqpg.status.*"), ("floor", "public")),
-    "metrics": (("mqpg.metrics.*",), ("floor", "status")),
-    "cli": (("mqpg.__main__", "mqpg.cli.*"), ("floor", "public", "embedded", "status")),
-    "web": (
-        (
-            "mqpg.web",
-            "mqpg.web.application",
-            "mqpg.web.badges",
-            "mqpg.web.charts",
-            "mqpg.web.failures",
-            "mqpg.web.headers",
-            "mqpg.web.leads",
-            "mqpg.web.pages.*",
-            "mqpg.web.rates",
-            "mqpg.web.remedies",
-            "mqpg.web.rendering",
-            "mqpg.web.reports",
-            "mqpg.web.rights",
-            "mqpg.web.role_login",
-            "mqpg.web.scan",
-            "mqpg.web.security",
-            "mqpg.web.site",
-            "mqpg.web.streams",
-            "mqpg.web.view",
-            "mqpg.web.visit",
-        ),
-        ("floor", "public", "status", "metrics"),
-    ),
-    "web/cli": (("mqpg.web.cli",), ("floor", "cli", "metrics", "web")),
-    "chaos": (("mqpg.chaos.*",), ("floor", "public", "embedded", "audit")),
-    "demo": (("mqpg.demo.*",), ("floor", "public", "embedded", "cli", "audit")),
-    "crashtest": (("mqpg.crashtest.*",), ("floor", "public", "handlers", "embedded", "cli", "audit", "audit/sql")),
-    "bench": (("mqpg.bench.*",), ("floor", "public", "embedded", "cli")),
-    "workers": (
-        (
-            "mqpg.workers",
-            "mqpg.workers.appender",
-            "mqpg.workers.checker",
-            "mqpg.workers.compensator",
-            "mqpg.workers.consume",
-            "mqpg.workers.dropping",
-            "mqpg.workers.foreign_locks",
-            "mqpg.workers.functions",
-            "mqpg.workers.heartbeat",
-            "mqpg.workers.keeper",
-            "mqpg.workers.ledger_seats",
-            "mqpg.workers.ledgers",
-            "mqpg.workers.logs",
-            "mqpg.workers.session",
-            "mqpg.workers.supervisor",
-            "mqpg.workers.targets",
-            "mqpg.workers.unread_groups",
-            "mqpg.workers.worker",
-        ),
-        ("floor", "public"),
-    ),
-    "workers/cli": (("mqpg.workers.cli",), ("floor", "workers", "cli", "status", "metrics")),
+    # floor 8
+    "status": (("mqpg.status.*",), ("embedded", "public", "values")),
+    "testing": (("mqpg.testing.*",), ("embedded", "public", "schema")),
+    "workers": (("mqpg.workers.*",), ("connection", "public", "schema", "user_tables", "values")),
+    # floor 9
+    "cli": (("mqpg.__main__", "mqpg.cli.*"), ("connection", "embedded", "public", "schema", "status", "values")),
+    "metrics": (("mqpg.metrics.*",), ("status", "values")),
+    # floor 10
+    "archive/cli": (("mqpg.archive.cli",), ("archive", "cli", "values")),
+    "web": (("mqpg.web.*",), ("connection", "metrics", "public", "schema", "status", "values")),
+    "workers/cli": (("mqpg.workers.cli",), ("cli", "embedded", "metrics", "schema", "status", "values", "workers")),
+    # floor 11
+    "web/cli": (("mqpg.web.cli",), ("cli", "metrics", "values", "web")),
+}
+PROOF: Rooms = {
+    # floor 1
     "spark": (("mqpg.spark",), ()),
-    "spark/read": (("mqpg.spark.read.*",), ("floor", "archive", "audit", "audit/archived")),
+    # floor 2
+    "audit/archived": (("mqpg.audit.archived", "mqpg.audit.archived_files"), ("values",)),
+    # floor 6
+    "audit": (("mqpg.audit.*",), ("archive", "connection", "values")),
+    # floor 7
+    "audit/sql": (
+        ("mqpg.audit.sql.*",),
+        ("archive", "audit", "audit/archived", "connection", "embedded", "schema", "user_tables", "values"),
+    ),
+    "spark/read": (
+        ("mqpg.spark.read.*",),
+        ("archive", "audit", "audit/archived", "connection", "embedded", "schema", "user_tables", "values"),
+    ),
+    # floor 8
     "spark/derive": (("mqpg.spark.derive.*",), ("spark/read",)),
-    "spark/anomalies": (("mqpg.spark.anomalies.*",), ("spark/read", "spark/derive")),
+    # floor 9
+    "spark/anomalies": (("mqpg.spark.anomalies.*",), ("spark/derive", "spark/read")),
+    "spark/machine": (("mqpg.spark.machine",), ("spark/read", "status", "values")),
+    # floor 10
+    "audit/cli": (("mqpg.audit.cli", "mqpg.audit.capture"), ("audit", "audit/sql", "cli", "values")),
+    "crashtest": (
+        ("mqpg.crashtest.*",),
+        ("audit", "audit/sql", "cli", "connection", "embedded", "handlers", "public", "schema", "values"),
+    ),
     "spark/jobs": (
         ("mqpg.spark.jobs.*",),
-        ("floor", "public", "audit", "spark/read", "spark/derive", "spark/anomalies"),
+        ("audit", "embedded", "public", "spark/anomalies", "spark/derive", "spark/read", "values"),
     ),
-    "spark/cli": (("mqpg.spark.cli.*",), ("floor", "cli", "audit", "audit/sql", "spark/read", "spark/jobs")),
+    # floor 11
+    "spark/cli": (("mqpg.spark.cli.*",), ("cli", "spark/jobs", "spark/read", "values")),
+    "spark/engine": (("mqpg.spark.engine",), ("audit", "spark/jobs", "spark/read", "values")),
 }
-
-# Imports inside a function that point upward, each with its reason.
-UPWARD = {
-    ("mqpg.dsn", "mqpg.embedded"): "without a DSN, the server of `mqpg up` is used; the DSN 'embedded' starts it",
+LAB: Rooms = {
+    # floor 1
+    "lab": (("lab",), ()),
+    # floor 8
+    "lab/failover": (("lab.failover.*",), ("embedded", "public")),
+    "lab/soak": (("lab.soak.*",), ("embedded", "public")),
+    "lab/years": (("lab.years.*",), ("embedded", "public")),
+    # floor 10
+    "lab/bench": (("lab.bench.*",), ("cli", "connection", "embedded", "public", "workers")),
+    "lab/chaos": (("lab.chaos.*",), ("audit", "cli", "connection", "embedded", "public", "schema")),
+    "lab/demo": (("lab.demo.*",), ("audit", "cli", "connection", "embedded", "public")),
+    "lab/fuzz": (("lab.fuzz.*",), ("cli", "embedded", "public")),
+    # floor 11
+    "lab/tests": (
+        ("lab.tests.*",),
+        ("connection", "embedded", "lab/bench", "lab/chaos", "lab/demo", "lab/fuzz", "lab/years", "public", "schema"),
+    ),
 }
-
-LIBRARY = ("floor", "handlers", "compat", "client", "stores", "consumer", "producer", "public")
+ROOMS: Rooms = QUEUE | PROOF | LAB
+FLOORS = 12  # of the package mqpg
+ROOT_MODULES = 8
 
 
 def modules(root: Path = ROOT, folders: Mapping[str, str] = FOLDERS) -> dict[str, Path]:
@@ -186,14 +160,15 @@ GRAPH = {name: imports(name, path, MODULES) for name, path in MODULES.items()}
 
 
 def room_of(module: str) -> str | None:
-    """The room that names a module."""
+    """The room that names a module, by the longest name that fits."""
     module = module.replace("mqpg._sync", "mqpg._async", 1)
-    for room, (names, _) in ROOMS.items():
-        for name in names:
-            stem = name.removesuffix(".*")
-            if module == stem or (name != stem and module.startswith(f"{stem}.")):
-                return room
-    return None
+    found = [
+        (len(name), room)
+        for room, (names, _) in ROOMS.items()
+        for name in names
+        if module == name.removesuffix(".*") or (name.endswith(".*") and module.startswith(name[:-1]))
+    ]
+    return max(found)[1] if found else None
 
 
 def arrows() -> dict[tuple[str, str], list[str]]:
@@ -202,7 +177,7 @@ def arrows() -> dict[tuple[str, str], list[str]]:
     for name, wanted in GRAPH.items():
         for other in sorted(wanted):
             pair = (str(room_of(name)), str(room_of(other)))
-            if pair[0] != pair[1] and (name, other) not in UPWARD:
+            if pair[0] != pair[1]:
                 found.setdefault(pair, []).append(f"{name} imports {other}")
     return found
 
@@ -224,7 +199,6 @@ def test_a_room_names_every_module(module: str) -> None:
 def test_every_name_in_the_table_is_a_module() -> None:
     named = {name.removesuffix(".*") for names, _ in ROOMS.values() for name in names}
     assert named <= set(MODULES)
-    assert set(UPWARD) <= {(name, other) for name, wanted in GRAPH.items() for other in wanted}
 
 
 def test_every_import_is_in_the_table() -> None:
@@ -245,9 +219,36 @@ def test_no_circle_between_modules() -> None:
     assert circle(GRAPH) == []
 
 
-def test_the_library_stands_below_everything_else() -> None:
-    for room in LIBRARY:
-        assert set(ROOMS[room][1]) <= set(LIBRARY)
+def floors() -> dict[str, int]:
+    """The floor of each room: 1 for a room that imports no other one."""
+    found: dict[str, int] = {}
+    for room in TopologicalSorter({room: below for room, (_, below) in ROOMS.items()}).static_order():
+        found[room] = 1 + max((found[below] for below in ROOMS[room][1]), default=0)
+    return found
+
+
+def test_the_package_has_few_floors() -> None:
+    assert max(floor for room, floor in floors().items() if room not in LAB) <= FLOORS
+
+
+def test_the_comments_show_the_floors() -> None:
+    text, floor, shown = Path(__file__).read_text(encoding="utf-8"), 0, {}
+    for line in text.splitlines():
+        if found := re.match(r"    # floor (\d+)$", line):
+            floor = int(found[1])
+        elif found := re.match(r'    "([\w/]+)": \($', line) or re.match(r'    "([\w/]+)": \(.*\),$', line):
+            shown[found[1]] = floor
+    assert shown == floors()
+
+
+def test_the_root_has_few_modules() -> None:
+    assert len(list((ROOT / "mqpg").glob("*.py"))) <= ROOT_MODULES
+
+
+@pytest.mark.parametrize(("part", "allowed"), [(QUEUE, {*QUEUE}), (PROOF, {*QUEUE, *PROOF})], ids=["queue", "proof"])
+def test_a_part_imports_only_parts_below_it(part: Rooms, allowed: set[str]) -> None:
+    for room, (_, below) in part.items():
+        assert set(below) <= allowed, room
 
 
 def test_workers_and_spark_do_not_know_each_other() -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mqpg import jdbc_jar as jar
 from mqpg.errors import ConfigurationError
-from mqpg.jdbc_jar import MAVEN_COORDINATES, JdbcJar, find_jdbc_jar
-from mqpg.status import checks
+from mqpg.spark import machine as checks
+from mqpg.spark.read import jdbc_jar as jar
+from mqpg.spark.read.jdbc_jar import MAVEN_COORDINATES, JdbcJar, find_jdbc_jar
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from mqpg import errors
-from mqpg.arguments import encode, interval
-from mqpg.message import Json, Message
+from mqpg.values.arguments import encode, interval
+from mqpg.values.messages import Json, Message
 
 
 def test_payloads_are_encoded_compactly_and_raw_json_is_kept() -> None:

@@ -11,10 +11,10 @@ import pytest
 from typer import Context
 from typer.main import get_command
 
-from mqpg.cause import Cause
 from mqpg.cli import app
-from mqpg.remedies import in_commands, remedy
 from mqpg.status.words import duration
+from mqpg.values.cause import Cause
+from mqpg.values.remedies import in_commands, remedy
 
 WHY = Path(__file__).parents[2] / "sql" / "functions" / "why"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mqpg.connection.settings import Settings
 from mqpg.errors import ConfigurationError
-from mqpg.settings import Settings
 
 
 def test_prepared_statements_are_switched_off_by_a_word(monkeypatch: pytest.MonkeyPatch) -> None:

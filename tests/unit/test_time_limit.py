@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from mqpg._time_limit import NoAnswer, _bounded
+from mqpg.connection.time_limit import NoAnswer, _bounded
 
 LIMIT = 0.1
 

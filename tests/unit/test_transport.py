@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mqpg._connect import KEEPALIVE, options, transport
-from mqpg.settings import Settings
+from mqpg.connection.options import KEEPALIVE, connect_options, transport
+from mqpg.connection.settings import Settings
 
 
 def test_what_the_dsn_says_takes_precedence() -> None:
@@ -19,4 +19,4 @@ def test_of_several_hosts_the_primary_is_meant() -> None:
 
 
 def test_clients_use_it() -> None:
-    assert options("postgresql://a:1,b:2/x", Settings())["target_session_attrs"] == "read-write"
+    assert connect_options("postgresql://a:1,b:2/x", Settings())["target_session_attrs"] == "read-write"

@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import mqpg.web
-from mqpg.dsn import describe
+from mqpg.connection.dsn import describe
 from mqpg.errors import ConfigurationError
 from tests.support.broker import Session
 from tests.web.story import PASSWORD, Operator, Story, log_in, token_of

@@ -17,7 +17,7 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 import mqpg.web
-from mqpg.handle import HANDLE
+from mqpg.values.handle import HANDLE
 from tests.support.broker import Session
 from tests.support.waiting import eventually
 from tests.web.story import PASSWORD, Operator, Story, log_in

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqpg._append_pace import AppendPace
-from mqpg._backoff import Backoff
-from mqpg._stop_signals import stop_on_eof, stop_on_signals
+from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
+from mqpg.connection.backoff import Backoff
 from mqpg.errors import ConfigurationError
+from mqpg.workers.append_pace import AppendPace
 from mqpg.workers.logs import LogFormat, configure
 from mqpg.workers.targets import find_url, parse_ledgers, to_environment
 

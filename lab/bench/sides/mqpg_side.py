@@ -11,7 +11,7 @@ from itertools import cycle
 from psycopg.pq.abc import PGresult
 
 from mqpg import migrate
-from mqpg._append_pace import AppendPace
+from mqpg.workers.append_pace import AppendPace
 
 from ..cells import Cell, Kind
 from ..link import Link, int4, int8

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
-from mqpg._sql import function
-from mqpg.arguments import handle_of, interval
-from mqpg.choices import Decision
-from mqpg.errors import InvalidArgument, shown
-from mqpg.message import HalfCheck, Interval, Outcome, Verdict
+from mqpg.connection.statements import function
+from mqpg.values.arguments import handle_of, interval
+from mqpg.values.choices import Decision
+from mqpg.values.errors import InvalidArgument, shown
+from mqpg.values.messages import HalfCheck, Interval, Outcome, Verdict
 
 __all__ = ["CheckBack"]
 

@@ -12,22 +12,22 @@ import psycopg
 import psycopg_pool
 import stamina
 
-from mqpg import _connect
 from mqpg._async._acompat import BrokerConnection, PgConnection, Pool
 from mqpg._async._lanes import Lanes
 from mqpg._async.client.execute import REFUSALS, Caller, failure, rows_in
 from mqpg._async.client.same_broker import SameBroker
 from mqpg._async.closing import AsyncClosing
-from mqpg._listener import TickListener, release, share
-from mqpg._sql import Statement, statement, with_array_literals
-from mqpg._stopping import BrokerAway, is_stopping
-from mqpg._time_limit import time_limit
-from mqpg.dsn import describe
-from mqpg.errors import ConnectionFailed, Error, OutcomeUnknown, SpentReceipt, translate
-from mqpg.message import BrokerInfo
+from mqpg.connection.dsn import describe
+from mqpg.connection.listener import TickListener, release, share
+from mqpg.connection.options import SESSION, connect_options, has_news
+from mqpg.connection.settings import Settings
+from mqpg.connection.statements import Statement, statement, with_array_literals
+from mqpg.connection.stopping import BrokerAway, is_stopping
+from mqpg.connection.time_limit import time_limit
 from mqpg.schema.source import packaged
 from mqpg.schema.versions import FIND, READ, Installed, is_there, require_compatible
-from mqpg.settings import Settings
+from mqpg.values.errors import ConnectionFailed, Error, OutcomeUnknown, SpentReceipt, translate
+from mqpg.values.messages import BrokerInfo
 
 __all__ = ["BaseClient"]
 
@@ -65,7 +65,7 @@ class BaseClient(AsyncClosing):
         self._pool = Pool(
             dsn,
             connection_class=BrokerConnection,
-            kwargs=_connect.options(dsn, settings),
+            kwargs=connect_options(dsn, settings),
             min_size=settings.pool_min_size,
             max_size=max(settings.pool_max_size, settings.pool_min_size),
             timeout=settings.pool_timeout,
@@ -172,7 +172,7 @@ class BaseClient(AsyncClosing):
     async def _verify(self) -> BrokerInfo:
         """Use one plain connection, whose error gives a reason. The pool's time-out does not."""
         try:
-            conn = await BrokerConnection.connect(self.dsn, **_connect.options(self.dsn, self.settings))
+            conn = await BrokerConnection.connect(self.dsn, **connect_options(self.dsn, self.settings))
             async with conn:
                 info = await _read_info(conn, self.settings.call_timeout)
                 self._same_broker.learn(info.broker_id, conn)
@@ -186,7 +186,7 @@ class BaseClient(AsyncClosing):
     async def _configure(self, conn: PgConnection) -> None:
         self.generation += 1
         with time_limit(self.settings.call_timeout):
-            await conn.execute(_connect.SESSION)
+            await conn.execute(SESSION)
 
     @asynccontextmanager
     async def _connection(self) -> AsyncGenerator[BrokerConnection]:
@@ -219,7 +219,7 @@ class BaseClient(AsyncClosing):
 
     async def _is_there(self) -> bool:
         """Whether the server is there. The pool's time-out does not tell."""
-        options = _connect.options(self.dsn, self.settings) | {"connect_timeout": round(_SLICE)}
+        options = connect_options(self.dsn, self.settings) | {"connect_timeout": round(_SLICE)}
         try:
             conn = await BrokerConnection.connect(self.dsn, **options)
         except psycopg.Error as error:
@@ -308,7 +308,7 @@ class BaseClient(AsyncClosing):
 
 
 async def _check(conn: BrokerConnection) -> None:
-    if conn.closed or _connect.has_news(conn.fileno()):
+    if conn.closed or has_news(conn.fileno()):
         await Pool.check_connection(conn)
 
 

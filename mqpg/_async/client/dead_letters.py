@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
-from mqpg._sql import function
-from mqpg.arguments import listed
-from mqpg.message import DeadLetter
+from mqpg.connection.statements import function
+from mqpg.values.arguments import listed
+from mqpg.values.messages import DeadLetter
 
 __all__ = ["DeadLetters"]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Protocol, overload
 
 from mqpg._async.client.execute import Caller
-from mqpg.errors import InvalidArgument, shown
-from mqpg.message import Interval, Message
+from mqpg.values.errors import InvalidArgument, shown
+from mqpg.values.messages import Interval, Message
 
 __all__ = ["AsyncDelivery", "Receiver"]
 

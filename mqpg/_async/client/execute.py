@@ -14,8 +14,8 @@ from psycopg import sql
 from psycopg.rows import tuple_row
 
 from mqpg._async._acompat import DriverConnection, PgConnection, is_sqlalchemy
-from mqpg._sql import Statement, with_array_literals
-from mqpg.errors import Error, InvalidArgument, SchemaMissing, shown, translate
+from mqpg.connection.statements import Statement, with_array_literals
+from mqpg.values.errors import Error, InvalidArgument, SchemaMissing, shown, translate
 
 if TYPE_CHECKING:
     from mqpg._async._acompat import Connection, ScopedSession, Session

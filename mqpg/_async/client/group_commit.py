@@ -15,8 +15,8 @@ from typing import Any
 
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import scalar
-from mqpg._sql import Statement
-from mqpg.errors import ConnectionFailed, Error, LockTimeout, OutcomeUnknown
+from mqpg.connection.statements import Statement
+from mqpg.values.errors import ConnectionFailed, Error, LockTimeout, OutcomeUnknown
 
 __all__ = ["GroupCommit", "Grouped", "Values", "column"]
 

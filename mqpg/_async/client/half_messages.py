@@ -7,10 +7,10 @@ from typing import Any
 
 from mqpg._async.client.execute import Caller, scalar
 from mqpg._async.client.group_commit import GroupCommit, Grouped, Values, column
-from mqpg._sql import Statement, function, hasty
-from mqpg.arguments import encode, encode_all, handle_of, handles_of, interval, listed
-from mqpg.message import Interval, Outcome
+from mqpg.connection.statements import Statement, function, hasty
 from mqpg.tracing import producing
+from mqpg.values.arguments import encode, encode_all, handle_of, handles_of, interval, listed
+from mqpg.values.messages import Interval, Outcome
 
 __all__ = ["HalfMessages"]
 

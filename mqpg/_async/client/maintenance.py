@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
-from mqpg._sql import function
+from mqpg.connection.statements import function
 
 __all__ = ["Maintenance"]
 

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
-from mqpg._sql import statement
-from mqpg.choices import Checker, Mode, OnFailure, TopicKind
-from mqpg.errors import (
+from mqpg.connection.statements import statement
+from mqpg.values.choices import Checker, Mode, OnFailure, TopicKind
+from mqpg.values.errors import (
     ConfigurationError,
     ConnectionFailed,
     PayloadTooLarge,
@@ -21,7 +21,7 @@ from mqpg.errors import (
     UnknownSubscription,
     UnknownTopic,
 )
-from mqpg.message import HeldQueues
+from mqpg.values.messages import HeldQueues
 
 __all__ = ["Queries"]
 

@@ -10,11 +10,11 @@ from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.delivery import AsyncDelivery
 from mqpg._async.client.execute import Caller
 from mqpg._async.client.wakeup import TopicWaiter
-from mqpg._sql import DELIVERY, function
-from mqpg.arguments import interval, listed, seconds
-from mqpg.errors import InvalidArgument
-from mqpg.message import Interval, Message
+from mqpg.connection.statements import DELIVERY, function
 from mqpg.tracing import receiving
+from mqpg.values.arguments import interval, listed, seconds
+from mqpg.values.errors import InvalidArgument
+from mqpg.values.messages import Interval, Message
 
 __all__ = ["Receive"]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller
-from mqpg._sql import function
-from mqpg.arguments import interval, listed
-from mqpg.message import HalfState, Interval, Outcome, Unsettled
+from mqpg.connection.statements import function
+from mqpg.values.arguments import interval, listed
+from mqpg.values.messages import HalfState, Interval, Outcome, Unsettled
 
 __all__ = ["Reconcile"]
 

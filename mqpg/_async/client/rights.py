@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
-from mqpg._sql import function, statement
-from mqpg.message import Right
+from mqpg.connection.statements import function, statement
+from mqpg.values.messages import Right
 
 __all__ = ["Rights"]
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from mqpg._async._acompat import DriverConnection, PgConnection, is_sqlalchemy
 from mqpg._async.client.execute import OF_ANOTHER, Caller, rows_in, scalar
-from mqpg._sql import statement
-from mqpg.dsn import describe
-from mqpg.errors import InvalidArgument
+from mqpg.connection.dsn import describe
+from mqpg.connection.statements import statement
+from mqpg.values.errors import InvalidArgument
 
 __all__ = ["SameBroker"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from mqpg._async.client.execute import Caller, scalar
 from mqpg._async.client.group_commit import GroupCommit, Grouped, Values, column
-from mqpg._sql import function
-from mqpg.arguments import encode, encode_all, interval, listed, moment
-from mqpg.message import Interval
+from mqpg.connection.statements import function
 from mqpg.tracing import producing
+from mqpg.values.arguments import encode, encode_all, interval, listed, moment
+from mqpg.values.messages import Interval
 
 __all__ = ["Send"]
 

@@ -7,10 +7,10 @@ from datetime import datetime
 
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller
-from mqpg._sql import function
-from mqpg.arguments import interval, listed, position
-from mqpg.choices import Mode, OnFailure
-from mqpg.message import Interval
+from mqpg.connection.statements import function
+from mqpg.values.arguments import interval, listed, position
+from mqpg.values.choices import Mode, OnFailure
+from mqpg.values.messages import Interval
 
 __all__ = ["Subscriptions"]
 

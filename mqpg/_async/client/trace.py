@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller
-from mqpg._sql import function
-from mqpg.message import FoundMessage, TraceEvent
+from mqpg.connection.statements import function
+from mqpg.values.messages import FoundMessage, TraceEvent
 
 __all__ = ["Trace"]
 

@@ -10,9 +10,9 @@ from typing import Self
 from mqpg._async._acompat import Event, sleep, wait_any, wait_for, waker
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import scalar
-from mqpg._backoff import Backoff
-from mqpg._sql import statement
-from mqpg.errors import Error
+from mqpg.connection.backoff import Backoff
+from mqpg.connection.statements import statement
+from mqpg.values.errors import Error
 
 __all__ = ["TopicWaiter"]
 

@@ -7,11 +7,11 @@ import time
 from mqpg._async._acompat import sleep
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
-from mqpg._backoff import Backoff
-from mqpg._sql import function
-from mqpg.arguments import seconds, whole
-from mqpg.cause import Cause
-from mqpg.errors import NotDone
+from mqpg.connection.backoff import Backoff
+from mqpg.connection.statements import function
+from mqpg.values.arguments import seconds, whole
+from mqpg.values.cause import Cause
+from mqpg.values.errors import NotDone
 
 __all__ = ["Why"]
 

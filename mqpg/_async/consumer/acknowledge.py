@@ -10,10 +10,10 @@ from mqpg._async._acompat import Connection, PgConnection
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.client.execute import savepoint
 from mqpg._async.consumer.savepoints import DeliveryResult
-from mqpg.errors import HandlerTimeout, InvalidArgument
 from mqpg.handlers.failures import Failure, RecordedFailure, handler_traceback, nacks, reason_of
 from mqpg.handlers.outcomes import Reject, Retry
-from mqpg.message import Message
+from mqpg.values.errors import HandlerTimeout, InvalidArgument
+from mqpg.values.messages import Message
 
 __all__ = ["ack_delivery", "nack_failures"]
 

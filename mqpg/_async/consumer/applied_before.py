@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from mqpg._async._acompat import Connection
 from mqpg._async.stores.journal import Journal
 from mqpg._async.stores.offsets import Offsets
-from mqpg.message import EARLIER_IDS, Message
+from mqpg.values.messages import EARLIER_IDS, Message
 
 __all__ = ["AppliedBefore"]
 

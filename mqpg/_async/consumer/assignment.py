@@ -8,10 +8,10 @@ from functools import partial
 
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.client.execute import Caller
-from mqpg.choices import Mode
-from mqpg.errors import ConfigurationError, Error, ReceiptError, UnknownSubscription
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.message import RETRY_LANE, Message
+from mqpg.values.choices import Mode
+from mqpg.values.errors import ConfigurationError, Error, ReceiptError, UnknownSubscription
+from mqpg.values.messages import RETRY_LANE, Message
 
 __all__ = ["QueueAssignment"]
 

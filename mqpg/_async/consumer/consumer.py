@@ -17,11 +17,11 @@ from mqpg._async.consumer.handler import HandlerInvoker
 from mqpg._async.consumer.no_delivery import NoDelivery
 from mqpg._async.consumer.own_database import OwnDatabase
 from mqpg._async.consumer.same_database import SameDatabase
-from mqpg._stopping import stops_with
-from mqpg.errors import ConfigurationError
+from mqpg.connection.stopping import stops_with
 from mqpg.handlers.failures import PERMANENT_ERRORS, IterationLost, reason_of
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.message import HeldQueues
+from mqpg.values.errors import ConfigurationError
+from mqpg.values.messages import HeldQueues
 
 __all__ = ["AsyncConsumer"]
 

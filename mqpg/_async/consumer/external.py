@@ -19,10 +19,10 @@ from mqpg._async.consumer.handler import HandlerInvoker
 from mqpg._async.consumer.heartbeat import ClaimedDelivery, Lease, heartbeat
 from mqpg._async.consumer.relay_inbox import RelayInbox
 from mqpg._async.consumer.savepoints import DeliveryResult
-from mqpg.errors import ReceiptError
 from mqpg.handlers.failures import Failure
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.message import Message
+from mqpg.values.errors import ReceiptError
+from mqpg.values.messages import Message
 
 __all__ = ["External"]
 

@@ -11,10 +11,10 @@ import logging
 import time
 
 from mqpg._async.client.client import AsyncClient
-from mqpg.choices import Mode
-from mqpg.errors import Error
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.message import HeldQueues
+from mqpg.values.choices import Mode
+from mqpg.values.errors import Error
+from mqpg.values.messages import HeldQueues
 
 __all__ = ["GoneOwners"]
 

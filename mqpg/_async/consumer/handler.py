@@ -9,14 +9,14 @@ from typing import Any
 
 from mqpg._async._acompat import Connection, DriverConnection, PgConnection, Returns, Session, call_within
 from mqpg._async.client.request_reply import is_request
-from mqpg._stopping import stops_with
-from mqpg._time_limit import time_limit
-from mqpg.errors import HandlerStuck, HandlerTimeout
+from mqpg.connection.stopping import stops_with
+from mqpg.connection.time_limit import time_limit
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.handlers.payload import Given, what_is_given
 from mqpg.handlers.signature import second_parameter
-from mqpg.message import Message
 from mqpg.tracing import processing
+from mqpg.values.errors import HandlerStuck, HandlerTimeout
+from mqpg.values.messages import Message
 
 __all__ = ["HandlerInvoker", "Reply", "is_lost"]
 

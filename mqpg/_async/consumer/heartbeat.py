@@ -10,8 +10,8 @@ from datetime import timedelta
 
 from mqpg._async._acompat import Event, background, wait_for
 from mqpg._async.client.client import AsyncClient
-from mqpg.errors import Error, ReceiptError
-from mqpg.message import Interval
+from mqpg.values.errors import Error, ReceiptError
+from mqpg.values.messages import Interval
 
 __all__ = ["ClaimedDelivery", "Lease", "heartbeat"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.offsets import Position
-from mqpg.errors import OffsetBeyondLog, OffsetOutOfRange
+from mqpg.values.errors import OffsetBeyondLog, OffsetOutOfRange
 
 __all__ = ["LogCheck"]
 

@@ -50,12 +50,12 @@ from mqpg._async.consumer.savepoints import DeliveryResult, SavepointRunner
 from mqpg._async.stores.database import UserDatabase, begin_immediate
 from mqpg._async.stores.journal import Journal
 from mqpg._async.stores.offsets import Offsets
-from mqpg._dialects import MYSQL, is_answer
-from mqpg.choices import OnFailure
-from mqpg.errors import Error, ReceiptError
 from mqpg.handlers.failures import Failure, RecordedFailure, reason_of
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.message import Message
+from mqpg.user_tables.dialects import MYSQL, is_answer
+from mqpg.values.choices import OnFailure
+from mqpg.values.errors import Error, ReceiptError
+from mqpg.values.messages import Message
 
 __all__ = ["OwnDatabase"]
 

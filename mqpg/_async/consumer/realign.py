@@ -18,9 +18,9 @@ from mqpg._async.consumer.log_check import LogCheck
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.journal import Journal
 from mqpg._async.stores.offsets import Offsets, Position
-from mqpg.choices import WithoutJournal
-from mqpg.errors import ConfigurationError, OffsetBeyondLog, OffsetOutOfRange, WrongState
-from mqpg.message import Realigned
+from mqpg.values.choices import WithoutJournal
+from mqpg.values.errors import ConfigurationError, OffsetBeyondLog, OffsetOutOfRange, WrongState
+from mqpg.values.messages import Realigned
 
 __all__ = ["realign"]
 

@@ -30,13 +30,13 @@ from mqpg._async.consumer.relay_inbox import RelayInbox
 from mqpg._async.consumer.savepoints import DeliveryResult, SavepointRunner
 from mqpg._async.stores.journal import Journal
 from mqpg._async.stores.statements import create_beside_queue
-from mqpg._tables import applied
-from mqpg._time_limit import time_limit
-from mqpg.choices import OnFailure
-from mqpg.errors import Error, ReceiptError
+from mqpg.connection.time_limit import time_limit
 from mqpg.handlers.failures import IterationLost
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.message import Message
+from mqpg.user_tables.tables import applied
+from mqpg.values.choices import OnFailure
+from mqpg.values.errors import Error, ReceiptError
+from mqpg.values.messages import Message
 
 __all__ = ["SameDatabase"]
 

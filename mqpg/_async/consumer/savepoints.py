@@ -20,12 +20,12 @@ from mqpg._async._acompat import Connection, DriverConnection, PgConnection, Ret
 from mqpg._async.client.execute import savepoint
 from mqpg._async.consumer.handler import HandlerInvoker, Reply, is_lost
 from mqpg._async.consumer.relay_inbox import RelayInbox
-from mqpg._dialects import in_transaction
-from mqpg.choices import OnFailure
-from mqpg.errors import HandlerTimeout, WrongState
 from mqpg.handlers.failures import Failure, IterationLost, Watchlist, is_commit_refusal, is_transient
 from mqpg.handlers.outcomes import Reject
-from mqpg.message import RETRY_LANE, Message
+from mqpg.user_tables.dialects import in_transaction
+from mqpg.values.choices import OnFailure
+from mqpg.values.errors import HandlerTimeout, WrongState
+from mqpg.values.messages import RETRY_LANE, Message
 
 __all__ = ["AfterEffect", "AskOnFailure", "DeliveryResult", "SavepointRunner"]
 

@@ -18,10 +18,10 @@ from typing import Any, Generic, TypeVar
 from mqpg._async._acompat import Lock, Returns
 from mqpg._async.client.client import AsyncClient, connect_async
 from mqpg._async.closing import AsyncClosing
-from mqpg._backoff import Backoff
-from mqpg.choices import Checker
-from mqpg.dsn import describe
-from mqpg.errors import ConfigurationError, ConnectionFailed, UnknownHandle, UnknownProducerGroup
+from mqpg.connection.backoff import Backoff
+from mqpg.connection.dsn import describe
+from mqpg.values.choices import Checker
+from mqpg.values.errors import ConfigurationError, ConnectionFailed, UnknownHandle, UnknownProducerGroup
 
 __all__ = ["AsyncBrokers", "Endpoint", "Visits"]
 
@@ -124,8 +124,8 @@ class AsyncBrokers(AsyncClosing):
         pause: How many seconds a broker that failed is left alone; doubled with each failure in a
             row.
         longest_pause: The longest of these pauses, in seconds.
-        **settings: Fields of `mqpg.settings.Settings`. The time-outs are shorter than those of
-            `connect` by default.
+        **settings: Fields of `mqpg.connection.settings.Settings`. The time-outs are shorter
+            than those of `connect` by default.
 
     Raises:
         ConfigurationError: `dsns` is empty or not a list.

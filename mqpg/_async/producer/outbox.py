@@ -35,10 +35,10 @@ from mqpg._async.producer.loop import run_periodically
 from mqpg._async.producer.prepare_and_decide import decide, rollback_half
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.outbox import Outbox, OutboxEntry, StoredMessage, payload_of
-from mqpg._draft import Draft
-from mqpg.choices import Checker
-from mqpg.errors import ConfigurationError, ConnectionFailed, Error, InvalidArgument
-from mqpg.message import Interval, Outcome
+from mqpg.values.choices import Checker
+from mqpg.values.draft import Draft
+from mqpg.values.errors import ConfigurationError, ConnectionFailed, Error, InvalidArgument
+from mqpg.values.messages import Interval, Outcome
 
 __all__ = ["AsyncOutboxProducer"]
 

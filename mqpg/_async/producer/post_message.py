@@ -21,10 +21,10 @@ from mqpg._async.client.client import AsyncClient
 from mqpg._async.producer.brokers import AsyncBrokers
 from mqpg._async.producer.loop import run_periodically
 from mqpg._async.producer.prepare_and_decide import decide, rollback_half
-from mqpg._draft import Draft
-from mqpg.choices import Checker
-from mqpg.errors import ConfigurationError, InvalidArgument
-from mqpg.message import HalfCheck, Interval, Outcome, Result
+from mqpg.values.choices import Checker
+from mqpg.values.draft import Draft
+from mqpg.values.errors import ConfigurationError, InvalidArgument
+from mqpg.values.messages import HalfCheck, Interval, Outcome, Result
 
 __all__ = ["AsyncPostProducer", "Posted"]
 

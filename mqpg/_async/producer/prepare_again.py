@@ -19,8 +19,8 @@ from mqpg._async.client.client import AsyncClient
 from mqpg._async.producer.prepare_and_decide import decide, prepare_half, rollback_half
 from mqpg._async.stores.ledger import AsyncLedger
 from mqpg._async.stores.ledger_messages import KeptMessage
-from mqpg.errors import ConnectionFailed, Error
-from mqpg.message import EARLIER_IDS, LostHalf
+from mqpg.values.errors import ConnectionFailed, Error
+from mqpg.values.messages import EARLIER_IDS, LostHalf
 
 __all__ = ["find_lost", "prepare_again"]
 

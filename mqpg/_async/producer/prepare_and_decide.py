@@ -6,10 +6,10 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from mqpg._async.client.client import AsyncClient
-from mqpg._draft import Draft
-from mqpg.choices import Checker
-from mqpg.errors import ConnectionFailed, Error, UnknownHandle, WrongState
-from mqpg.message import Json, Outcome
+from mqpg.values.choices import Checker
+from mqpg.values.draft import Draft
+from mqpg.values.errors import ConnectionFailed, Error, UnknownHandle, WrongState
+from mqpg.values.messages import Json, Outcome
 
 __all__ = ["decide", "decide_all", "prepare_half", "rollback_half", "rollback_halves"]
 

@@ -23,10 +23,10 @@ from mqpg._async.closing import AsyncClosing
 from mqpg._async.producer.brokers import AsyncBrokers
 from mqpg._async.producer.loop import run_periodically
 from mqpg._async.stores.ledger import AsyncLedger
-from mqpg._tables import clock, ledger
-from mqpg.choices import UnsettledState
-from mqpg.errors import ConnectionFailed, Error, LedgerError, SchemaError
-from mqpg.message import HalfState, Unsettled, Verdict
+from mqpg.user_tables.tables import clock, ledger
+from mqpg.values.choices import UnsettledState
+from mqpg.values.errors import ConnectionFailed, Error, LedgerError, SchemaError
+from mqpg.values.messages import HalfState, Unsettled, Verdict
 
 __all__ = ["AsyncReconciler"]
 

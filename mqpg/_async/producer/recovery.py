@@ -13,8 +13,8 @@ from mqpg._async._acompat import Lock
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.producer.prepare_again import find_lost, prepare_again
 from mqpg._async.stores.ledger import AsyncLedger, OpenRow
-from mqpg.errors import ConnectionFailed, Error
-from mqpg.message import LostHalf, Outcome
+from mqpg.values.errors import ConnectionFailed, Error
+from mqpg.values.messages import LostHalf, Outcome
 
 __all__ = ["DoneMarker", "Recovery"]
 

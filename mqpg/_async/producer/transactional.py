@@ -33,10 +33,10 @@ from mqpg._async.producer.loop import run_periodically
 from mqpg._async.producer.prepare_and_decide import decide, decide_all, prepare_half, rollback_half, rollback_halves
 from mqpg._async.producer.recovery import DoneMarker, Recovery
 from mqpg._async.stores.ledger import AsyncLedger
-from mqpg._draft import Draft
-from mqpg.choices import Checker
-from mqpg.errors import UnknownHandle
-from mqpg.message import Interval, LostHalf, Outcome
+from mqpg.values.choices import Checker
+from mqpg.values.draft import Draft
+from mqpg.values.errors import UnknownHandle
+from mqpg.values.messages import Interval, LostHalf, Outcome
 
 __all__ = ["AsyncTransactionalProducer"]
 

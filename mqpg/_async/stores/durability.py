@@ -8,9 +8,9 @@ from uuid import uuid4
 from sqlalchemy import bindparam, delete, func, insert, text, update
 
 from mqpg._async._acompat import Connection, sleep
-from mqpg._dialects import MYSQL
-from mqpg._tables import clock, ledger
-from mqpg.errors import LedgerError
+from mqpg.user_tables.dialects import MYSQL
+from mqpg.user_tables.tables import clock, ledger
+from mqpg.values.errors import LedgerError
 
 __all__ = ["DURABLE_COMMIT", "flush_with_commit", "wait_until_flushed"]
 

@@ -9,9 +9,9 @@ from sqlalchemy import ColumnElement, bindparam, func, insert, or_, select, upda
 
 from mqpg._async._acompat import Connection, PgConnection
 from mqpg._async.stores.statements import StoreStatement
-from mqpg._dialects import chunks
-from mqpg._tables import applied, clock
-from mqpg.message import Message
+from mqpg.user_tables.dialects import chunks
+from mqpg.user_tables.tables import applied, clock
+from mqpg.values.messages import Message
 
 __all__ = ["Journal"]
 

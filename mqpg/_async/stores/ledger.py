@@ -16,11 +16,11 @@ from mqpg._async.closing import AsyncClosing
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.durability import DURABLE_COMMIT, flush_with_commit, wait_until_flushed
 from mqpg._async.stores.ledger_messages import LedgerMessages
-from mqpg._dialects import is_denied, is_locked, is_read_only
-from mqpg._tables import clock, ledger, ledger_metadata
-from mqpg.choices import LedgerEntry
-from mqpg.errors import ConnectionFailed, Fenced, LedgerError, translate
-from mqpg.message import Json, Verdict
+from mqpg.user_tables.dialects import is_denied, is_locked, is_read_only
+from mqpg.user_tables.tables import clock, ledger, ledger_metadata
+from mqpg.values.choices import LedgerEntry
+from mqpg.values.errors import ConnectionFailed, Fenced, LedgerError, translate
+from mqpg.values.messages import Json, Verdict
 
 __all__ = ["AsyncLedger", "Finding", "OpenRow", "is_transient"]
 

@@ -15,12 +15,12 @@ from sqlalchemy.exc import IntegrityError
 from mqpg._async._acompat import Connection, run_sync
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.durability import wait_until_flushed
-from mqpg._dialects import has
-from mqpg._draft import Draft, interval_text
-from mqpg._tables import ledger, ledger_message, ledger_message_metadata
-from mqpg.arguments import encode
-from mqpg.errors import InvalidArgument, LedgerError
-from mqpg.message import Json
+from mqpg.user_tables.dialects import has
+from mqpg.user_tables.tables import ledger, ledger_message, ledger_message_metadata
+from mqpg.values.arguments import encode
+from mqpg.values.draft import Draft, interval_text
+from mqpg.values.errors import InvalidArgument, LedgerError
+from mqpg.values.messages import Json
 
 __all__ = ["KeptMessage", "LedgerMessages"]
 

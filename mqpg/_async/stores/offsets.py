@@ -10,9 +10,9 @@ from sqlalchemy import insert, select, update
 
 from mqpg._async._acompat import Connection
 from mqpg._async.stores.database import UserDatabase
-from mqpg._dialects import chunks
-from mqpg._tables import clock, consumer_metadata, inbox, offsets
-from mqpg.message import BrokerInfo, Message
+from mqpg.user_tables.dialects import chunks
+from mqpg.user_tables.tables import clock, consumer_metadata, inbox, offsets
+from mqpg.values.messages import BrokerInfo, Message
 
 __all__ = ["Offsets", "Position"]
 

@@ -15,13 +15,13 @@ from mqpg._async._acompat import Connection, Session
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.durability import DURABLE_COMMIT, wait_until_flushed
 from mqpg._async.stores.ledger import is_transient
-from mqpg._dialects import is_locked
-from mqpg._draft import Draft, interval_text
-from mqpg._tables import clock, outbox, outbox_metadata
-from mqpg.arguments import encode
-from mqpg.errors import Fenced, InvalidArgument, LedgerError
-from mqpg.message import Json
 from mqpg.tracing import add_context
+from mqpg.user_tables.dialects import is_locked
+from mqpg.user_tables.tables import clock, outbox, outbox_metadata
+from mqpg.values.arguments import encode
+from mqpg.values.draft import Draft, interval_text
+from mqpg.values.errors import Fenced, InvalidArgument, LedgerError
+from mqpg.values.messages import Json
 
 __all__ = ["Outbox", "OutboxEntry", "StoredMessage", "StoredState", "payload_of"]
 

@@ -6,8 +6,8 @@ from sqlalchemy import bindparam, delete, insert, select
 
 from mqpg._async._acompat import Connection, PgConnection
 from mqpg._async.stores.statements import StoreStatement
-from mqpg._tables import clock, prepared
-from mqpg.message import Message
+from mqpg.user_tables.tables import clock, prepared
+from mqpg.values.messages import Message
 
 __all__ = ["PreparedMessages"]
 

@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import psycopg as dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from mqpg._async._acompat import Connection, DriverConnection, PgConnection
-from mqpg.errors import LedgerError
+from mqpg.values.errors import LedgerError
 
 __all__ = ["StoreStatement", "create_beside_queue"]
 

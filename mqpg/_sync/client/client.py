@@ -24,8 +24,8 @@ from mqpg._sync.client.subscriptions import Subscriptions
 from mqpg._sync.client.topics import Topics
 from mqpg._sync.client.trace import Trace
 from mqpg._sync.client.why import Why
-from mqpg.dsn import resolve
-from mqpg.settings import Settings
+from mqpg.connection.settings import Settings
+from mqpg.embedded.locate import resolve
 
 __all__ = ["Client", "connect"]
 
@@ -55,7 +55,7 @@ class Client(
     calls take `conn=`: a psycopg connection, a SQLAlchemy Connection or a Session. With it the call
     runs in the caller's transaction, which the caller commits. Without it the call commits at once,
     on a connection of the client's pool. A call that may safely be repeated survives a restart of
-    the server. Errors are those of `mqpg.errors`.
+    the server. Errors are those of `mqpg.values.errors`.
 
     Args:
         dsn: The DSN in libpq notation.
@@ -78,7 +78,7 @@ def connect(dsn: str | None = None, **settings: Any) -> Client:
         dsn: A PostgreSQL URL or libpq string, or "embedded" for a server in this folder, which is
             started as by `mqpg up`. None: MQPG_DATABASE_URL, DATABASE_URL, the PG* variables, or
             else the server that `mqpg up` runs in this folder.
-        **settings: Fields of `mqpg.settings.Settings`, such as `pool_max_size=20`.
+        **settings: Fields of `mqpg.connection.settings.Settings`, such as `pool_max_size=20`.
 
     Returns:
         The client. Close it, or use it as a context manager.

@@ -13,22 +13,22 @@ import psycopg
 import psycopg_pool
 import stamina
 
-from mqpg import _connect
-from mqpg._listener import TickListener, release, share
-from mqpg._sql import Statement, statement, with_array_literals
-from mqpg._stopping import BrokerAway, is_stopping
 from mqpg._sync._acompat import BrokerConnection, PgConnection, Pool
 from mqpg._sync._lanes import Lanes
 from mqpg._sync.client.execute import REFUSALS, Caller, failure, rows_in
 from mqpg._sync.client.same_broker import SameBroker
 from mqpg._sync.closing import Closing
-from mqpg._time_limit import time_limit
-from mqpg.dsn import describe
-from mqpg.errors import ConnectionFailed, Error, OutcomeUnknown, SpentReceipt, translate
-from mqpg.message import BrokerInfo
+from mqpg.connection.dsn import describe
+from mqpg.connection.listener import TickListener, release, share
+from mqpg.connection.options import SESSION, connect_options, has_news
+from mqpg.connection.settings import Settings
+from mqpg.connection.statements import Statement, statement, with_array_literals
+from mqpg.connection.stopping import BrokerAway, is_stopping
+from mqpg.connection.time_limit import time_limit
 from mqpg.schema.source import packaged
 from mqpg.schema.versions import FIND, READ, Installed, is_there, require_compatible
-from mqpg.settings import Settings
+from mqpg.values.errors import ConnectionFailed, Error, OutcomeUnknown, SpentReceipt, translate
+from mqpg.values.messages import BrokerInfo
 
 __all__ = ["BaseClient"]
 
@@ -66,7 +66,7 @@ class BaseClient(Closing):
         self._pool = Pool(
             dsn,
             connection_class=BrokerConnection,
-            kwargs=_connect.options(dsn, settings),
+            kwargs=connect_options(dsn, settings),
             min_size=settings.pool_min_size,
             max_size=max(settings.pool_max_size, settings.pool_min_size),
             timeout=settings.pool_timeout,
@@ -173,7 +173,7 @@ class BaseClient(Closing):
     def _verify(self) -> BrokerInfo:
         """Use one plain connection, whose error gives a reason. The pool's time-out does not."""
         try:
-            conn = BrokerConnection.connect(self.dsn, **_connect.options(self.dsn, self.settings))
+            conn = BrokerConnection.connect(self.dsn, **connect_options(self.dsn, self.settings))
             with conn:
                 info = _read_info(conn, self.settings.call_timeout)
                 self._same_broker.learn(info.broker_id, conn)
@@ -187,7 +187,7 @@ class BaseClient(Closing):
     def _configure(self, conn: PgConnection) -> None:
         self.generation += 1
         with time_limit(self.settings.call_timeout):
-            conn.execute(_connect.SESSION)
+            conn.execute(SESSION)
 
     @contextmanager
     def _connection(self) -> Generator[BrokerConnection]:
@@ -220,7 +220,7 @@ class BaseClient(Closing):
 
     def _is_there(self) -> bool:
         """Whether the server is there. The pool's time-out does not tell."""
-        options = _connect.options(self.dsn, self.settings) | {"connect_timeout": round(_SLICE)}
+        options = connect_options(self.dsn, self.settings) | {"connect_timeout": round(_SLICE)}
         try:
             conn = BrokerConnection.connect(self.dsn, **options)
         except psycopg.Error as error:
@@ -305,7 +305,7 @@ class BaseClient(Closing):
 
 
 def _check(conn: BrokerConnection) -> None:
-    if conn.closed or _connect.has_news(conn.fileno()):
+    if conn.closed or has_news(conn.fileno()):
         Pool.check_connection(conn)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mqpg._sql import function
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller, scalar
-from mqpg.arguments import listed
-from mqpg.message import DeadLetter
+from mqpg.connection.statements import function
+from mqpg.values.arguments import listed
+from mqpg.values.messages import DeadLetter
 
 __all__ = ["DeadLetters"]
 

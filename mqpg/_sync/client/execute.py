@@ -14,9 +14,9 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import tuple_row
 
-from mqpg._sql import Statement, with_array_literals
 from mqpg._sync._acompat import DriverConnection, PgConnection, is_sqlalchemy
-from mqpg.errors import Error, InvalidArgument, SchemaMissing, shown, translate
+from mqpg.connection.statements import Statement, with_array_literals
+from mqpg.values.errors import Error, InvalidArgument, SchemaMissing, shown, translate
 
 if TYPE_CHECKING:
     from mqpg._sync._acompat import Connection, ScopedSession, Session

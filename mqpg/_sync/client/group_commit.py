@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from mqpg._sql import Statement
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import scalar
-from mqpg.errors import ConnectionFailed, Error, LockTimeout, OutcomeUnknown
+from mqpg.connection.statements import Statement
+from mqpg.values.errors import ConnectionFailed, Error, LockTimeout, OutcomeUnknown
 
 __all__ = ["GroupCommit", "Grouped", "Values", "column"]
 

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from mqpg._sql import function
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller, scalar
+from mqpg.connection.statements import function
 
 __all__ = ["Maintenance"]
 

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from mqpg._sql import function
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller
-from mqpg.arguments import interval
-from mqpg.choices import Checker, OnExhausted
-from mqpg.message import Interval
+from mqpg.connection.statements import function
+from mqpg.values.arguments import interval
+from mqpg.values.choices import Checker, OnExhausted
+from mqpg.values.messages import Interval
 
 __all__ = ["ProducerGroups"]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from mqpg._sql import statement
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller, scalar
-from mqpg.choices import Checker, Mode, OnFailure, TopicKind
-from mqpg.errors import (
+from mqpg.connection.statements import statement
+from mqpg.values.choices import Checker, Mode, OnFailure, TopicKind
+from mqpg.values.errors import (
     ConfigurationError,
     ConnectionFailed,
     PayloadTooLarge,
@@ -22,7 +22,7 @@ from mqpg.errors import (
     UnknownSubscription,
     UnknownTopic,
 )
-from mqpg.message import HeldQueues
+from mqpg.values.messages import HeldQueues
 
 __all__ = ["Queries"]
 

@@ -7,15 +7,15 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mqpg._sql import DELIVERY, function
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.delivery import Delivery
 from mqpg._sync.client.execute import Caller
 from mqpg._sync.client.wakeup import TopicWaiter
-from mqpg.arguments import interval, listed, seconds
-from mqpg.errors import InvalidArgument
-from mqpg.message import Interval, Message
+from mqpg.connection.statements import DELIVERY, function
 from mqpg.tracing import receiving
+from mqpg.values.arguments import interval, listed, seconds
+from mqpg.values.errors import InvalidArgument
+from mqpg.values.messages import Interval, Message
 
 __all__ = ["Receive"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mqpg._sql import function
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller
-from mqpg.arguments import interval, listed
-from mqpg.message import HalfState, Interval, Outcome, Unsettled
+from mqpg.connection.statements import function
+from mqpg.values.arguments import interval, listed
+from mqpg.values.messages import HalfState, Interval, Outcome, Unsettled
 
 __all__ = ["Reconcile"]
 

@@ -20,9 +20,9 @@ from mqpg._sync.client.send import Send
 from mqpg._sync.client.topics import Topics
 from mqpg._sync.client.trace import Trace
 from mqpg._sync.client.wakeup import TopicWaiter
-from mqpg.arguments import seconds
-from mqpg.errors import AlreadyDefined, InvalidArgument, NoReply, Undecodable, shown
-from mqpg.message import Interval, Message
+from mqpg.values.arguments import seconds
+from mqpg.values.errors import AlreadyDefined, InvalidArgument, NoReply, Undecodable, shown
+from mqpg.values.messages import Interval, Message
 
 __all__ = ["RequestReply", "is_request"]
 

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from mqpg._sql import function, statement
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller, scalar
-from mqpg.message import Right
+from mqpg.connection.statements import function, statement
+from mqpg.values.messages import Right
 
 __all__ = ["Rights"]
 

@@ -16,11 +16,11 @@ import weakref
 from collections.abc import MutableMapping
 from typing import Any
 
-from mqpg._sql import statement
 from mqpg._sync._acompat import DriverConnection, PgConnection, is_sqlalchemy
 from mqpg._sync.client.execute import OF_ANOTHER, Caller, rows_in, scalar
-from mqpg.dsn import describe
-from mqpg.errors import InvalidArgument
+from mqpg.connection.dsn import describe
+from mqpg.connection.statements import statement
+from mqpg.values.errors import InvalidArgument
 
 __all__ = ["SameBroker"]
 

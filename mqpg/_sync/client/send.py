@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from mqpg._sql import function
 from mqpg._sync.client.execute import Caller, scalar
 from mqpg._sync.client.group_commit import GroupCommit, Grouped, Values, column
-from mqpg.arguments import encode, encode_all, interval, listed, moment
-from mqpg.message import Interval
+from mqpg.connection.statements import function
 from mqpg.tracing import producing
+from mqpg.values.arguments import encode, encode_all, interval, listed, moment
+from mqpg.values.messages import Interval
 
 __all__ = ["Send"]
 

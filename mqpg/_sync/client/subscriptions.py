@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from mqpg._sql import function
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller
-from mqpg.arguments import interval, listed, position
-from mqpg.choices import Mode, OnFailure
-from mqpg.message import Interval
+from mqpg.connection.statements import function
+from mqpg.values.arguments import interval, listed, position
+from mqpg.values.choices import Mode, OnFailure
+from mqpg.values.messages import Interval
 
 __all__ = ["Subscriptions"]
 

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from mqpg._sql import function
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller
-from mqpg.message import FoundMessage, TraceEvent
+from mqpg.connection.statements import function
+from mqpg.values.messages import FoundMessage, TraceEvent
 
 __all__ = ["Trace"]
 

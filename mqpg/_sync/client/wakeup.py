@@ -8,12 +8,12 @@ import time
 from types import TracebackType
 from typing import Self
 
-from mqpg._backoff import Backoff
-from mqpg._sql import statement
 from mqpg._sync._acompat import Event, sleep, wait_any, wait_for, waker
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import scalar
-from mqpg.errors import Error
+from mqpg.connection.backoff import Backoff
+from mqpg.connection.statements import statement
+from mqpg.values.errors import Error
 
 __all__ = ["TopicWaiter"]
 

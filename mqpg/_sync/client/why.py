@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import time
 
-from mqpg._backoff import Backoff
-from mqpg._sql import function
 from mqpg._sync._acompat import sleep
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller, scalar
-from mqpg.arguments import seconds, whole
-from mqpg.cause import Cause
-from mqpg.errors import NotDone
+from mqpg.connection.backoff import Backoff
+from mqpg.connection.statements import function
+from mqpg.values.arguments import seconds, whole
+from mqpg.values.cause import Cause
+from mqpg.values.errors import NotDone
 
 __all__ = ["Why"]
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from mqpg._sync._acompat import Connection
 from mqpg._sync.stores.journal import Journal
 from mqpg._sync.stores.offsets import Offsets
-from mqpg.message import EARLIER_IDS, Message
+from mqpg.values.messages import EARLIER_IDS, Message
 
 __all__ = ["AppliedBefore"]
 

@@ -9,7 +9,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from mqpg._stopping import stops_with
 from mqpg._sync._acompat import Event, Returns, gather, wait_for
 from mqpg._sync.client.client import Client
 from mqpg._sync.client.wakeup import TopicWaiter
@@ -19,10 +18,11 @@ from mqpg._sync.consumer.handler import HandlerInvoker
 from mqpg._sync.consumer.no_delivery import NoDelivery
 from mqpg._sync.consumer.own_database import OwnDatabase
 from mqpg._sync.consumer.same_database import SameDatabase
-from mqpg.errors import ConfigurationError
+from mqpg.connection.stopping import stops_with
 from mqpg.handlers.failures import PERMANENT_ERRORS, IterationLost, reason_of
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.message import HeldQueues
+from mqpg.values.errors import ConfigurationError
+from mqpg.values.messages import HeldQueues
 
 __all__ = ["Consumer"]
 

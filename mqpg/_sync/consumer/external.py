@@ -20,10 +20,10 @@ from mqpg._sync.consumer.handler import HandlerInvoker
 from mqpg._sync.consumer.heartbeat import ClaimedDelivery, Lease, heartbeat
 from mqpg._sync.consumer.relay_inbox import RelayInbox
 from mqpg._sync.consumer.savepoints import DeliveryResult
-from mqpg.errors import ReceiptError
 from mqpg.handlers.failures import Failure
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.message import Message
+from mqpg.values.errors import ReceiptError
+from mqpg.values.messages import Message
 
 __all__ = ["External"]
 

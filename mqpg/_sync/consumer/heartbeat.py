@@ -11,8 +11,8 @@ from datetime import timedelta
 
 from mqpg._sync._acompat import Event, background, wait_for
 from mqpg._sync.client.client import Client
-from mqpg.errors import Error, ReceiptError
-from mqpg.message import Interval
+from mqpg.values.errors import Error, ReceiptError
+from mqpg.values.messages import Interval
 
 __all__ = ["ClaimedDelivery", "Lease", "heartbeat"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from mqpg._sync.client.client import Client
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.offsets import Position
-from mqpg.errors import OffsetBeyondLog, OffsetOutOfRange
+from mqpg.values.errors import OffsetBeyondLog, OffsetOutOfRange
 
 __all__ = ["LogCheck"]
 

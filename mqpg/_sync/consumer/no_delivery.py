@@ -14,10 +14,10 @@ import random
 import time
 
 from mqpg._sync.client.client import Client
-from mqpg.cause import Cause
-from mqpg.errors import Error
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.remedies import remedy
+from mqpg.values.cause import Cause
+from mqpg.values.errors import Error
+from mqpg.values.remedies import remedy
 
 __all__ = ["NoDelivery"]
 

@@ -39,7 +39,6 @@ from typing import Any
 from sqlalchemy import Connection as SyncConnection
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._dialects import MYSQL, is_answer
 from mqpg._sync._acompat import Connection, Event, Returns, run_sync
 from mqpg._sync.client.client import Client
 from mqpg._sync.consumer.acknowledge import ack_delivery, nack_failures
@@ -52,11 +51,12 @@ from mqpg._sync.consumer.savepoints import DeliveryResult, SavepointRunner
 from mqpg._sync.stores.database import UserDatabase, begin_immediate
 from mqpg._sync.stores.journal import Journal
 from mqpg._sync.stores.offsets import Offsets
-from mqpg.choices import OnFailure
-from mqpg.errors import Error, ReceiptError
 from mqpg.handlers.failures import Failure, RecordedFailure, reason_of
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.message import Message
+from mqpg.user_tables.dialects import MYSQL, is_answer
+from mqpg.values.choices import OnFailure
+from mqpg.values.errors import Error, ReceiptError
+from mqpg.values.messages import Message
 
 __all__ = ["OwnDatabase"]
 

@@ -19,9 +19,9 @@ from mqpg._sync.consumer.log_check import LogCheck
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.journal import Journal
 from mqpg._sync.stores.offsets import Offsets, Position
-from mqpg.choices import WithoutJournal
-from mqpg.errors import ConfigurationError, OffsetBeyondLog, OffsetOutOfRange, WrongState
-from mqpg.message import Realigned
+from mqpg.values.choices import WithoutJournal
+from mqpg.values.errors import ConfigurationError, OffsetBeyondLog, OffsetOutOfRange, WrongState
+from mqpg.values.messages import Realigned
 
 __all__ = ["realign"]
 

@@ -21,11 +21,11 @@ from mqpg._sync.client.client import Client
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.prepared import PreparedMessages
 from mqpg._sync.stores.statements import create_beside_queue
-from mqpg._tables import prepared, prepared_metadata
-from mqpg.errors import ConfigurationError, InvalidArgument, translate
 from mqpg.handlers.failures import InboxFailed
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.message import Message
+from mqpg.user_tables.tables import prepared, prepared_metadata
+from mqpg.values.errors import ConfigurationError, InvalidArgument, translate
+from mqpg.values.messages import Message
 
 __all__ = ["RelayInbox"]
 

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
-from mqpg._backoff import Backoff
 from mqpg._sync._acompat import Lock, Returns
 from mqpg._sync.client.client import Client, connect
 from mqpg._sync.closing import Closing
-from mqpg.choices import Checker
-from mqpg.dsn import describe
-from mqpg.errors import ConfigurationError, ConnectionFailed, UnknownHandle, UnknownProducerGroup
+from mqpg.connection.backoff import Backoff
+from mqpg.connection.dsn import describe
+from mqpg.values.choices import Checker
+from mqpg.values.errors import ConfigurationError, ConnectionFailed, UnknownHandle, UnknownProducerGroup
 
 __all__ = ["Brokers", "Endpoint", "Visits"]
 
@@ -125,8 +125,8 @@ class Brokers(Closing):
         pause: How many seconds a broker that failed is left alone; doubled with each failure in a
             row.
         longest_pause: The longest of these pauses, in seconds.
-        **settings: Fields of `mqpg.settings.Settings`. The time-outs are shorter than those of
-            `connect` by default.
+        **settings: Fields of `mqpg.connection.settings.Settings`. The time-outs are shorter
+            than those of `connect` by default.
 
     Raises:
         ConfigurationError: `dsns` is empty or not a list.

@@ -10,8 +10,6 @@ from typing import Any, Protocol
 from sqlalchemy import Executable, Result
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._dialects import has_failed, in_transaction, is_answer, is_autocommit
-from mqpg._draft import Draft, drafts_of
 from mqpg._sync._acompat import (
     Connection,
     ScopedSession,
@@ -24,9 +22,11 @@ from mqpg._sync.client.client import Client
 from mqpg._sync.producer.prepare_and_decide import prepare_half, rollback_half, rollback_halves
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.ledger_messages import LedgerMessages
-from mqpg.arguments import encode
-from mqpg.errors import InvalidArgument, LedgerError, OutcomeUnknown, UnknownHandle, WrongState
-from mqpg.message import Interval, Json, Outcome
+from mqpg.user_tables.dialects import has_failed, in_transaction, is_answer, is_autocommit
+from mqpg.values.arguments import encode
+from mqpg.values.draft import Draft, drafts_of
+from mqpg.values.errors import InvalidArgument, LedgerError, OutcomeUnknown, UnknownHandle, WrongState
+from mqpg.values.messages import Interval, Json, Outcome
 
 __all__ = [
     "LocalCaller",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._sync._acompat import Event, Returns, wait_for
-from mqpg.errors import Error
+from mqpg.values.errors import Error
 
 __all__ = ["run_periodically"]
 

@@ -20,7 +20,6 @@ from typing import Any, Literal, Self
 from sqlalchemy import URL
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._draft import Draft
 from mqpg._sync._acompat import Connection, Engine, Event, ScopedSession, Session
 from mqpg._sync.client.client import Client
 from mqpg._sync.closing import Closing
@@ -37,9 +36,10 @@ from mqpg._sync.producer.loop import run_periodically
 from mqpg._sync.producer.prepare_and_decide import decide, rollback_half
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.outbox import Outbox, OutboxEntry, StoredMessage, payload_of
-from mqpg.choices import Checker
-from mqpg.errors import ConfigurationError, ConnectionFailed, Error, InvalidArgument
-from mqpg.message import Interval, Outcome
+from mqpg.values.choices import Checker
+from mqpg.values.draft import Draft
+from mqpg.values.errors import ConfigurationError, ConnectionFailed, Error, InvalidArgument
+from mqpg.values.messages import Interval, Outcome
 
 __all__ = ["OutboxProducer"]
 

@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from mqpg._draft import Draft
 from mqpg._sync._acompat import Event, Returns
 from mqpg._sync.client.client import Client
 from mqpg._sync.producer.brokers import Brokers
 from mqpg._sync.producer.loop import run_periodically
 from mqpg._sync.producer.prepare_and_decide import decide, rollback_half
-from mqpg.choices import Checker
-from mqpg.errors import ConfigurationError, InvalidArgument
-from mqpg.message import HalfCheck, Interval, Outcome, Result
+from mqpg.values.choices import Checker
+from mqpg.values.draft import Draft
+from mqpg.values.errors import ConfigurationError, InvalidArgument
+from mqpg.values.messages import HalfCheck, Interval, Outcome, Result
 
 __all__ = ["PostProducer", "Posted"]
 

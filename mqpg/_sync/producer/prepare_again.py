@@ -20,8 +20,8 @@ from mqpg._sync.client.client import Client
 from mqpg._sync.producer.prepare_and_decide import decide, prepare_half, rollback_half
 from mqpg._sync.stores.ledger import Ledger
 from mqpg._sync.stores.ledger_messages import KeptMessage
-from mqpg.errors import ConnectionFailed, Error
-from mqpg.message import EARLIER_IDS, LostHalf
+from mqpg.values.errors import ConnectionFailed, Error
+from mqpg.values.messages import EARLIER_IDS, LostHalf
 
 __all__ = ["find_lost", "prepare_again"]
 

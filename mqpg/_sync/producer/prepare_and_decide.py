@@ -6,11 +6,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from mqpg._draft import Draft
 from mqpg._sync.client.client import Client
-from mqpg.choices import Checker
-from mqpg.errors import ConnectionFailed, Error, UnknownHandle, WrongState
-from mqpg.message import Json, Outcome
+from mqpg.values.choices import Checker
+from mqpg.values.draft import Draft
+from mqpg.values.errors import ConnectionFailed, Error, UnknownHandle, WrongState
+from mqpg.values.messages import Json, Outcome
 
 __all__ = ["decide", "decide_all", "prepare_half", "rollback_half", "rollback_halves"]
 

@@ -24,10 +24,10 @@ from mqpg._sync.closing import Closing
 from mqpg._sync.producer.brokers import Brokers
 from mqpg._sync.producer.loop import run_periodically
 from mqpg._sync.stores.ledger import Ledger
-from mqpg._tables import clock, ledger
-from mqpg.choices import UnsettledState
-from mqpg.errors import ConnectionFailed, Error, LedgerError, SchemaError
-from mqpg.message import HalfState, Unsettled, Verdict
+from mqpg.user_tables.tables import clock, ledger
+from mqpg.values.choices import UnsettledState
+from mqpg.values.errors import ConnectionFailed, Error, LedgerError, SchemaError
+from mqpg.values.messages import HalfState, Unsettled, Verdict
 
 __all__ = ["Reconciler"]
 

@@ -14,8 +14,8 @@ from mqpg._sync._acompat import Lock
 from mqpg._sync.client.client import Client
 from mqpg._sync.producer.prepare_again import find_lost, prepare_again
 from mqpg._sync.stores.ledger import Ledger, OpenRow
-from mqpg.errors import ConnectionFailed, Error
-from mqpg.message import LostHalf, Outcome
+from mqpg.values.errors import ConnectionFailed, Error
+from mqpg.values.messages import LostHalf, Outcome
 
 __all__ = ["DoneMarker", "Recovery"]
 

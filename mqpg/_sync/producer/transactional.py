@@ -17,7 +17,6 @@ from typing import Any, Self
 
 from sqlalchemy import URL
 
-from mqpg._draft import Draft
 from mqpg._sync._acompat import Engine, Event
 from mqpg._sync.client.client import Client
 from mqpg._sync.closing import Closing
@@ -35,9 +34,10 @@ from mqpg._sync.producer.loop import run_periodically
 from mqpg._sync.producer.prepare_and_decide import decide, decide_all, prepare_half, rollback_half, rollback_halves
 from mqpg._sync.producer.recovery import DoneMarker, Recovery
 from mqpg._sync.stores.ledger import Ledger
-from mqpg.choices import Checker
-from mqpg.errors import UnknownHandle
-from mqpg.message import Interval, LostHalf, Outcome
+from mqpg.values.choices import Checker
+from mqpg.values.draft import Draft
+from mqpg.values.errors import UnknownHandle
+from mqpg.values.messages import Interval, LostHalf, Outcome
 
 __all__ = ["TransactionalProducer"]
 

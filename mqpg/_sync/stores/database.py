@@ -12,11 +12,11 @@ from sqlalchemy import URL, MetaData, Table, event
 from sqlalchemy import Connection as SyncConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-from mqpg import _dialects
 from mqpg._sync._acompat import Connection, Engine, database_url, make_engine, run_sync, sync_engine
-from mqpg._table_upgrades import upgrade, upgrade_statements
-from mqpg.dsn import describe
-from mqpg.errors import ConfigurationError, ConnectionFailed, DatabaseError, LedgerError, translate
+from mqpg.connection.dsn import describe
+from mqpg.user_tables import dialects
+from mqpg.user_tables.upgrades import upgrade, upgrade_statements
+from mqpg.values.errors import ConfigurationError, ConnectionFailed, DatabaseError, LedgerError, translate
 
 __all__ = ["UserDatabase", "begin_immediate"]
 
@@ -85,7 +85,7 @@ class UserDatabase:
         """Whether a table of this name exists. False also where the database does not answer."""
         try:
             with self.engine.connect() as conn:
-                return bool(run_sync(conn, _dialects.has, table))
+                return bool(run_sync(conn, dialects.has, table))
         except SQLAlchemyError:
             return False
 
@@ -109,7 +109,7 @@ class UserDatabase:
         if not unknown:
             return
         for table in unknown:
-            run_sync(conn, _dialects.verify, table)
+            run_sync(conn, dialects.verify, table)
         self._warn_of_lost_commits(conn)
         conn.rollback()
         self._verified.update(table.name for table in unknown)
@@ -119,7 +119,7 @@ class UserDatabase:
             level = (conn.exec_driver_sql("pragma synchronous")).scalar()
             if level is not None and int(level) < 2:
                 logger.warning("%s: pragma synchronous is %s; below FULL a commit may be lost", self.describe(), level)
-        if self.dialect in _dialects.MYSQL:
+        if self.dialect in dialects.MYSQL:
             level = (conn.exec_driver_sql("select @@global.innodb_flush_log_at_trx_commit")).scalar()
             if level not in (1, 3):
                 logger.warning(
@@ -176,7 +176,7 @@ def begin_immediate(conn: Connection) -> None:
 _APART = {
     "sqlite": ("pragma busy_timeout = {ms}", "pragma synchronous = extra"),
 } | dict.fromkeys(
-    _dialects.MYSQL,
+    dialects.MYSQL,
     (
         "set innodb_lock_wait_timeout = {s}",
         "set lock_wait_timeout = {s}",  # for locks of the whole table

@@ -8,11 +8,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, func, insert, or_, select, update
 
-from mqpg._dialects import chunks
 from mqpg._sync._acompat import Connection, PgConnection
 from mqpg._sync.stores.statements import StoreStatement
-from mqpg._tables import applied, clock
-from mqpg.message import Message
+from mqpg.user_tables.dialects import chunks
+from mqpg.user_tables.tables import applied, clock
+from mqpg.values.messages import Message
 
 __all__ = ["Journal"]
 

@@ -12,16 +12,16 @@ from typing import Any
 from sqlalchemy import URL, bindparam, delete, insert, or_, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 
-from mqpg._dialects import is_denied, is_locked, is_read_only
 from mqpg._sync._acompat import Connection, Engine
 from mqpg._sync.closing import Closing
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.durability import DURABLE_COMMIT, flush_with_commit, wait_until_flushed
 from mqpg._sync.stores.ledger_messages import LedgerMessages
-from mqpg._tables import clock, ledger, ledger_metadata
-from mqpg.choices import LedgerEntry
-from mqpg.errors import ConnectionFailed, Fenced, LedgerError, translate
-from mqpg.message import Json, Verdict
+from mqpg.user_tables.dialects import is_denied, is_locked, is_read_only
+from mqpg.user_tables.tables import clock, ledger, ledger_metadata
+from mqpg.values.choices import LedgerEntry
+from mqpg.values.errors import ConnectionFailed, Fenced, LedgerError, translate
+from mqpg.values.messages import Json, Verdict
 
 __all__ = ["Ledger", "Finding", "OpenRow", "is_transient"]
 

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from mqpg._dialects import has
-from mqpg._draft import Draft, interval_text
 from mqpg._sync._acompat import Connection, run_sync
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.durability import wait_until_flushed
-from mqpg._tables import ledger, ledger_message, ledger_message_metadata
-from mqpg.arguments import encode
-from mqpg.errors import InvalidArgument, LedgerError
-from mqpg.message import Json
+from mqpg.user_tables.dialects import has
+from mqpg.user_tables.tables import ledger, ledger_message, ledger_message_metadata
+from mqpg.values.arguments import encode
+from mqpg.values.draft import Draft, interval_text
+from mqpg.values.errors import InvalidArgument, LedgerError
+from mqpg.values.messages import Json
 
 __all__ = ["KeptMessage", "LedgerMessages"]
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from sqlalchemy import insert, select, update
 
-from mqpg._dialects import chunks
 from mqpg._sync._acompat import Connection
 from mqpg._sync.stores.database import UserDatabase
-from mqpg._tables import clock, consumer_metadata, inbox, offsets
-from mqpg.message import BrokerInfo, Message
+from mqpg.user_tables.dialects import chunks
+from mqpg.user_tables.tables import clock, consumer_metadata, inbox, offsets
+from mqpg.values.messages import BrokerInfo, Message
 
 __all__ = ["Offsets", "Position"]
 

@@ -7,8 +7,8 @@ from sqlalchemy import bindparam, delete, insert, select
 
 from mqpg._sync._acompat import Connection, PgConnection
 from mqpg._sync.stores.statements import StoreStatement
-from mqpg._tables import clock, prepared
-from mqpg.message import Message
+from mqpg.user_tables.tables import clock, prepared
+from mqpg.values.messages import Message
 
 __all__ = ["PreparedMessages"]
 

@@ -18,7 +18,7 @@ from sqlalchemy.dialects.postgresql import psycopg as dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from mqpg._sync._acompat import Connection, DriverConnection, PgConnection
-from mqpg.errors import LedgerError
+from mqpg.values.errors import LedgerError
 
 __all__ = ["StoreStatement", "create_beside_queue"]
 

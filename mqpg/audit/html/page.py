@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jinja2 import Environment
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from mqpg._templates import escaping_environment
 from mqpg.audit.faults import Fault
 from mqpg.audit.report import Report
 
@@ -46,7 +45,13 @@ def as_html(report: Report, faults: Sequence[Fault] = ()) -> str:
 
 
 def _environment() -> Environment:
-    environment = escaping_environment("mqpg.audit.html")
+    environment = Environment(
+        loader=PackageLoader("mqpg.audit.html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters["count"] = lambda number: f"{number:,}"
     environment.filters["mark"] = _mark
     environment.filters["time"] = lambda at: at.strftime("%Y-%m-%d %H:%M:%S %Z") if at is not None else ""

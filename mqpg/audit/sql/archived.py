@@ -23,7 +23,7 @@ from mqpg.audit.archived import (
     within,
 )
 from mqpg.audit.archived_files import damaged, local_folder, require_known_columns, require_noted, require_within
-from mqpg.errors import ConfigurationError, DatabaseError
+from mqpg.values.errors import ConfigurationError, DatabaseError
 
 from .workspace import Workspace
 

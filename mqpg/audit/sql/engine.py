@@ -7,13 +7,13 @@ import uuid
 from dataclasses import asdict
 from typing import Any
 
-from mqpg import migrate
 from mqpg.audit.conclusions import equations, holes, unfinished, without_messages
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import UNATTRIBUTED, Report
 from mqpg.audit.state import Judged
 from mqpg.audit.verdict import Verdict, rule
-from mqpg.dsn import resolve
+from mqpg.embedded.locate import resolve
+from mqpg.schema import migrate
 
 from .judged import advance, check_findings, check_frames
 from .reader import Inputs, connect_once, read_inputs

@@ -14,12 +14,12 @@ from typing import Any
 
 import psycopg
 
-from mqpg._text_session import one_line, text_session
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import Report
 from mqpg.audit.verdict import Verdict
-from mqpg.dsn import resolve
-from mqpg.errors import ConnectionFailed, DatabaseError, LedgerError
+from mqpg.connection.text_session import one_line, text_session
+from mqpg.embedded.locate import resolve
+from mqpg.values.errors import ConnectionFailed, DatabaseError, LedgerError
 
 from .incremental import open_progress
 

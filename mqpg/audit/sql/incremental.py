@@ -10,8 +10,8 @@ from pathlib import Path
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import Report
 from mqpg.audit.state import Judged, asked, load_state, locked_state, save_state
-from mqpg.dsn import resolve
-from mqpg.errors import ConfigurationError
+from mqpg.embedded.locate import resolve
+from mqpg.values.errors import ConfigurationError
 
 from .engine import run_tracked
 from .judged import Rejudge
@@ -141,7 +141,7 @@ def run_incremental(
 
 def _nothing(options: AuditOptions) -> Judged:
     """Return a state in which nothing is judged."""
-    from mqpg import migrate
+    from mqpg.schema import migrate
 
     dsn = resolve(options.dsn)
     migrate.check(dsn)

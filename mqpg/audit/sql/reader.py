@@ -24,8 +24,8 @@ from mqpg.audit.archived import Archive
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import NO_JOURNAL, NO_LEDGER, NO_SUBSCRIPTION, NotJudged, SnapshotRecord
 from mqpg.audit.state import Judged
-from mqpg.dsn import describe, to_sqlalchemy
-from mqpg.errors import LedgerError, NotFound, UnknownProducerGroup, UnknownTopic
+from mqpg.connection.dsn import describe, to_sqlalchemy
+from mqpg.values.errors import LedgerError, NotFound, UnknownProducerGroup, UnknownTopic
 
 from .archived import load_archive, with_archive
 from .fingerprint import add

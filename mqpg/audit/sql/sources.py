@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from mqpg.audit.state import Digests, Judged
-from mqpg.dsn import to_sqlalchemy
+from mqpg.connection.dsn import to_sqlalchemy
 
 from .postgresql_source import PostgresqlSource
 from .sqlalchemy_source import SqlalchemySource

@@ -13,12 +13,12 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, create_engine, inspect, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._tables import clock
-from mqpg._text_session import one_line
 from mqpg.audit.state import Digests, Judged
-from mqpg.dsn import describe, to_sqlalchemy
-from mqpg.errors import ConnectionFailed, LedgerError
-from mqpg.handle import HANDLE
+from mqpg.connection.dsn import describe, to_sqlalchemy
+from mqpg.connection.text_session import one_line
+from mqpg.user_tables.tables import clock
+from mqpg.values.errors import ConnectionFailed, LedgerError
+from mqpg.values.handle import HANDLE
 
 from .user_tables import COLUMNS, OF_ONE_BROKER
 from .workspace import Workspace

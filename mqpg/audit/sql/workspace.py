@@ -11,10 +11,10 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from mqpg._text_session import one_line, text_session
 from mqpg.audit.kinds import KINDS
-from mqpg.dsn import describe
-from mqpg.errors import ConfigurationError, DatabaseError, NotGranted
+from mqpg.connection.dsn import describe
+from mqpg.connection.text_session import one_line, text_session
+from mqpg.values.errors import ConfigurationError, DatabaseError, NotGranted
 
 from .statements import FRAMES, READS, TABLES, Folder, statement
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from starlette.responses import Response
 
-from mqpg.errors import InvalidArgument
 from mqpg.status import seeking
 from mqpg.status.finding import counted
+from mqpg.values.errors import InvalidArgument
 
 from ..visit import Visit
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from mqpg.errors import NotFound
+from mqpg.values.errors import NotFound
 
 from ..reports import MOST_REPORTS
 from ..visit import Visit

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mqpg.errors import NotGranted
 from mqpg.status.finding import Row
+from mqpg.values.errors import NotGranted
 
 from ..visit import Visit
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from mqpg.errors import UnknownSubscription
+from mqpg.values.errors import UnknownSubscription
 
 from ..badges import badges
 from ..visit import Visit

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from mqpg.errors import UnknownHandle
-from mqpg.handle import parse_handle
 from mqpg.status.finding import Row
 from mqpg.status.half_messages import Asked, asked, bodies, parked_because, parks_again
+from mqpg.values.errors import UnknownHandle
+from mqpg.values.handle import parse_handle
 
 from ..remedies import parked_ones
 from ..visit import Visit

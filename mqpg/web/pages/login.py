@@ -6,7 +6,7 @@ import secrets
 
 from starlette.responses import RedirectResponse, Response
 
-from mqpg.errors import ConfigurationError
+from mqpg.values.errors import ConfigurationError
 
 from ..failures import TooManyFailures
 from ..security import LOGIN_COOKIE, SESSION_COOKIE, SESSION_SECONDS

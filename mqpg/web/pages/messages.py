@@ -8,9 +8,9 @@ from typing import Any
 
 from starlette.responses import RedirectResponse, Response
 
-from mqpg.errors import InvalidArgument, NotFound, OffsetOutOfRange
-from mqpg.message import TraceEvent
 from mqpg.status.half_messages import undecided
+from mqpg.values.errors import InvalidArgument, NotFound, OffsetOutOfRange
+from mqpg.values.messages import TraceEvent
 
 from ..visit import Visit
 

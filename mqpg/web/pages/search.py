@@ -8,8 +8,8 @@ from typing import Any
 
 from starlette.responses import RedirectResponse, Response
 
-from mqpg.errors import Error, InvalidArgument, InvalidFilter
 from mqpg.status.finding import Row
+from mqpg.values.errors import Error, InvalidArgument, InvalidFilter
 
 from ..scan import MOST_FOUND, MOST_LOOKED_AT, MOST_QUEUES, Look, Wanted, look
 from ..visit import Visit

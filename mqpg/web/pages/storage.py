@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from mqpg.errors import NotGranted
 from mqpg.status.finding import Row
+from mqpg.values.errors import NotGranted
 
 from ..leads import OF_WORKERS
 from ..visit import Visit

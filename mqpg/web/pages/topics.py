@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from mqpg.errors import UnknownTopic
+from mqpg.values.errors import UnknownTopic
 
 from ..badges import Badge
 from ..visit import Visit

@@ -1,0 +1,8 @@
+"""`python -m lab.demo`."""
+
+from mqpg.cli import main
+
+from .cli import app
+
+if __name__ == "__main__":
+    main(app)

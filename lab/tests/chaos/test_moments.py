@@ -1,0 +1,134 @@
+"""Kills in the middle of keep(), an upgrade, an audit and adopt(): the moment was hit, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import mqpg
+from lab.chaos.moments import Interruption, MomentMissed, frozen, interrupt
+from lab.chaos.nodes import BrokerNode, ProcessNode, is_stopped
+from lab.chaos.promotion import adopt_twice
+from lab.chaos.schedule import TARGETS, Target
+from mqpg import migrate
+from mqpg.embedded import EmbeddedServer
+from mqpg.schema.source import packaged
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.chaos
+
+BUSY = "update mqpg.settings set value = '0 s' where name in ('segment_age', 'cursor_slot_age')"
+KEEPER = "select from pg_locks where locktype = 'advisory' and classid = 1836150835 and pid = %s and granted"
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerNode]:
+    (tmp_path / "idle.py").write_text("import time; time.sleep(600)")
+    with EmbeddedServer(settings={"log_min_messages": "fatal"}) as server:
+        made = BrokerNode("broker-1", server, ProcessNode("worker-1", ["idle"], tmp_path, os.environ))
+        dsn = server.create_database("broker")
+        migrate.upgrade(dsn)
+        with mqpg.connect(dsn) as mq:
+            mq.create_topic("orders", queues=2)
+            mq.subscribe("billing", "orders")
+            mq.send_batch("orders", [{"id": n} for n in range(50)])
+        made.worker.start()
+        yield made
+        made.worker.kill()
+
+
+def dsn_of(broker: BrokerNode) -> str:
+    return broker.server.dsn("broker")
+
+
+def ids(dsn: str) -> list[int]:
+    with mqpg.connect(dsn) as mq:
+        mq.append()
+        found: list[int] = []
+        while messages := mq.receive("billing", "orders", max_messages=100):
+            found += [message.payload["id"] for message in messages]
+        return sorted(found)
+
+
+def start_time(dsn: str) -> object:
+    with psycopg.connect(dsn) as conn:
+        return conn.execute(
+            "select max(backend_start) from pg_stat_activity where backend_type = 'checkpointer'"
+        ).fetchone()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("work", ["keep", "upgrade"])
+def test_what_was_interrupted_is_finished_by_the_next_one(
+    broker: BrokerNode, tmp_path: Path, work: str, target: Target
+) -> None:
+    dsn = dsn_of(broker)
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute(BUSY)
+    before = start_time(dsn)
+    assert interrupt(broker, dsn, tmp_path, Interruption(work, target, 0.1)) == []  # type: ignore[arg-type]
+    assert (start_time(dsn) != before) == (target != "client")  # the server had to recover
+    assert migrate.status(dsn, source=packaged()).up_to_date
+    assert ids(dsn) == list(range(50))
+
+
+def test_an_audit_that_was_killed_leaves_no_session_and_the_next_one_judges(broker: BrokerNode, tmp_path: Path) -> None:
+    dsn = dsn_of(broker)
+    assert interrupt(broker, dsn, tmp_path, Interruption("audit", "client", 0.1)) == []
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        query = "select from pg_stat_activity where application_name = 'mqpg audit'"
+        eventually(lambda: not conn.execute(query).fetchall())
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_promoted_broker_whose_adoption_was_killed_is_adopted_by_the_next_one(
+    broker: BrokerNode, tmp_path: Path, target: Target
+) -> None:
+    dsn = dsn_of(broker)
+    timeline = "select left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), timeline from mqpg.broker"
+    with psycopg.connect(dsn) as conn:
+        before = conn.execute(timeline).fetchone()
+    assert adopt_twice(broker, dsn, tmp_path, Interruption("adopt", target, 0.1)) == []
+    with psycopg.connect(dsn) as conn:
+        assert conn.execute(timeline).fetchone() == ("00000002", "00000002") != before
+    assert ids(dsn) == list(range(50))  # append() refuses a server that is not adopted
+
+
+def test_an_adoption_that_was_half_done_is_a_finding(
+    broker: BrokerNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dsn = dsn_of(broker)
+
+    def commit_half(*_: object) -> list[str]:
+        with psycopg.connect(dsn) as conn:
+            conn.execute("update mqpg.broker set incarnation = incarnation + 2")
+        return []
+
+    monkeypatch.setattr("lab.chaos.promotion.interrupt", commit_half)
+    (found,) = adopt_twice(broker, dsn, tmp_path, Interruption("adopt", "backend", 0.1))
+    assert found == "incarnation 1 became 3 by an adopt() that was killed and one that was not"
+
+
+def test_a_frozen_session_is_in_the_middle_of_keep(broker: BrokerNode, tmp_path: Path) -> None:
+    dsn = dsn_of(broker)
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute(BUSY)
+        env = os.environ | {"MQPG_DATABASE_URL": f"{dsn}?application_name=chaos%20keep"}
+        keeping = ProcessNode("keep", ["lab.chaos.caller", "keep", "mark"], tmp_path, env)
+        keeping.start()
+        try:
+            with frozen(dsn, "chaos keep", writes=True) as pid:
+                assert is_stopped(pid)
+                assert conn.execute(KEEPER, [pid]).fetchall() == [()]
+        finally:
+            keeping.kill()
+
+
+def test_a_moment_that_never_comes_is_not_claimed(broker: BrokerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.chaos.moments._PATIENCE", 0.5)
+    with pytest.raises(MomentMissed, match="'nobody' was seen"), frozen(dsn_of(broker), "nobody", writes=True):
+        raise AssertionError

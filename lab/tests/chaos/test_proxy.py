@@ -1,0 +1,118 @@
+"""The proxy of `python -m lab.chaos`: a COMMIT whose answer is lost has happened, and half-open stays silent."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from lab.chaos.proxy import ProxyProcess
+
+pytestmark = pytest.mark.chaos
+
+
+@pytest.fixture
+def through(empty_dsn: str) -> Iterator[tuple[ProxyProcess, str]]:
+    with psycopg.connect(empty_dsn, autocommit=True) as conn:
+        conn.execute("create table seen (id int)")
+        made = ProxyProcess(conn.info.port)
+    yield made, make_conninfo(empty_dsn, host="127.0.0.1", port=made.ports["all"])
+    made.close()
+
+
+def test_it_forwards(through: tuple[ProxyProcess, str]) -> None:
+    with psycopg.connect(through[1]) as conn:
+        assert conn.execute("select count(*) from seen").fetchone() == (0,)
+
+
+def test_a_commit_without_an_answer_has_happened(through: tuple[ProxyProcess, str], empty_dsn: str) -> None:
+    proxy, dsn = through
+    with psycopg.connect(dsn) as conn:
+        conn.execute("insert into seen values (1)")
+        threading.Thread(target=proxy.run, args=("cut", 2.0), daemon=True).start()
+        time.sleep(0.5)
+        with pytest.raises(psycopg.OperationalError):
+            conn.commit()
+    with psycopg.connect(empty_dsn) as conn:
+        assert conn.execute("select id from seen").fetchall() == [(1,)]
+    time.sleep(2)
+    with psycopg.connect(dsn) as conn:  # the fault is over
+        conn.execute("insert into seen values (2)")
+
+
+def test_half_open_connections_are_silent_and_new_ones_work(through: tuple[ProxyProcess, str]) -> None:
+    proxy, dsn = through
+    with closing(psycopg.connect(dsn, autocommit=True)) as old:
+        proxy.run("half", 0.0)
+        time.sleep(0.5)
+        old.pgconn.send_query(b"select 1")
+        old.pgconn.flush()
+        with psycopg.connect(dsn) as new:
+            assert new.execute("select 1").fetchone() == (1,)
+        old.pgconn.consume_input()
+        assert old.pgconn.is_busy()
+
+
+def test_a_slow_connection_passes_all_of_it_late(through: tuple[ProxyProcess, str]) -> None:
+    proxy, dsn = through
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        proxy.tell("slow", 3.0)
+        time.sleep(0.5)
+        began = time.monotonic()
+        assert conn.execute("select 1").fetchone() == (1,)
+        assert time.monotonic() - began > 0.4  # 200 ms each way
+        row = conn.execute("select repeat('0123456789', 10000)").fetchone()
+        assert time.monotonic() - began > 2.0  # at 2 kB in a second until the fault is over
+        assert row == ("0123456789" * 10000,)
+
+
+@pytest.fixture
+def two_sides(empty_dsn: str) -> Iterator[tuple[ProxyProcess, str, str]]:
+    with psycopg.connect(empty_dsn, autocommit=True) as conn:
+        conn.execute("create table seen (id int)")
+        made = ProxyProcess(conn.info.port, ("near", "far"))
+    near, far = (make_conninfo(empty_dsn, host="127.0.0.1", port=made.ports[name]) for name in ("near", "far"))
+    yield made, near, far
+    made.close()
+
+
+def test_a_partition_holds_up_one_side_and_not_the_other(two_sides: tuple[ProxyProcess, str, str]) -> None:
+    proxy, near, far = two_sides
+    with closing(psycopg.connect(far, autocommit=True)) as old:
+        proxy.tell("part", 6.0, ["far"])
+        time.sleep(0.5)
+        old.pgconn.send_query(b"insert into seen values (1)")
+        old.pgconn.flush()
+        with pytest.raises(psycopg.OperationalError, match="timeout"):
+            psycopg.connect(far, connect_timeout=2)
+        with psycopg.connect(near) as other:
+            assert other.execute("select count(*) from seen").fetchone() == (0,)
+        old.pgconn.consume_input()
+        assert old.pgconn.is_busy()
+        while old.pgconn.get_result():  # it waits until the partition is over
+            pass
+    with psycopg.connect(far) as again:
+        assert again.execute("select id from seen").fetchall() == [(1,)]
+
+
+def test_what_was_sent_into_a_partition_arrives_after_its_sender_is_gone(
+    two_sides: tuple[ProxyProcess, str, str],
+) -> None:
+    proxy, near, far = two_sides
+    old = psycopg.connect(far, autocommit=True)
+    proxy.tell("part", 3.0, ["far"])
+    time.sleep(0.5)
+    old.pgconn.send_query(b"insert into seen values (2)")
+    old.pgconn.flush()
+    old.close()
+    with psycopg.connect(near, autocommit=True) as other:
+        assert other.execute("select count(*) from seen").fetchone() == (0,)
+        until = time.monotonic() + 30
+        while other.execute("select id from seen").fetchall() != [(2,)]:
+            assert time.monotonic() < until
+            time.sleep(0.1)

@@ -1,0 +1,64 @@
+"""The verdict of a run, and its exit status."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from lab.chaos.audits import Audit
+from lab.chaos.judge import Findings
+from lab.chaos.result import EXIT_STATUS, Result, RoundResult, quantile
+
+NOTHING = Findings({}, {}, 3, {"t1": 3}, {"broker-1": 3}, {"tried": 3}, 0)
+ROUND = RoundResult(
+    1, "kill", ("broker-1",), datetime(2026, 1, 2, tzinfo=UTC), 1.5, 4.0, datetime(2026, 1, 2, tzinfo=UTC), ""
+)
+
+
+def _audit(verdict: str) -> Audit:
+    report: dict[str, Any] = {"verdict": verdict, "reasons": ["why"], "anomalies": {"by_kind": {"lost": 1, "gap": 0}}}
+    return Audit("broker-1", "sql", "drained", 0, 1.0, report)
+
+
+SOUND = Result(7, {"rounds": 1}, [ROUND], NOTHING, [_audit("valid")], {}, 0, 0, [])
+
+
+def test_nothing_found_is_valid() -> None:
+    assert (SOUND.verdict, EXIT_STATUS[SOUND.verdict]) == ("valid", 0)
+    assert SOUND.as_json()["strikes"] == {"kill": 1}
+
+
+def test_each_proof_of_a_fault_is_invalid() -> None:
+    faulty = replace(NOTHING, faults={"effect twice": 2}, examples={"effect twice": ["c1 7", "c1 8"]})
+    for result in (
+        replace(SOUND, findings=faulty),
+        replace(SOUND, changes_of_hot_tables=1),
+        replace(SOUND, dead_letters=1),
+        replace(SOUND, audits=[_audit("invalid"), _audit("valid")]),
+    ):
+        assert (result.verdict, EXIT_STATUS[result.verdict]) == ("invalid", 1)
+        assert len(result.proven) == 1
+
+
+def test_what_is_in_doubt_is_unknown_and_a_proof_counts_first() -> None:
+    for result in (
+        replace(SOUND, left={"broker-1: halves undecided": 1}),
+        replace(SOUND, audits=[_audit("unknown")]),
+        replace(SOUND, rounds=[replace(ROUND, recovery=None, recovered_at=None)]),
+    ):
+        assert (result.verdict, EXIT_STATUS[result.verdict]) == ("unknown", 2)
+        assert replace(result, dead_letters=1).verdict == "invalid"
+
+
+def test_recovery_is_counted_by_kind() -> None:
+    rounds = [
+        replace(ROUND, kind=kind, recovery=seconds) for kind, seconds in (("kill", 1.0), ("kill", 3.0), ("stop", 9.0))
+    ]
+    found = replace(SOUND, rounds=rounds).recoveries()
+    assert found["all"] == {"p50": 3.0, "p99": 9.0, "max": 9.0}
+    assert found["stop"] == {"p50": 9.0, "p99": 9.0, "max": 9.0}
+
+
+def test_a_quantile_is_a_value_that_was_seen() -> None:
+    assert [quantile([5.0, 1.0, 3.0], q) for q in (0.0, 0.5, 1.0)] == [1.0, 3.0, 5.0]

@@ -1,0 +1,67 @@
+"""Which broker is meant: a DSN, the environment, or the server of `mqpg up` in this folder."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from mqpg.connection.dsn import NOWHERE, from_libpq_variables, require_named, to_libpq
+from mqpg.connection.settings import Settings
+from mqpg.values.errors import ConfigurationError
+
+__all__ = ["resolve", "running_dsn"]
+
+
+def resolve(dsn: str | None = None, settings: Settings | None = None) -> str:
+    """Find the broker's DSN.
+
+    The sources are, in this order: the argument, MQPG_DATABASE_URL, DATABASE_URL, libpq's own PG*
+    variables, and the server that `mqpg up` runs in this folder. The DSN "embedded" starts that
+    server where it does not run. Nothing else starts one.
+
+    Args:
+        dsn: The DSN in any accepted notation, or "embedded". None: the next source.
+        settings: Where the variables were read. None: they are read now.
+
+    Returns:
+        The DSN in libpq notation.
+
+    Raises:
+        ConfigurationError: The DSN or the variable is empty or cannot be read, no source names a
+            database, or the embedded server cannot be started.
+    """
+    chosen = dsn
+    if chosen is None:
+        chosen = (settings or Settings.read()).database_dsn()
+        variable = next((name for name in ("MQPG_DATABASE_URL", "DATABASE_URL") if name in os.environ), "database_url")
+        require_named(chosen, variable)
+    else:
+        require_named(chosen, "the DSN (--dsn)")
+    if chosen == "embedded":
+        from mqpg.embedded.home import Home
+
+        return Home().up()
+    if chosen is not None:
+        return to_libpq(chosen)
+    found = from_libpq_variables()
+    if found is None:
+        found = running_dsn()
+    if found is None:
+        raise ConfigurationError(NOWHERE)
+    return found
+
+
+def running_dsn() -> str | None:
+    """Look for the server of `mqpg up` in the default directory.
+
+    Returns:
+        Its DSN, or None where it does not run.
+    """
+    from mqpg.embedded.datadir import DATABASE, DataDirectory, default_directory
+    from mqpg.embedded.server import EmbeddedServer
+
+    directory = default_directory()
+    with suppress(OSError):
+        if DataDirectory(directory).postmaster() is not None:
+            return EmbeddedServer(directory).dsn(DATABASE)
+    return None
