@@ -17,6 +17,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mqpg import errors as errors
+    from mqpg import migrate as migrate
     from mqpg import protocols as protocols
     from mqpg._async.client.client import AsyncClient, connect_async
     from mqpg._async.client.delivery import AsyncDelivery
@@ -97,12 +99,13 @@ _HOMES = {
     "mqpg.handlers.outcomes": ("Reject", "Retry"),
     "mqpg.values.messages": ("HalfCheck", "Json", "Message", "Outcome", "Verdict"),
 }
+_MODULES = ("errors", "migrate", "protocols")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "protocols":
-        return import_module("mqpg.protocols")
+    if name in _MODULES:
+        return import_module(f"mqpg.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'mqpg' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
@@ -110,4 +113,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "protocols"})
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -145,12 +145,12 @@ class SqlFuzzer:
         conn, began, state, message = self.calls.conn, time.monotonic(), "ok", ""
         try:
             if in_transaction:
-                conn.execute("begin" + self.rng.choice(_BEGIN))  # type: ignore[call-overload]
+                conn.execute("begin" + self.rng.choice(_BEGIN))
                 if self.rng.random() < 0.3:
                     conn.execute("select 1")
-            rows = conn.execute(text).fetchall()  # type: ignore[call-overload]
+            rows = conn.execute(text).fetchall()
             if in_transaction:
-                conn.execute(self.rng.choice(["commit", "rollback"]))  # type: ignore[call-overload]
+                conn.execute(self.rng.choice(["commit", "rollback"]))
             self._learn(name, rows)
         except psycopg.Error as error:
             state, message = error.sqlstate or type(error).__name__, str(error).split("\n")[0]

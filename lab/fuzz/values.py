@@ -80,7 +80,7 @@ def hostile(rng: random.Random, kind: str, live: dict[str, list[object]], versio
     secrets = [str(one) for name in ("handle", "receipt") for one in live.get(name, ())]
     if kind == "text" and secrets and rng.random() < 0.3:
         values = [quoted(one) for one in _bent(rng, rng.choice(secrets))]
-    return rng.choice(values)
+    return str(rng.choice(values))
 
 
 def _bent(rng: random.Random, secret: str) -> list[str]:

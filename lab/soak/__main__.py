@@ -81,7 +81,7 @@ def _prepare(broker: str, shop: str) -> None:
         mqpg.Ledger(shop).create()
     for dsn, script in ((broker, BROKER), (shop, SHOP)):
         with psycopg.connect(_libpq(dsn), autocommit=True) as conn:
-            conn.execute(script)  # type: ignore[arg-type]
+            conn.execute(script)
 
 
 def _libpq(url: str) -> str:

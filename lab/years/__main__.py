@@ -49,7 +49,7 @@ SETTINGS = {
     "position_jump_keep": DAY * 7,
 }
 RETENTION = DAY * 7
-SERVER = {
+SERVER: dict[str, str | int] = {
     "max_connections": 200,
     "track_functions": "pl",
     # A minute is six days of this year.
@@ -81,13 +81,13 @@ def _prepare(broker: str, shop: str, fault: str) -> None:
         for name, value in SETTINGS.items():
             conn.execute("update mqpg.settings set value = %s where name = %s", [f"{value} s", name])
         for statement in (*_SHORT_SLOTS, fault):
-            conn.execute(statement)  # type: ignore[arg-type]
-        conn.execute(BROKER + TABLES)  # type: ignore[arg-type]
+            conn.execute(statement)
+        conn.execute(BROKER + TABLES)
         conn.execute("select mqpg.create_topic(%s, 4, make_interval(secs => %s))", [TOPIC, RETENTION])
         conn.execute("select mqpg.create_topic('probe', 1, make_interval(secs => %s))", [RETENTION])
         conn.execute("select mqpg.subscribe('probe', 'probe')")
     with psycopg.connect(shop.replace("+psycopg", ""), autocommit=True) as conn:
-        conn.execute(SHOP)  # type: ignore[arg-type]
+        conn.execute(SHOP)
     with mqpg.connect(broker) as mq:
         mq.create_producer_group("shop", check_after=1, checker="url", checker_target="shop")
         mq.create_producer_group("here", check_after=1, checker="ledger")

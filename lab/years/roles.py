@@ -75,7 +75,7 @@ def reader(rng: random.Random, conn: Connection) -> None:
     """Hold a snapshot for about a day of this year, half the time with locks on the whole log."""
     with conn.transaction():
         conn.execute("set transaction isolation level repeatable read, read only")
-        conn.execute(rng.choice(["select count(*) from soak_sale", "select count(*) from mqpg.commit_log"]))  # type: ignore[arg-type]
+        conn.execute(rng.choice(["select count(*) from soak_sale", "select count(*) from mqpg.commit_log"]))
         time.sleep(rng.uniform(3, 10))
     time.sleep(rng.uniform(3, 10))
 
@@ -106,7 +106,7 @@ def administrator(rng: random.Random, conn: Connection) -> None:
     ]
     for statement in statements:
         try:
-            conn.execute(statement)  # type: ignore[arg-type]
+            conn.execute(statement)
         except psycopg.Error as error:
             _note(conn, "administrator", error)
         time.sleep(rng.random() * 0.3)

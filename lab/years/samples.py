@@ -115,7 +115,7 @@ class Sampler:
         return sample
 
     def _row(self, sql: str, values: Sequence[object] | None = None) -> tuple[Any, ...]:
-        return self._broker.execute(sql, values).fetchone() or ()  # type: ignore[arg-type]
+        return self._broker.execute(sql, values).fetchone() or ()
 
     def _sizes(self, _: float) -> Sample:
         return _named(("mqpg MB", "catalog MB", "pg_class MB", "pg_attribute MB"), self._row(_SIZES))

@@ -58,7 +58,7 @@ class MqpgSide:
 
     def pause(self, moved: int, took: float) -> float:
         """The pace of `mqpg worker`."""
-        return self._pace.after(moved, took)
+        return float(self._pace.after(moved, took))
 
     def set_up(self, link: Link, cell: Cell, backlog: int) -> None:
         """Create the topics and the groups, and send a backlog that already has its offsets."""
