@@ -22,7 +22,7 @@ from mkdocs.structure.pages import Page
 
 import mqpg
 from mqpg import errors, protocols
-from mqpg.settings import Settings
+from mqpg.connection.settings import Settings
 
 __all__ = ["on_files", "on_page_markdown"]
 

@@ -1,6 +1,7 @@
 """`make fuzz`: CALLS calls of the SQL functions, and a tenth as many of the client and the commands.
 
-SEED repeats a run, and MINUTES limits the calls of SQL to that time. The server is that of MQPG_TEST_DSN, else one that this program starts.
+SEED repeats a run, and MINUTES limits the calls of SQL to that time. The server is that of
+MQPG_TEST_DSN, else one that this program starts.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ from typer import Context
 from typer.main import get_command
 
 from mqpg.cli import app
-from mqpg.connection.settings import Settings
 from mqpg.embedded import Home
 from tests.examples.pages import run_page, run_shell_page, saved_files, snippets
 from tests.fixtures.server import Server
