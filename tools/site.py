@@ -130,7 +130,7 @@ def audit_views_page(folder: Path) -> str:
         folder: Where the SQL files are, one view each.
     """
     types = json.loads(CONTRACT.read_text())["views"]
-    parts = ["# Views of mqpg_audit\n\n[Views for SQL and JDBC](../jdbc.md) says how to use them.\n"]
+    parts = ["# Views of mqpg_audit\n\n[Views for SQL and JDBC](../prove/jdbc.md) says how to use them.\n"]
     for path in sorted(folder.glob("*.sql")):
         about, comments = _comments(path)
         parts.append(f"## {path.stem}\n\n{about}.\n\n| column | type | meaning |\n|---|---|---|")

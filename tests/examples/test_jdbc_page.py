@@ -20,7 +20,7 @@ import mqpg
 from mqpg.spark.read.jdbc_jar import find_jdbc_jar
 from tests.examples.pages import run_page, saved_files
 
-PAGE = Path(__file__).parents[2] / "docs" / "jdbc.md"
+PAGE = Path(__file__).parents[2] / "docs" / "prove" / "jdbc.md"
 SPARK_HOME = Path(pyspark.__file__).parent
 LOST = re.compile(r"```sql\n(select e\.queue_id.*?);\n```", re.DOTALL)
 JOURNAL = "create table mqpg_applied (consumer_group text, message_id bigint)"
