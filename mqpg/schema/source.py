@@ -7,6 +7,7 @@ types, indexes, settings) changes by numbered migrations only.
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import importlib.resources
 import re
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ from mqpg.values.errors import ConfigurationError
 
 __all__ = ["RELEASE", "Migration", "Object", "Source", "packaged"]
 
-RELEASE = "0.1.0"
-"""The release of this package, as in pyproject.toml."""
+RELEASE = importlib.metadata.version("mqpg")
+"""The release of this package, from pyproject.toml."""
 
 # The folders of the code: what each file makes, and in which schema.
 _CODE = {
