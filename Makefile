@@ -16,7 +16,7 @@ export PYTHON
 # Tests start hundreds of Python processes, and each would compile mqpg again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java demo test test-long fuzz soak years audit-scale test-mariadb test-node test-java test-pgbouncer test-patroni test-browser test-deploy test-kills test-chaos test-crashtest test-audit test-lowest test-postgres pgspot dist lint format prove sql bench bench-peers chaos failover idle docs clean
+.PHONY: help setup java demo test test-long fuzz soak years audit-scale test-mariadb test-node test-java test-pgbouncer test-patroni test-browser test-deploy test-kills test-chaos test-crashtest test-audit test-lab test-lowest test-postgres matrix size pgspot dist lint format prove sql bench bench-peers chaos failover idle docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -33,6 +33,9 @@ demo: java ## Replay a month of real flights, kill every process meanwhile, audi
 
 test: setup java lint ## Lint and run all tests (ARGS="tests/sql -k append")
 	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-lab: setup java ## Test the rigs of lab/: demo, chaos, benchmarks, long runs, the SPIN model
+	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder lab/tests $(ARGS)
 
 test-long: setup java ## Test random histories against the model for MINUTES (15); MQPG_TEST_SEED repeats a run
 	@MQPG_STATEFUL_MINUTES=$${MINUTES:-15} MQPG_STATEFUL_STEPS=80 $(BIN)/python -m pytest tests/stateful -s -p no:randomly $(ARGS)
@@ -93,6 +96,12 @@ test-postgres: setup ## Test on another major version of PostgreSQL (VERSION=14)
 	@test -x /usr/lib/postgresql/$(VERSION)/bin/pg_dump || tools/node.sh
 	@MQPG_POSTGRES_BIN=$$($(BIN)/python tools/postgres.py $(VERSION)) && export MQPG_POSTGRES_BIN && \
 		$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder $(or $(ARGS),$(POSTGRES_TESTS))
+
+matrix: setup ## Test on PostgreSQL 14 to 18, Python 3.11 to 3.14, the lowest dependencies: hours, before a release
+	@tools/matrix.sh $(ARGS)
+
+size: ## Count the lines and words of each part beside their budgets
+	@$(PYTHON) tools/size.py $(ARGS)
 
 test-node: setup ## Test the example in JavaScript; installs Node.js where possible
 	@tools/node.sh

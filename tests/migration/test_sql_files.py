@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pglast
 import pytest
 
 from mqpg.schema.assemble import assemble, manifest
-from mqpg.schema.source import RELEASE, packaged
+from mqpg.schema.source import packaged
 
 ROOT = Path(__file__).resolve().parents[2]
 SQL = ROOT / "sql"
@@ -32,12 +31,6 @@ def test_the_whole_schema_is_what_the_files_give() -> None:
     assert text.startswith(first)
     assert text.endswith(rest)
     assert all((SQL / path).read_text("utf-8").strip() in text for path in manifest(SQL) if path != "pgmq.sql")
-
-
-def test_the_release_is_that_of_the_package() -> None:
-    """The schema notes it, and clients compare it."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    assert project["project"]["version"] == RELEASE
 
 
 def test_the_code_is_every_function_view_and_trigger() -> None:
