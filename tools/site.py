@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import pglast
+import yaml
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import mqpg
 from mqpg import errors, protocols
 from mqpg.connection.settings import Settings
+from mqpg.metrics.catalog import METRICS
 
 __all__ = ["on_files", "on_page_markdown"]
 
@@ -38,6 +40,8 @@ REFERENCE = {
     "mqpg/settings.py": "reference/python.md#settings",
     "mqpg/protocols.py": "reference/python.md#mqpgprotocols",
     "mqpg/errors.py": "reference/python.md#mqpgerrors",
+    "mqpg/metrics/catalog.py": "reference/metrics.md",
+    "deploy/prometheus-alerts.yml": "reference/metrics.md#alerts",
 }
 CONTRACT = ROOT / "tests" / "migration" / "contract.json"
 
@@ -56,6 +60,7 @@ def on_files(files: Files, *, config: Any) -> Files:
         "reference/views.md": views_page(ROOT / "sql" / "views"),
         "reference/audit-views.md": audit_views_page(ROOT / "sql" / "audit_views"),
         "reference/python.md": python_page(),
+        "reference/metrics.md": metrics_page(ROOT / "deploy" / "prometheus-alerts.yml"),
     }
     for name, text in generated.items():
         files.append(File.generated(config, name, content=text))
@@ -149,6 +154,24 @@ def python_page() -> str:
     parts.append("## mqpg.errors\n")
     parts += [f"::: mqpg.errors.{name}\n" for name in errors.__all__ if name[0].isupper()]
     return "\n".join(parts)
+
+
+def metrics_page(alerts: Path) -> str:
+    """Every metric of the catalog, and every alert.
+
+    Args:
+        alerts: The file with the alert rules.
+    """
+    parts = ["# Metrics\n\n| metric | labels | what it measures |\n|---|---|---|"]
+    for name, one in METRICS.items():
+        labels = ", ".join(f"`{label}`" for label in one.labels)
+        parts.append(f"| `mqpg_{name}{'_total' * one.is_counter}` | {labels} | {one.text} |")
+    parts.append("\n## Alerts\n\n| alert | severity | when | description |\n|---|---|---|---|")
+    for rule in yaml.safe_load(alerts.read_text())["groups"][0]["rules"]:
+        severity, notes = rule["labels"]["severity"], rule["annotations"]
+        when = f"`{rule['expr']}`".replace("|", "\\|") + (f" for {rule['for']}" if "for" in rule else "")
+        parts.append(f"| `{rule['alert']}` | {severity} | {when} | {notes['summary']}. {notes['description']} |")
+    return "\n".join(parts) + "\n"
 
 
 def _signature(source: str) -> str:

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from mqpg.status.source import Source
 from mqpg.values import errors
 
-from .families import families, gauge
+from .families import families, metric
 from .reading import read
 
 __all__ = ["BrokerCollector"]
@@ -46,9 +46,9 @@ class BrokerCollector(Collector):
         except errors.Error as error:
             logger.warning("scrape failed", extra={"error": error})
             found = []
-        yield gauge("up", "1 where the broker answered this scrape", [], [([], bool(found))])
+        yield metric("up", [([], bool(found))])
         yield from found
-        yield gauge("scrape_seconds", "Seconds that this scrape took", [], [([], time.monotonic() - began)])
+        yield metric("scrape_seconds", [([], time.monotonic() - began)])
 
     def describe(self) -> Iterator[Metric]:
         """Name no metric in advance, so that registering it asks no broker."""
