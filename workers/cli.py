@@ -10,10 +10,9 @@ from typing import Annotated
 
 import typer
 
-from mqpg.cli.options import Dsn, Json
+from mqpg.cli.options import Dsn
 from mqpg.cli.passwords import warn_of_password
 from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
-from mqpg.cli.workers import list_workers
 from mqpg.embedded import locate
 from mqpg.metrics import Health, MetricsServer, ask_endpoint, ask_host, parse_address
 from mqpg.schema.versions import EXIT_TOO_OLD
@@ -92,9 +91,7 @@ Eof = Annotated[
 
 
 def worker(
-    role: Annotated[
-        str | None, typer.Argument(help="appender, compensator or keeper, default all three; or list.")
-    ] = None,
+    role: Annotated[str | None, typer.Argument(help="appender, compensator or keeper, default all three.")] = None,
     dsn: Dsn = None,
     ledger: Ledgers = None,
     interval: Interval = None,
@@ -109,19 +106,15 @@ def worker(
     at_eof: Eof = False,
     log_level: Level = "info",
     log_format: Form = LogFormat.TEXT,
-    json: Json = False,
 ) -> None:
     """Run appender, compensator and keeper until SIGTERM.
 
-    You may start several copies. One of each role leads, and the others stand by. `mqpg worker
-    list` starts none: it lists those that report, and --json belongs to it.
+    You can start several copies. One of each role leads, and the others stand by. `mqpg status
+    --workers` lists those that report.
 
     Exit status 4: the schema is too new for this release, from the start or since a migration.
     Upgrade mqpg; a restart cannot help.
     """
-    if role == "list":
-        list_workers(dsn, as_json=json)
-        return
     if role is not None and role not in ROLES:
         raise errors.ConfigurationError(f"role must be one of {', '.join(ROLES)}, not {role!r}")
     if role is None and interval is not None:

@@ -24,7 +24,7 @@ __all__ = ["CommandFuzzer", "CommandReport"]
 _LEFT_OUT = {"up", "down", "worker", "consume", "demo", "bench", "audit", "reconcile"}
 # Some commands go on until Ctrl-C. These options make them end, because the last of two equal
 # options counts.
-_ENDING: dict[tuple[str, ...], list[str]] = {("top",): ["--count", "1"]}
+_ENDING: dict[tuple[str, ...], list[str]] = {("status",): ["--count", "1"]}
 _NEVER_GIVEN = {"dsn", "follow"}
 JUNK = [
     "", " ", "x", "-", "--", "--nope", "\udcff", "a\udc80b", "é", "\u202e", "x" * 5000, "0", "-1", "1.5", "nan", "inf",

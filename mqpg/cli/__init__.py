@@ -31,7 +31,6 @@ from mqpg.cli import (
     server,
     status,
     subscription,
-    top,
     topic,
     uninstall,
     why,
@@ -62,7 +61,6 @@ app.add_typer(rights.grant, name="grant")
 app.add_typer(rights.revoke, name="revoke")
 app.command("rights")(rights.rights)
 app.command("status")(status.status)
-app.command("top")(top.top)
 app.command("why")(why.why)
 app.command("doctor")(doctor.doctor)
 app.command("settings")(broker_settings.settings)

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import entry_points
+from typing import Annotated
 
 import typer
 
 import mqpg
 from mqpg.cli.connecting import broker, rows
 from mqpg.cli.options import Dsn, Json, print_rows
+from mqpg.embedded import locate
 from mqpg.schema import migrate
 from mqpg.status import Finding, check_server, findings, read_overview
 from mqpg.values import errors
@@ -21,13 +23,21 @@ __all__ = ["doctor"]
 _CHECKS = "mqpg.checks"  # entry points: functions that return findings
 
 
-def doctor(json: Json = False, dsn: Dsn = None) -> None:
-    """Look for what is wrong: settings, versions, clock, locks, old transactions, workers, Java.
+def doctor(
+    schema: Annotated[bool, typer.Option("--schema", help="Look only at the schema, such as after a restore.")] = False,
+    json: Json = False,
+    dsn: Dsn = None,
+) -> None:
+    """Look for what is wrong: settings, schema, clock, locks, old transactions, workers, Java.
 
-    Exit status 1 where something is.
+    Of the schema it says what a restore, another owner or an interrupted upgrade left behind. Exit
+    status 1 if anything is wrong.
     """
-    with broker(dsn) as mq:
-        found = [*check_server(partial(rows, mq)), *_schema(mq), *_broker(mq), *_machine()]
+    where = locate.resolve(dsn)
+    found = list(_schema(where))
+    if not schema:
+        with broker(where) as mq:
+            found = [*check_server(partial(rows, mq)), *found, *_broker(mq), *_machine()]
     if json:
         print_rows([asdict(one) for one in found], ["check"], as_json=True)
     else:
@@ -41,11 +51,11 @@ def _then(one: Finding) -> str:
     return f"\n    {one.remedy}" if one.remedy else ""
 
 
-def _schema(mq: mqpg.Client) -> Iterator[Finding]:
+def _schema(dsn: str) -> Iterator[Finding]:
     """The schema's version, and what a restore or another owner left behind."""
-    info = mq.info()
-    yield Finding("schema", True, f"release {info.schema_version}, broker {info.broker_id}")
-    for line in migrate.problems(mq.dsn, if_allowed=True):
+    installed = migrate.status(dsn)
+    yield Finding("schema", True, f"release {installed.release}, migration {installed.current}")
+    for line in migrate.problems(dsn):
         what, _, command = line.partition(": ")
         yield Finding("schema", False, what, command or None)
 

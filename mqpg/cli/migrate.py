@@ -1,4 +1,4 @@
-"""`mqpg migrate [up|status|check|adopt|sql]`: the schema in the broker's database."""
+"""`mqpg migrate [up|status|adopt|sql]`: the schema in the broker's database."""
 
 from __future__ import annotations
 
@@ -69,18 +69,6 @@ def status(context: typer.Context, dsn: Dsn = None, json: Json = False) -> None:
     row = asdict(found)
     print_rows([row], list(row), as_json=_as_json(context, json))
     if not found.up_to_date:
-        raise typer.Exit(1)
-
-
-@app.command()
-def check(context: typer.Context, dsn: Dsn = None, json: JsonResult = False) -> None:
-    """Print what is wrong with the installed schema, such as after a restore.
-
-    Exit status 1 where there is something.
-    """
-    found = migrate.problems(_where(context, dsn))
-    print_result("check", "\n".join(found) or None, as_json=_as_json(context, json), problems=found)
-    if found:
         raise typer.Exit(1)
 
 

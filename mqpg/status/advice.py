@@ -70,7 +70,7 @@ def _workers(found: Overview) -> Iterator[Finding]:
     for role, (consequence, urgency) in _WORKERS.items():
         if not active.get(role):
             what = f"no {role} is at work, so {consequence}"
-            yield _trouble("worker", urgency, what, "start mqpg worker", "mqpg worker list")
+            yield _trouble("worker", urgency, what, "start mqpg worker", "mqpg status --workers")
 
 
 def _foreign_locks(found: Overview) -> Iterator[Finding]:

@@ -67,4 +67,4 @@ def _settings(settings: dict[str, str]) -> Iterator[Finding]:
 
 
 def _pgmq(found: str | None) -> Finding:
-    return Finding("PGMQ", found is not None, found or "missing", None if found else "run mqpg migrate check")
+    return Finding("PGMQ", found is not None, found or "missing", None if found else "the dump was not restored whole")

@@ -1,4 +1,4 @@
-"""Commands for people: send, peek, tail, seek with its preview, settings, worker list, doctor, top, completion."""
+"""Commands for people: send, peek, tail, seek with its preview, settings, status, doctor, completion."""
 
 from __future__ import annotations
 
@@ -179,17 +179,17 @@ def test_settings_and_workers(mq: Session, run: Run) -> None:
     assert {"name": "segment_age", "value": "6 hours"}.items() <= next(
         row for row in decoded(run, "settings") if row["name"] == "segment_age"
     ).items()
-    assert [(one["role"], one["state"], one["seen_at"]) for one in decoded(run, "worker", "list")] == [
+    assert [(one["role"], one["state"], one["seen_at"]) for one in decoded(run, "status", "--workers")] == [
         (role, "missing", None) for role in ("appender", "compensator", "keeper")
     ]
-    assert "! no keeper is at work (it has never reported): start mqpg worker keeper" in run("worker", "list")[1]
+    assert "! no keeper is at work (it has never reported): start mqpg worker keeper" in run("status", "--workers")[1]
     detail = {"messages": 12, "clock": 1, "ledgers": {"shop": {"state": "ok", "reason": None, "failures": 3}}}
     mq.execute("select mqpg._heartbeat('a', 'appender', 'here', 7, 'active', %s::jsonb)", json.dumps(detail))
-    *missing, row = decoded(run, "worker", "list")
+    *missing, row = decoded(run, "status", "--workers")
     assert [one["role"] for one in missing] == ["compensator", "keeper"]
     assert (row["role"], row["host"], row["pid"], row["alive"]) == ("appender", "here", 7, True)
     assert row["detail"] == detail
-    code, out, _ = run("worker", "list")
+    code, out, _ = run("status", "--workers")
     assert code == 0
     assert "ledgers (shop (state ok, failures 3))" in " ".join(out.replace("│", " ").split())
     assert "no appender is at work" not in out
@@ -197,9 +197,11 @@ def test_settings_and_workers(mq: Session, run: Run) -> None:
 
 def test_a_role_whose_last_process_is_gone_is_missing(mq: Session, run: Run) -> None:
     mq.execute("select mqpg._heartbeat('k', 'keeper', 'far\x1baway', 8, 'stopped', '{}')")
-    (one,) = [one for one in decoded(run, "worker", "list") if one["state"] == "missing" and one["role"] == "keeper"]
+    (one,) = [
+        one for one in decoded(run, "status", "--workers") if one["state"] == "missing" and one["role"] == "keeper"
+    ]
     assert (one["host"], one["pid"], one["alive"]) == ("far\x1baway", 8, False)
-    (line,) = [line for line in run("worker", "list")[1].splitlines() if "no keeper" in line]
+    (line,) = [line for line in run("status", "--workers")[1].splitlines() if "no keeper" in line]
     assert "(last seen 20" in line
     assert "UTC on far\\x1baway, pid 8): start mqpg worker keeper" in line
 
@@ -237,6 +239,8 @@ def test_the_doctor_says_what_is_wrong(mq: Session, run: Run, broker: Broker) ->
     assert found["clock"]["ok"]
     assert found["PGMQ"]["ok"]
     assert found["old transactions"]["ok"]
+    assert found["schema"]["found"].startswith("release ")
+    assert decoded(run, "doctor", "--schema") == [found["schema"]]
     broken = [one for one in decoded(run, "doctor", status=1) if not one["ok"]]
     assert any("no appender is at work" in one["found"] and one["remedy"] == "start mqpg worker" for one in broken)
     stranger = broker.session()
@@ -268,11 +272,12 @@ def test_the_doctor_finds_a_clock_that_is_off_and_an_old_transaction() -> None:
         assert "pg_terminate_backend(7)" in str(old.remedy)
 
 
-def test_top(mq: Session, dsn: str, run: Run) -> None:
-    code, out, _ = run("top", "--count", "1")
+def test_the_status_again_and_again(mq: Session, dsn: str, run: Run) -> None:
+    assert run("status", "--watch", "--workers")[0] == 2
+    code, out, _ = run("status", "--watch", "--count", "1")
     assert (code, "billing" in out) == (0, True)
     with subprocess.Popen(
-        [MQPG, "top", "--json", "--interval", "0.3"],
+        [MQPG, "status", "--watch", "--json", "--interval", "0.3"],
         env=os.environ | {"MQPG_DATABASE_URL": dsn},
         stdout=subprocess.PIPE,
         text=True,

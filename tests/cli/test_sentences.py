@@ -77,7 +77,6 @@ def test_each_change_says_what_it_did(run: Run, role: str) -> None:
         "half rearm": "test_rearm_names_the_half_message",
         "migrate": "test_the_schema_is_named",
         "migrate up": "test_the_schema_is_named",
-        "migrate check": "it changes nothing",
         "migrate adopt": "test_the_schema_is_named",
         "uninstall": "test_the_schema_is_named",
         "up": "test_home.py",

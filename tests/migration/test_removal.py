@@ -1,4 +1,4 @@
-"""`mqpg uninstall`, and what `mqpg migrate check` says of a database."""
+"""`mqpg uninstall`, and what `mqpg doctor --schema` says of a database."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_other_queues_of_pgmq_remain(dsn: str, db: Connection) -> None:
 
 def test_nothing_is_wrong_with_a_new_database(dsn: str) -> None:
     assert migrate.problems(dsn) == []
-    assert CliRunner().invoke(app, ["migrate", "check", "--dsn", dsn]).exit_code == 0
+    assert CliRunner().invoke(app, ["doctor", "--schema", "--dsn", dsn]).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_nothing_is_wrong_with_a_new_database(dsn: str) -> None:
 def test_what_is_wrong_is_said(dsn: str, db: Connection, change: str, words: str) -> None:
     db.execute(change.encode())
     assert any(words in line for line in migrate.problems(dsn))
-    done = CliRunner().invoke(app, ["migrate", "check", "--dsn", dsn])
+    done = CliRunner().invoke(app, ["doctor", "--schema", "--dsn", dsn])
     assert done.exit_code == 1
     assert words in done.output
 
@@ -191,7 +191,7 @@ def test_a_role_that_is_not_the_owner_migrates_and_checks(dsn: str, db: Connecti
         theirs = make_conninfo(dsn, user=role, password="x")
         done = CliRunner().invoke(app, ["migrate", "--dsn", theirs])
         assert (done.exit_code, done.exception) == (0, None)
-        checked = CliRunner().invoke(app, ["migrate", "check", "--dsn", theirs])
+        checked = CliRunner().invoke(app, ["doctor", "--schema", "--dsn", theirs])
         assert checked.exit_code == 1
         assert "check as a superuser or a member of mqpg_owner" in checked.output
     finally:
