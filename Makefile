@@ -119,7 +119,6 @@ lint: setup ## Run ruff, mypy and sqlfluff, and check that generated files are u
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
-	$(BIN)/python tools/check_manifest.py
 	$(BIN)/python tools/async_to_sync.py --check
 	$(BIN)/python -m sqlfluff lint --processes 0 sql
 

@@ -1,33 +1,57 @@
-"""The whole schema, assembled from the object files that `manifest.txt` lists in install order.
+"""The whole schema, assembled from its object files in the order that `manifest.txt` gives.
 
-`mqpg.schema` installs it. `tools/check_manifest.py` checks its input. This module imports nothing
-of mqpg, so that the tool can load it by its path.
+`mqpg.schema` installs it. This module imports nothing of mqpg, so that a tool can load it by its path.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from importlib.resources.abc import Traversable
 
-__all__ = ["assemble", "manifest"]
+__all__ = ["assemble", "described", "manifest"]
 
-_HEADER = "-- Assembled from the files named below, in the order of sql/manifest.txt: edit those, not this text.\n"
+_HEADER = """\
+-- Assembled from the files named below, in the order of sql/manifest.txt: edit those, not this text.
+-- A function may call one that follows it.
+set local check_function_bodies = off;
+"""
+# What runs around the schema: not listed, because it is not part of it.
+_APART = ("install/", "migrations/")
+_CREATE = re.compile(r"^create function (mqpg\.\w+)\(", re.M)
+_SENTENCE = re.compile(r".*?(?=\.(?:\s|$))", re.S)
 
 
 def manifest(folder: Traversable) -> list[str]:
-    """Paths below `folder` in install order; `#` begins a comment.
+    """Paths below `folder` in install order.
+
+    A line of `manifest.txt` that ends in / stands for every file below that folder, by name; `#`
+    begins a comment.
 
     Raises:
-        ValueError: The manifest names a file twice, or one that does not exist.
+        ValueError: The manifest names a file twice, omits one, or names one that does not exist.
     """
-    lines = (folder / "manifest.txt").read_text(encoding="utf-8").splitlines()
-    paths = [path for line in lines if (path := line.split("#", 1)[0].strip())]
+    present = sorted(path for path in _files(folder) if not path.startswith(_APART))
+    paths = []
+    for line in (folder / "manifest.txt").read_text(encoding="utf-8").splitlines():
+        if name := line.split("#", 1)[0].strip():
+            paths += [path for path in present if path.startswith(name)] if name.endswith("/") else [name]
     doubled = sorted({path for path in paths if paths.count(path) > 1})
     if doubled:
         raise ValueError(f"sql/manifest.txt names these twice: {', '.join(doubled)}")
-    missing = [path for path in paths if not folder.joinpath(path).is_file()]
-    if missing:
+    if missing := sorted(set(paths) - set(present)):
         raise ValueError(f"sql/manifest.txt names files that do not exist: {', '.join(missing)}")
+    if omitted := sorted(set(present) - set(paths)):
+        raise ValueError(f"sql/manifest.txt does not name: {', '.join(omitted)}")
     return paths
+
+
+def _files(folder: Traversable, above: str = "") -> Iterator[str]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _files(entry, f"{above}{entry.name}/")
+        elif entry.name.endswith(".sql"):
+            yield above + entry.name
 
 
 def assemble(folder: Traversable) -> str:
@@ -39,5 +63,39 @@ def assemble(folder: Traversable) -> str:
     Raises:
         ValueError: See `manifest`.
     """
-    parts = [f"\n-- {path}\n{folder.joinpath(path).read_text(encoding='utf-8').strip()}\n" for path in manifest(folder)]
+    parts = []
+    for path in manifest(folder):
+        text = folder.joinpath(path).read_text(encoding="utf-8").strip()
+        parts.append(f"\n-- {path}\n{described(text) if path.startswith('functions/') else text}\n")
     return _HEADER + "".join(parts)
+
+
+def described(text: str) -> str:
+    """Add to a function's file the COMMENT ON that says what its header's first sentence says.
+
+    Args:
+        text: The file: a header of comments, and one function or its overloads.
+    """
+    header = " ".join(line[2:].strip() for line in text.partition("\ncreate ")[0].splitlines())
+    sentence = _SENTENCE.match(header)
+    what = (sentence[0] if sentence else header).strip().replace("'", "''")
+    comments = (
+        f"comment on function {made[1]}({', '.join(_types(text, made.end()))}) is\n    '{what}';"
+        for made in _CREATE.finditer(text)
+    )
+    return "\n".join([text, *comments])
+
+
+def _types(text: str, at: int) -> Iterator[str]:
+    """The arguments from `at` to the closing parenthesis, without their defaults."""
+    depth, argument = 1, ""
+    while depth:
+        sign = text[at]
+        depth += (sign in "([") - (sign in ")]")
+        if depth == 0 or (sign == "," and depth == 1):
+            if argument.strip():
+                yield " ".join(re.split(r"\bdefault\b", argument)[0].split())
+            argument = ""
+        else:
+            argument += sign
+        at += 1

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources.abc import Traversable
 
-from mqpg.schema.assemble import assemble, manifest
+from mqpg.schema.assemble import assemble, described, manifest
 from mqpg.values.errors import ConfigurationError
 
 __all__ = ["RELEASE", "Migration", "Object", "Source", "packaged"]
@@ -192,7 +192,7 @@ def _object(path: str, text: str) -> Object:
     kind, schema = _CODE[path.split("/", 1)[0]]
     name = path.rsplit("/", 1)[1].removesuffix(".sql")
     if kind == "function":
-        text = re.sub(r"^create function ", "create or replace function ", text, flags=re.M)
+        text = re.sub(r"^create function ", "create or replace function ", described(text), flags=re.M)
         return Object(kind, schema, name, text, "")
     definition, mark, comments = text.partition("\ncomment on ")
     definition = definition[re.search(rf"^create {kind} ", definition, re.M).start() :]  # type: ignore[union-attr]

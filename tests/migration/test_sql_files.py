@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pglast
+import psycopg
 import pytest
 
-from mqpg.schema.assemble import assemble, manifest
+from mqpg.schema.assemble import assemble, described, manifest
 from mqpg.schema.source import packaged
 
 ROOT = Path(__file__).resolve().parents[2]
 SQL = ROOT / "sql"
 OBJECTS = sorted(path.relative_to(SQL).as_posix() for path in (SQL / "functions").rglob("*.sql"))
-
-
-def test_the_manifest_lists_every_file() -> None:
-    done = subprocess.run(
-        [sys.executable, "tools/check_manifest.py"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def test_the_whole_schema_is_what_the_files_give() -> None:
@@ -52,7 +44,8 @@ def test_the_code_is_every_function_view_and_trigger() -> None:
     ("lines", "message"),
     [
         ("a.sql\nb.sql # twice\na.sql\n", r"names these twice: a\.sql$"),
-        ("# nothing\na.sql\nc.sql\n", r"files that do not exist: c\.sql$"),
+        ("# nothing\na.sql\nb.sql\nc.sql\n", r"files that do not exist: c\.sql$"),
+        ("a.sql\n", r"does not name: b\.sql$"),
     ],
 )
 def test_a_wrong_manifest_is_refused(tmp_path: Path, lines: str, message: str) -> None:
@@ -64,8 +57,9 @@ def test_a_wrong_manifest_is_refused(tmp_path: Path, lines: str, message: str) -
 
 
 @pytest.mark.parametrize("path", OBJECTS)
-def test_a_function_file_holds_its_function_and_comments(path: str) -> None:
-    text = (SQL / path).read_text(encoding="utf-8")
+def test_a_function_file_holds_its_function(path: str) -> None:
+    """And its header, from which the assembled schema takes the COMMENT ON each overload."""
+    text = described((SQL / path).read_text(encoding="utf-8"))
     assert text.startswith("--"), "a header comment: what, locks taken, cost"
     made, commented = [], []
     for statement in pglast.parse_sql(text):
@@ -97,6 +91,15 @@ def test_no_plain_string_has_a_backslash(path: str) -> None:
     """With standard_conforming_strings = off a plain string reads it as an escape. In E'…' it always is one."""
     code = re.sub(r"--[^\n]*", "", (SQL / path).read_text("utf-8"))
     assert "\\" not in re.sub(r"\bE'(?:[^'\\]|''|\\.)*'", "", code)
+
+
+def test_the_bodies_of_sql_functions_are_valid(dsn: str) -> None:
+    """They are created in the order of their names, so PostgreSQL does not look into them then."""
+    with psycopg.connect(dsn) as connection:
+        connection.execute(
+            "select pg_catalog.fmgr_sql_validator(p.oid) from pg_proc p inner join pg_language l on l.oid = p.prolang "
+            "where p.pronamespace in ('mqpg'::regnamespace, 'mqpg_audit'::regnamespace) and l.lanname = 'sql'"
+        )
 
 
 @pytest.mark.parametrize("path", OBJECTS)

@@ -54,8 +54,7 @@ def read() -> tuple[Calls, Rooms]:
 
 
 def _code(path: Path) -> str:
-    text = re.sub(r"--[^\n]*", "", path.read_text("utf-8"))
-    return re.sub(r"comment on function.*?;", "", text, flags=re.DOTALL)
+    return re.sub(r"--[^\n]*", "", path.read_text("utf-8"))
 
 
 def arrows(calls: Calls, rooms: Rooms) -> set[tuple[str, str]]:

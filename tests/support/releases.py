@@ -39,25 +39,16 @@ def later_release(folder: Path, release: str = "0.2.0", *, breaking: bool = Fals
     _edit(
         send, "deliver_at timestamptz default null\n", "deliver_at timestamptz default null, origin text default null\n"
     )
-    _edit(send, "interval, text, timestamptz)", "interval, text, timestamptz, text)")
     _edit(receive, "ack text default null\n", "ack text default null, origin text default null\n")
-    _edit(receive, "interval, text, int, text)", "interval, text, int, text, text)")
     append = folder / "functions/append/append.sql"
     _edit(append, "(max_messages int default null)", "(max_messages int default null, reason text default null)")
-    _edit(append, "mqpg.append(int)", "mqpg.append(int, text)")
     _edit(folder / "functions/lookup/_topic.sql", "$$\n", "$$\n-- another body\n", count=1)
     _edit(folder / "views/topics.sql", "\nselect", "\nselect\n    1 as one,", count=1)
     gone = "functions/topic/_awaits_members.sql"  # nothing needs it in this release
-    _edit(folder / "manifest.txt", f"{gone}\n", "")
     text = (folder / gone).read_text()
     (folder / gone).unlink()
     renamed = text.replace("_awaits_members", "_expects_members")
     (folder / "functions/topic/_expects_members.sql").write_text(renamed)
-    _edit(
-        folder / "manifest.txt",
-        "functions/topic/create_topic.sql\n",
-        "functions/topic/_expects_members.sql\nfunctions/topic/create_topic.sql\n",
-    )
     for path in (folder / "functions").rglob("*.sql"):
         path.write_text(path.read_text().replace("_awaits_members", "_expects_members"))
     for path in (folder / "views").rglob("*.sql"):

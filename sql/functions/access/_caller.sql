@@ -19,4 +19,3 @@ language sql volatile as $$
         else current_setting('role')::name
     end
 $$;
-comment on function mqpg._caller() is 'Internal: the role of the caller, never the owner';

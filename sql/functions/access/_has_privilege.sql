@@ -8,4 +8,3 @@ begin
         where r.privilege = any(_has_privilege.privileges) and pg_has_role(mqpg._caller(), r.role, 'usage'));
 end
 $$;
-comment on function mqpg._has_privilege(text []) is 'Internal: whether the caller has one of these rights';

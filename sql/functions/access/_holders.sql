@@ -38,4 +38,3 @@ begin
     end case;
 end
 $$;
-comment on function mqpg._holders(text, int) is 'Internal: the roles that hold a right';

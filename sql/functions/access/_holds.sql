@@ -12,4 +12,3 @@ begin
         where pg_has_role(mqpg._caller(), h.role, 'usage'));
 end
 $$;
-comment on function mqpg._holds(text, int) is 'Internal: whether the caller has a right';

@@ -17,4 +17,3 @@ begin
     return false;
 end
 $$;
-comment on function mqpg._is_among(mqpg.grantee []) is 'Internal: whether the caller has one of many noted roles';

@@ -11,4 +11,3 @@ begin
     return true;
 end
 $$;
-comment on function mqpg._is_direct() is 'Internal: refuse a call out of the maintenance of a table';

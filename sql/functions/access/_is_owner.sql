@@ -5,4 +5,3 @@ create function mqpg._is_owner() returns boolean
 language sql volatile as $$
     select pg_has_role(mqpg._caller(), current_user, 'usage')
 $$;
-comment on function mqpg._is_owner() is 'Internal: whether the caller may do everything';

@@ -18,7 +18,6 @@ language sql volatile as $$
         else mqpg._is_among(_may.grantees)
     end
 $$;
-comment on function mqpg._may(mqpg.grantee []) is 'Internal: whether the caller may, by the roles noted in a row';
 
 -- The same for two rows, of which the caller needs the rights to both.
 create function mqpg._may(grantees mqpg.grantee [], others mqpg.grantee []) returns boolean
@@ -33,5 +32,3 @@ language sql volatile as $$
         else mqpg._is_among(_may.grantees) and mqpg._is_among(_may.others)
     end
 $$;
-comment on function mqpg._may(mqpg.grantee [], mqpg.grantee []) is
-    'Internal: whether the caller may, by the roles noted in two rows';

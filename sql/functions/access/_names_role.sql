@@ -6,4 +6,3 @@ language sql volatile as $$
     select coalesce(pg_get_userbyid((_names_role.grantee).role) = (_names_role.grantee).name
         and pg_has_role(mqpg._caller(), (_names_role.grantee).role, 'usage'), false)
 $$;
-comment on function mqpg._names_role(mqpg.grantee) is 'Internal: whether the caller has a noted role';

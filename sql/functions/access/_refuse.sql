@@ -14,4 +14,3 @@ begin
             replace(_refuse.missing, 'role)', format('%L)', mqpg._caller())), '^grant_', 'mqpg.grant_'));
 end
 $$;
-comment on function mqpg._refuse(text, text) is 'Internal: raise the error for a missing right';

@@ -10,4 +10,3 @@ begin
         hint = 'A checker function decides by tables of its own.';
 end
 $$;
-comment on function mqpg._refuse_checker() is 'Internal: raise the error for a checker function that calls mqpg';

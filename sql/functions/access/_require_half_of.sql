@@ -29,4 +29,3 @@ begin
     return true;
 end
 $$;
-comment on function mqpg._require_half_of(int) is 'Internal: refuse a caller that may not produce for a half''s group';

@@ -12,4 +12,3 @@ begin
     return true;
 end
 $$;
-comment on function mqpg._require_privilege(text []) is 'Internal: refuse a caller without one of these rights';

@@ -23,5 +23,3 @@ begin
         format('grant_produce(%L, role)', _require_producer_group.producer_group));
 end
 $$;
-comment on function mqpg._require_producer_group(text) is
-    'Internal: producer group by name for a caller that may produce, or an error';

@@ -10,4 +10,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_sender(int) is 'Internal: refuse a caller that may not send to a topic';

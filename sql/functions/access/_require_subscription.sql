@@ -39,5 +39,3 @@ begin
         format('grant_receive(%L, %L, role)', _require_subscription.consumer_group, _require_subscription.topic));
 end
 $$;
-comment on function mqpg._require_subscription(text, text) is
-    'Internal: subscription by names for a caller that may receive, or an error';

@@ -30,5 +30,3 @@ begin
         format('grant_receive(consumer_group, %L, role)', _require_topic.topic));
 end
 $$;
-comment on function mqpg._require_topic(text, text) is
-    'Internal: topic by name for a caller with that right, or an error';

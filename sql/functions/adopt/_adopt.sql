@@ -37,5 +37,3 @@ begin
     end);
 end
 $$;
-comment on function mqpg._adopt(boolean) is
-    'Internal: what adopt() and adopt_promoted() have in common';

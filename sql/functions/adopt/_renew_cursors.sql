@@ -22,4 +22,3 @@ language sql as $$
     ) as k
     cross join (values (1), (1 + 4294967296)) as v(further)
 $$;
-comment on function mqpg._renew_cursors() is 'Internal: free all claims of a copy';

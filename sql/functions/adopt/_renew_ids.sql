@@ -41,5 +41,3 @@ begin
     perform mqpg._make_segments();
 end
 $$;
-comment on function mqpg._renew_ids(mqpg.tick, boolean) is
-    'Internal: move ids beyond what a copy cannot know';

@@ -49,5 +49,3 @@ begin
     update mqpg.segment s set leaving_xid = '0' where s.leaving_xid is not null;
 end
 $$;
-comment on function mqpg._renew_xids(mqpg.tick) is
-    'Internal: rewrite the transaction ids of another cluster';

@@ -10,5 +10,3 @@ language sql immutable as $$
         else '2'::xid8
     end
 $$;
-comment on function mqpg._renewed_xid(xid8, xid8, pg_snapshot, pg_snapshot) is
-    'Internal: transaction id of a restored row';

@@ -30,5 +30,3 @@ begin
     return mqpg._adopt(adopt.same_xids);
 end
 $$;
-comment on function mqpg.adopt(boolean) is
-    'Turn a restored, promoted or recovered copy into a broker';

@@ -25,5 +25,3 @@ begin
     return null;
 end
 $$;
-comment on function mqpg.adopt_promoted() is
-    'Call adopt() if this server was promoted or recovered, and do nothing if not';

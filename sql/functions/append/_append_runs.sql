@@ -144,5 +144,3 @@ begin
     from appended a;
 end
 $$;
-comment on function mqpg._append_runs(mqpg.tick, pg_snapshot, timestamptz, boolean) is
-    'Internal: append what is new to the consume queues';

@@ -59,5 +59,3 @@ begin
     from appended a;
 end
 $$;
-comment on function mqpg._append_sends(mqpg.tick, pg_snapshot) is
-    'Internal: append new sends to the consume queues';

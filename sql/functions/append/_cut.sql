@@ -33,5 +33,3 @@ begin
         where x.xid::text::bigint < v_x);
 end
 $$;
-comment on function mqpg._cut(mqpg.tick, pg_snapshot, int) is
-    'Internal: cut the appender''s snapshot in a backlog';

@@ -10,5 +10,3 @@ language sql stable as $$
          order by d.visible_at offset _cut_due.max_messages - 1 limit 1),
         _cut_due.due_until)
 $$;
-comment on function mqpg._cut_due(timestamptz, timestamptz, int) is
-    'Internal: cut the appender''s due time in a backlog';

@@ -9,4 +9,3 @@ language sql stable as $$
         where s.family = 'log' and s.decided_at is null and s.dropped_at is null
         order by s.segment_no limit 1), 0)
 $$;
-comment on function mqpg._decidable_from() is 'Internal: lowest message id that may get a decision';

@@ -80,5 +80,3 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._decide_due(mqpg.tick, pg_snapshot, timestamptz) is
-    'Internal: decide between due and recalled for delayed messages';

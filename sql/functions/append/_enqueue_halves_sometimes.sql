@@ -33,5 +33,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._enqueue_halves_sometimes(pg_snapshot, bigint, mqpg.tick) is
-    'Internal: put half messages into the op-log queue about once a second';

@@ -30,5 +30,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_own_cluster(pg_snapshot, pg_snapshot) is
-    'Internal: refuse to append in another cluster';

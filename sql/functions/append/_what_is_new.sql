@@ -40,5 +40,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._what_is_new(mqpg.tick, pg_snapshot, timestamptz) is
-    'Internal: whether append() may have sends, decisions or due messages to append';

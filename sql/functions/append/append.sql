@@ -89,5 +89,3 @@ begin
     return v_messages;
 end
 $$;
-comment on function mqpg.append(int) is
-    'Append newly visible messages to the consume queues; returns how many';

@@ -15,4 +15,3 @@ exception when lock_not_available then
     raise exception using errcode = 'MQ018', message = 'another mqpg archive is running at this broker';
 end
 $$;
-comment on function mqpg._begin_archive() is 'Internal: let one run of the archive write at a time';

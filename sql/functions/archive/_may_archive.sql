@@ -10,5 +10,3 @@ language sql stable as $$
         else (_may_archive.segment).body_dropped_at is null
     end
 $$;
-comment on function mqpg._may_archive(mqpg.segment, text) is
-    'Internal: whether a table of a segment can be archived';

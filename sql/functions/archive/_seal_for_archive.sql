@@ -20,5 +20,3 @@ begin
     return mqpg._seal_partition(_seal_for_archive.family, _seal_for_archive.segment_no);
 end
 $$;
-comment on function mqpg._seal_for_archive(text, bigint) is
-    'Internal: make a closed slot read-only before it is archived';

@@ -18,4 +18,3 @@ begin
     order by s.closed_at, s.family, s.segment_no, f.parent, u.from_bound;
 end
 $$;
-comment on function mqpg._to_archive() is 'Internal: ranges of closed tables that are not archived';

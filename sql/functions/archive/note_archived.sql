@@ -109,5 +109,3 @@ begin
         and s.blocked_since is not null;
 end
 $$;
-comment on function mqpg.note_archived(text, text, text, text, bigint, numeric) is
-    'Note that a range of a closed table is in a file of the archive';

@@ -51,5 +51,3 @@ exception when lock_not_available then
     return null;    -- the transaction that decides removes the entry, too
 end
 $$;
-comment on function mqpg._answer(text, mqpg.verdict, text, text, interval, text) is
-    'Internal: record a compensator''s answer about a half message';

@@ -96,5 +96,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._ask_function(text, text, text, jsonb, json, text) is
-    'Internal: ask a group''s SQL function about a half message';

@@ -10,5 +10,3 @@ language sql stable as $$
     from (values (1)) as one(one)
     left join mqpg.producer_group g on g.producer_group_id = _back_off.producer_group_id
 $$;
-comment on function mqpg._back_off(int, int) is
-    'Internal: time until the next check of a half message';

@@ -13,5 +13,3 @@ begin
     using _call_checker.handle, _call_checker.key, _call_checker.headers, _call_checker.payload;
 end
 $$;
-comment on function mqpg._call_checker(regprocedure, text, text, jsonb, json) is
-    'Internal: call a checker function, with no rights but those of its owner';

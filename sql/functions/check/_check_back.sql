@@ -77,5 +77,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._check_back(mqpg.producer_group, bigint, text) is
-    'Internal: check one overdue half message in SQL';

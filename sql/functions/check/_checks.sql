@@ -11,4 +11,3 @@ language sql stable as $$
         select max(r.at) from mqpg.check_log r
         where r.message_id = _checks.message_id and r.event = 'rearmed'), '-infinity')
 $$;
-comment on function mqpg._checks(bigint) is 'Internal: how often a half message was checked';

@@ -20,5 +20,3 @@ language sql as $$
     where q.msg_id = due.msg_id
     returning q.msg_id, q.message ->> 'handle'
 $$;
-comment on function mqpg._claim_entries(text, int, interval, timestamptz) is
-    'Internal: lease overdue entries of a producer group';

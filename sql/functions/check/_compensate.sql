@@ -67,5 +67,3 @@ begin
     return v_done;
 end
 $$;
-comment on function mqpg._compensate(int, text, text) is
-    'Internal: check overdue half messages of some groups';

@@ -21,5 +21,3 @@ begin
         mqpg._back_off(_defer_check.producer_group_id, (select c.asked from mqpg._checks(_defer_check.message_id) c))));
 end
 $$;
-comment on function mqpg._defer_check(bigint, int, bigint, interval, boolean, text, text) is
-    'Internal: back off from a half message';

@@ -56,5 +56,3 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._due_halves(text, int, interval) is
-    'Internal: hand out overdue half messages of a group';

@@ -37,5 +37,3 @@ begin
     return v_outcome;
 end
 $$;
-comment on function mqpg._end_expired(text, text, text) is
-    'Internal: decide an expired half message';

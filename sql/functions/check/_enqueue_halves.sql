@@ -99,5 +99,3 @@ begin
     return v_entries;
 end
 $$;
-comment on function mqpg._enqueue_halves(pg_snapshot, bigint) is
-    'Internal: put newly visible undecided half messages into the op-log queue';

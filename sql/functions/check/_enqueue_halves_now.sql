@@ -15,5 +15,3 @@ begin
     perform mqpg._enqueue_halves(v_snapshot, v_batch_seq);
 end
 $$;
-comment on function mqpg._enqueue_halves_now(text) is
-    'Internal: put half messages up to now into the op-log queue';

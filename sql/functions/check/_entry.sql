@@ -8,4 +8,3 @@ language sql as $$
     where (q.message ->> 'message_id')::bigint = _entry.message_id
     for update
 $$;
-comment on function mqpg._entry(bigint) is 'Internal: the op-log entry of a half message, locked';

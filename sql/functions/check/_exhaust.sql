@@ -44,5 +44,3 @@ begin
         false, 'ledger', 'the local transaction or a decision is open');
 end
 $$;
-comment on function mqpg._exhaust(text, bigint, mqpg.producer_group, bigint, int) is
-    'Internal: apply the policy for a half message without an answer';

@@ -85,5 +85,3 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._expire_halves(bigint) is
-    'Internal: end half messages that stayed undecided for too long';

@@ -19,5 +19,3 @@ begin
     limit _expired_halves.max_messages;
 end
 $$;
-comment on function mqpg._expired_halves(text, int) is
-    'Internal: parked half messages of a group that expired';

@@ -22,4 +22,3 @@ exception when lock_not_available then
     return 'wait';
 end
 $$;
-comment on function mqpg._fence(text) is 'Internal: fenced look into the ledger of this database';

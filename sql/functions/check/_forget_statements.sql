@@ -14,5 +14,3 @@ begin
     return true;
 end
 $$;
-comment on function mqpg._forget_statements(text) is
-    'Internal: deallocate prepared statements that were changed meanwhile';

@@ -9,4 +9,3 @@ begin
         where p.oid = _function_state.function);
 end
 $$;
-comment on function mqpg._function_state(oid) is 'Internal: the version of a function';

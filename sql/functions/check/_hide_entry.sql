@@ -6,5 +6,3 @@ create function mqpg._hide_entry(msg_id bigint, until timestamptz) returns void
 language sql as $$
     update pgmq.q_mqpg_oplog q set vt = _hide_entry.until where q.msg_id = _hide_entry.msg_id
 $$;
-comment on function mqpg._hide_entry(bigint, timestamptz) is
-    'Internal: hide an op-log entry until a point in time';

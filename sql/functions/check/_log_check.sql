@@ -7,5 +7,3 @@ language sql as $$
     insert into mqpg.check_log (message_id, at, event, by, reason)
     values (_log_check.message_id, clock_timestamp(), _log_check.event, _log_check.by, _log_check.reason)
 $$;
-comment on function mqpg._log_check(bigint, text, text, text) is
-    'Internal: record an event of a check-back';

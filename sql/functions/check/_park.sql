@@ -9,5 +9,3 @@ begin
     perform pgmq.archive('mqpg_oplog', _park.msg_id);
 end
 $$;
-comment on function mqpg._park(bigint, bigint, text, text) is
-    'Internal: leave a half message to an administrator';

@@ -16,5 +16,3 @@ begin
     return true;
 end
 $$;
-comment on function mqpg._park_stranger(mqpg.producer_group, bigint, bigint) is
-    'Internal: park a half message that is older than its group''s ledger';

@@ -8,4 +8,3 @@ begin
         from pg_prepared_statements s);
 end
 $$;
-comment on function mqpg._prepared_statements() is 'Internal: the prepared statements of this session';

@@ -20,4 +20,3 @@ begin
     decided := mqpg._is_decided_half(v_half.message_id);
 end
 $$;
-comment on function mqpg._require_half(text) is 'Internal: half message by handle, or an error';

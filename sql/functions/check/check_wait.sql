@@ -36,4 +36,3 @@ begin
         v_entry.vt > clock_timestamp(), 'due_checks', null);
 end
 $$;
-comment on function mqpg.check_wait(text, interval) is 'Answer a check with "not known yet"';

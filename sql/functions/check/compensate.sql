@@ -26,5 +26,3 @@ begin
     return v_done;
 end
 $$;
-comment on function mqpg.compensate(int) is
-    'Check overdue half messages that can be answered in SQL; returns how many';

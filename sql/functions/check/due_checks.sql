@@ -33,5 +33,3 @@ begin
     from mqpg._due_halves(due_checks.producer_group, due_checks.max_messages, due_checks.lease) d;
 end
 $$;
-comment on function mqpg.due_checks(text, int, interval) is
-    'Overdue half messages of a producer group, to be answered';

@@ -26,4 +26,3 @@ begin
     perform pgmq.send('mqpg_oplog', v_message);
 end
 $$;
-comment on function mqpg.rearm(text) is 'Have a parked half message checked again';

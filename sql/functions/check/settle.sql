@@ -38,5 +38,3 @@ begin
     return v_outcome;
 end
 $$;
-comment on function mqpg.settle(text, mqpg.verdict, text) is
-    'Decide a half message by hand; the reason is recorded';

@@ -7,4 +7,3 @@ begin
     select b.broker_id, b.incarnation from mqpg.broker b;
 end
 $$;
-comment on function mqpg._broker() is 'Internal: identity of this broker';

@@ -11,5 +11,3 @@ exception when sqlstate 'MQ004' then
     return null;    -- prepare() reports an unknown group
 end
 $$;
-comment on function mqpg._checker_of(text) is
-    'Internal: how the half messages of a group are checked';

@@ -13,5 +13,3 @@ begin
         and d.message_id = any(_dead_among.message_ids);
 end
 $$;
-comment on function mqpg._dead_among(text, text, bigint []) is
-    'Internal: which messages are dead letters of a group';

@@ -9,4 +9,3 @@ begin
         (select coalesce(max(j.jump_id), 0) from mqpg.position_jump j);
 end
 $$;
-comment on function mqpg._newest() is 'Internal: newest tick and newest move of a position';

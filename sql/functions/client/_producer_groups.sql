@@ -13,4 +13,3 @@ begin
     from mqpg.producer_group g order by g.name;
 end
 $$;
-comment on function mqpg._producer_groups() is 'Internal: producer groups and their settings';

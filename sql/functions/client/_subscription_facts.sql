@@ -18,5 +18,3 @@ begin
         and s.member = '';
 end
 $$;
-comment on function mqpg._subscription_facts(text, text) is
-    'Internal: what the library needs to know of a subscription';

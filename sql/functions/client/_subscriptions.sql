@@ -16,4 +16,3 @@ begin
     order by s.consumer_group, t.name;
 end
 $$;
-comment on function mqpg._subscriptions(text) is 'Internal: subscriptions and their settings';

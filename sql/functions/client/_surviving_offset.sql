@@ -30,5 +30,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._surviving_offset(text, text, int, int) is
-    'Internal: up to where a queue survived the adoptions since an incarnation';

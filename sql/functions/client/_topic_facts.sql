@@ -14,5 +14,3 @@ begin
     select t.queues, t.kind, t.max_payload from mqpg.topic t where t.name = _topic_facts.topic;
 end
 $$;
-comment on function mqpg._topic_facts(text) is
-    'Internal: what the library needs to know of a topic';

@@ -14,4 +14,3 @@ begin
         and (mqpg._is_among(t.readers) or mqpg._holds('read', t.topic_id));
 end
 $$;
-comment on function mqpg._touched(bigint, bigint) is 'Internal: topics that later ticks touched';

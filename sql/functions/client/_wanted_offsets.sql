@@ -26,5 +26,3 @@ begin
     order by 1;
 end
 $$;
-comment on function mqpg._wanted_offsets(text, text, int, bigint, bigint) is
-    'Internal: offsets that a group has to apply';

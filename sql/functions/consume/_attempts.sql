@@ -62,5 +62,3 @@ begin
         ) as a);
 end
 $$;
-comment on function mqpg._attempts(int, bigint, int, text, text) is
-    'Internal: attempts of a message, for its dead letter';

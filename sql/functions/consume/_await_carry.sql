@@ -18,4 +18,3 @@ exception
         return true;
 end
 $$;
-comment on function mqpg._await_carry() is 'Internal: wait while keep() copies cursors';

@@ -10,5 +10,3 @@ begin
         greatest(mqpg._setting('retry_delay_cap')::interval, (_back_off_until.subscription).retry_delay)));
 end
 $$;
-comment on function mqpg._back_off_until(mqpg.subscription, int, interval) is
-    'Internal: end of a back-off';

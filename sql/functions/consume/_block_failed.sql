@@ -52,5 +52,3 @@ begin
     waiting := mqpg._pack_claims((_block_failed.last_version).version, v_offsets, v_deliveries, v_keys, v_untils);
 end
 $$;
-comment on function mqpg._block_failed(mqpg.subscription, mqpg.cursor, mqpg.claim, bigint [], text, interval) is
-    'Internal: keep failed messages at their place';

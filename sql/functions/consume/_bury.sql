@@ -22,5 +22,3 @@ language sql as $$
         attempts = excluded.attempts, reason = excluded.reason, died_at = excluded.died_at,
         history = coalesce(d.history, '[]') || coalesce(excluded.history, '[]')
 $$;
-comment on function mqpg._bury(int, bigint [], bigint [], int [], text, text) is
-    'Internal: write dead letters';

@@ -15,5 +15,3 @@ language sql as $$
         row(null, _bury_offset.queue_offset, _bury_offset.queue_offset + 1, 1, null, null, null, null, null)::mqpg.claim
     ) as m
 $$;
-comment on function mqpg._bury_offset(mqpg.subscription, int, bigint, text) is
-    'Internal: make the message at an offset a dead letter';

@@ -55,5 +55,3 @@ begin
     order by k.queue_offset;
 end
 $$;
-comment on function mqpg._candidates_by_key(mqpg.subscription, mqpg.cursor, bigint) is
-    'Internal: messages that a queue can deliver next, and which of them its keys block';

@@ -115,5 +115,3 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._claim(mqpg.subscription, mqpg.cursor, int, interval, text, bigint, boolean) is
-    'Internal: claim the next range of a queue';

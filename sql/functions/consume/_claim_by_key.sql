@@ -96,5 +96,3 @@ begin
     return null;
 end
 $$;
-comment on function mqpg._claim_by_key(mqpg.subscription, mqpg.cursor, int, interval, text) is
-    'Internal: claim the next messages of a queue whose keys are not blocked';

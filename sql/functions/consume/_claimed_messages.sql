@@ -27,5 +27,3 @@ language sql stable as $$
             or c.base_offset + u.start + i in (select p from unnest(_claimed_messages.claim.picked) p))
     order by 1
 $$;
-comment on function mqpg._claimed_messages(int, int, int, mqpg.claim) is
-    'Internal: messages of a claim';

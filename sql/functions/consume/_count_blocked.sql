@@ -6,5 +6,3 @@ language sql immutable as $$
     from unnest(_count_blocked.claims) as c
     where c.epoch < 0 and c.lease_until > '-infinity'
 $$;
-comment on function mqpg._count_blocked(mqpg.claim []) is
-    'Internal: number of messages that a failed one blocks';

@@ -33,7 +33,3 @@ language sql stable as $$
         and (_deliveries.picked is null
             or run.first_offset + m.o - 1 in (select p from unnest(_deliveries.picked) p))
 $$;
-comment on function mqpg._deliveries(
-    text, int, int, text, bigint [], bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
-) is
-    'Internal: messages of runs';

@@ -26,5 +26,3 @@ language sql stable as $$
     ) as m
     where m.payload is not null
 $$;
-comment on function mqpg._deliveries_of_run(text, int, int, text, bigint, bigint, bigint, int) is
-    'Internal: messages of one run';

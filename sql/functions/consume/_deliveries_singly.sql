@@ -24,7 +24,3 @@ language sql stable as $$
     ) as m
     where m.payload is not null
 $$;
-comment on function mqpg._deliveries_singly(
-    text, int, int, text, bigint [], bigint [], bigint [], int [], bigint, bigint
-) is
-    'Internal: messages of runs that are one message long';

@@ -39,7 +39,3 @@ language sql stable as $$
             or run.first_offset + m.o - 1 in (select p from unnest(_deliveries_with_survivors.picked) p))
     order by run.first_offset + m.o
 $$;
-comment on function mqpg._deliveries_with_survivors(
-    text, int, int, text, bigint [], bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
-) is
-    'Internal: messages of runs, including those of dropped segments';

@@ -36,5 +36,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._died_at(int, bigint, text) is
-    'Internal: when a message became a dead letter, and of which member';

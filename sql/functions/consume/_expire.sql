@@ -47,5 +47,3 @@ begin
     return mqpg._cursor(v_cursor.subscription_id, v_cursor.queue_id);
 end
 $$;
-comment on function mqpg._expire(mqpg.topic, mqpg.subscription, mqpg.cursor) is
-    'Internal: skip the messages of a queue that expired';

@@ -15,5 +15,3 @@ language sql stable as $$
     ) as k on true
     order by m.queue_offset
 $$;
-comment on function mqpg._keyed_messages(int, int, mqpg.claim) is
-    'Internal: messages of a claim with their keys';

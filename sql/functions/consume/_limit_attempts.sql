@@ -33,5 +33,3 @@ begin
     return (_limit_attempts.claim).to_offset;
 end
 $$;
-comment on function mqpg._limit_attempts(mqpg.subscription, int, int, mqpg.claim) is
-    'Internal: end of a range in which attempts are left';

@@ -22,4 +22,3 @@ begin
     return true;
 end
 $$;
-comment on function mqpg._lock_cursor(int, int) is 'Internal: take a queue''s cursor lock';

@@ -18,5 +18,3 @@ begin
     perform set_config('lock_timeout', v_timeout, true);
 end
 $$;
-comment on function mqpg._lock_subscription_of_receipt(text, int) is
-    'Internal: let a receipt''s subscription not end until the transaction does';

@@ -13,5 +13,3 @@ exception when data_exception or feature_not_supported or program_limit_exceeded
     return false;
 end
 $$;
-comment on function mqpg._matches_filter(jsonpath, text, text, jsonb, json) is
-    'Internal: whether a message matches a filter';

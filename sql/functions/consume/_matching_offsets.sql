@@ -53,5 +53,3 @@ begin
     _matching_offsets.keys := coalesce(_matching_offsets.keys, '{}');
 end
 $$;
-comment on function mqpg._matching_offsets(mqpg.subscription, int, bigint, bigint) is
-    'Internal: offsets whose messages match a subscription''s filter';

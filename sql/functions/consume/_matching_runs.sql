@@ -18,7 +18,3 @@ language sql immutable as $$
     ) as p
     where p.first is not null
 $$;
-comment on function mqpg._matching_runs(
-    bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
-) is
-    'Internal: runs cut to picked offsets';

@@ -74,5 +74,3 @@ begin
     return v_member;
 end
 $$;
-comment on function mqpg._member(mqpg.subscription, int, text) is
-    'Internal: member of a broadcast group';

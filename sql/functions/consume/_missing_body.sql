@@ -23,5 +23,3 @@ begin
         _missing_body.topic, _missing_body.from_offset, _missing_body.to_offset - 1, _missing_body.got);
 end
 $$;
-comment on function mqpg._missing_body(text, int, bigint, bigint, bigint) is
-    'Internal: raise the error for a missing body';

@@ -38,5 +38,3 @@ begin
     return coalesce(least(v_free, v_expired), 0);
 end
 $$;
-comment on function mqpg._next_claim(mqpg.subscription, mqpg.claim []) is
-    'Internal: claim that the next receive takes over';

@@ -32,5 +32,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._next_matches(mqpg.subscription, int, bigint, bigint, int) is
-    'Internal: next messages that match a filter';

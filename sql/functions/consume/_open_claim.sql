@@ -54,4 +54,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._open_claim(text) is 'Internal: claim of a receipt, locked';

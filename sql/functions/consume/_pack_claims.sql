@@ -16,5 +16,3 @@ language sql immutable as $$
         group by u.deliveries, u.key, u.until
     ) as g
 $$;
-comment on function mqpg._pack_claims(bigint, bigint [], int [], text [], timestamptz []) is
-    'Internal: free claims for single messages';

@@ -37,4 +37,3 @@ begin
     to_offset := v_parts[5];
 end
 $$;
-comment on function mqpg._parse_receipt(text, bytea []) is 'Internal: parts of a receipt of this broker';

@@ -46,5 +46,3 @@ language sql stable as $$
     ) as e
     where w.claimed < e.tail or cardinality(w.claims) > 0
 $$;
-comment on function mqpg._queues_with_messages(int, int, text, int, int, bigint, bigint, int) is
-    'Internal: queues in which receive may find something';

@@ -13,4 +13,3 @@ begin
     return v_parts || '.' || mqpg._receipt_mac(_receipt.secret, v_parts);
 end
 $$;
-comment on function mqpg._receipt(bytea, int, int, bigint, bigint, bigint) is 'Internal: the receipt of a delivery';

@@ -6,4 +6,3 @@ create function mqpg._receipt_mac(secret bytea, parts text) returns text
 language sql stable as $$
     select left(encode(sha256(_receipt_mac.secret || convert_to(_receipt_mac.parts, 'UTF8')), 'hex'), 32)
 $$;
-comment on function mqpg._receipt_mac(bytea, text) is 'Internal: the part of a receipt that proves it';

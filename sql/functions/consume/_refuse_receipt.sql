@@ -22,5 +22,3 @@ begin
         hint = 'A receipt stands for the whole delivery. ack() takes through or offsets for a part of it.';
 end
 $$;
-comment on function mqpg._refuse_receipt(text, int, int, bigint) is
-    'Internal: raise the error for a receipt without a claim';

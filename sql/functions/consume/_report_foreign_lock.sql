@@ -26,5 +26,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._report_foreign_lock(int, int) is
-    'Internal: warn where a stranger has locked a queue or a subscription';

@@ -12,5 +12,3 @@ begin
     perform mqpg._require_filter(_require_dead_letter_choice.filter, null);
 end
 $$;
-comment on function mqpg._require_dead_letter_choice(bigint [], jsonpath) is
-    'Internal: refuse a faulty choice of dead letters';

@@ -24,5 +24,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_issued_receipt(text, int, int, bigint, bigint, bigint) is
-    'Internal: refuse a receipt that was not issued here';

@@ -29,5 +29,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_receive_arguments(mqpg.subscription, int, int, interval, text, int) is
-    'Internal: refuse invalid arguments of receive';

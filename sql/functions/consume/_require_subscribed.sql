@@ -17,5 +17,3 @@ begin
     perform set_config('lock_timeout', v_timeout, true);
 end
 $$;
-comment on function mqpg._require_subscribed(mqpg.subscription) is
-    'Internal: let a subscription not end until the transaction does';

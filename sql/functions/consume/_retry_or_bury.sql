@@ -26,5 +26,3 @@ begin
         _retry_or_bury.reason, _retry_or_bury.consumer);
 end
 $$;
-comment on function mqpg._retry_or_bury(mqpg.subscription, bigint, bigint, int, text, interval, text) is
-    'Internal: retry a failed message, or make it a dead letter';

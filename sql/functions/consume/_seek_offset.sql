@@ -22,5 +22,3 @@ begin
         _seek_offset.target::bigint, mqpg._oldest(v_topic_id, _seek_offset.queue_id, v_lane));
 end
 $$;
-comment on function mqpg._seek_offset(mqpg.subscription, int, text, boolean) is
-    'Internal: offset to which seek moves a queue';

@@ -45,5 +45,3 @@ begin
     select t.* from taken t;
 end
 $$;
-comment on function mqpg._take_dead_letters(text, text, bigint [], jsonpath, int, text) is
-    'Internal: take dead letters out';

@@ -16,5 +16,3 @@ exception when lock_not_available then
     return false;
 end
 $$;
-comment on function mqpg._try_lock_cursor(int, int) is
-    'Internal: take a queue''s cursor lock, waiting a moment';

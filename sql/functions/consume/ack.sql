@@ -89,5 +89,3 @@ begin
         case when v_left.epoch is null then v.rest else v_left || v.rest end);
 end
 $$;
-comment on function mqpg.ack(text, bigint, bigint []) is
-    'Acknowledge a delivery, its part up to an offset, or single messages of it';

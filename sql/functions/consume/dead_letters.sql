@@ -82,5 +82,3 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg.dead_letters(text, text, int, bigint, bigint [], jsonpath, text) is
-    'Dead letters of a subscription, latest first';

@@ -24,5 +24,3 @@ begin
             discard_dead_letters.filter, discard_dead_letters.max_messages, 'discarded'));
 end
 $$;
-comment on function mqpg.discard_dead_letters(text, text, bigint [], jsonpath, int) is
-    'Discard dead letters for good; returns how many';

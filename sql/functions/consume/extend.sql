@@ -20,4 +20,3 @@ begin
         v.last_version, 'e', v_claim.epoch, (v.last_version).claimed, (v.last_version).owner, v_claim || v.rest);
 end
 $$;
-comment on function mqpg.extend(text, interval) is 'Extend the lease of a delivery';

@@ -55,5 +55,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.fetch(text, int, bigint, int) is
-    'Read a queue from an offset without claiming anything';

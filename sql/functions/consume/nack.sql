@@ -88,5 +88,3 @@ begin
         v_left.failed, case when v_left.failed is not null then nack.reason end);
 end
 $$;
-comment on function mqpg.nack(text, bigint [], text, interval, boolean) is
-    'Return failed messages of a delivery: to retry, or to the dead letters';

@@ -74,5 +74,3 @@ begin
     order by k.tick_id, t.name;
 end
 $$;
-comment on function mqpg.ready(text, bigint) is
-    'Topics of a consumer group that got something after a tick';

@@ -256,5 +256,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.receive(text, text, int, interval, text, int, text) is
-    'Claim messages of one queue for a lease and return them, and acknowledge a delivery before';

@@ -34,5 +34,3 @@ begin
     return v_rows;
 end
 $$;
-comment on function mqpg.redrive(text, text, bigint [], jsonpath, int) is
-    'Send dead letters back to their subscription; returns how many';

@@ -17,4 +17,3 @@ begin
         mqpg._free_claim(v.claim, v.last_version, (v.claim).attempt - 1) || v.rest);
 end
 $$;
-comment on function mqpg.release(text) is 'Return a delivery without counting the attempt';

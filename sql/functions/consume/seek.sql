@@ -71,5 +71,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.seek(text, text, text, int, text) is
-    'Move a consumer group to earliest, latest, a time or an offset';

@@ -48,5 +48,3 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg.unpin(text, text, int, text) is
-    'End a consumer''s ownership of pinned queues';

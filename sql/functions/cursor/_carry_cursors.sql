@@ -26,5 +26,3 @@ begin
     return v_rows / 2;
 end
 $$;
-comment on function mqpg._carry_cursors(int [], int) is
-    'Internal: copy cursors into a newer slot';

@@ -18,5 +18,3 @@ exception when check_violation then
     null;
 end
 $$;
-comment on function mqpg._carry_own_cursor(int, int, int) is
-    'Internal: copy the caller''s cursor into the newest slot';

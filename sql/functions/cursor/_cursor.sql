@@ -28,4 +28,3 @@ begin
     return v_cursor;
 end
 $$;
-comment on function mqpg._cursor(int, int) is 'Internal: newest version of a cursor';

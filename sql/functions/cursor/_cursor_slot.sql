@@ -34,4 +34,3 @@ begin
     return v_slot;
 end
 $$;
-comment on function mqpg._cursor_slot() is 'Internal: newest cursor slot, kept open';

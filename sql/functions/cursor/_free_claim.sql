@@ -15,5 +15,3 @@ begin
     return v_claim;
 end
 $$;
-comment on function mqpg._free_claim(mqpg.claim, mqpg.cursor, int) is
-    'Internal: a claim without a consumer';

@@ -14,4 +14,3 @@ begin
     perform set_config('lock_timeout', v_timeout, true);
 end
 $$;
-comment on function mqpg._lock_cursors(int) is 'Internal: take the locks of all cursors of a subscription';

@@ -72,5 +72,3 @@ begin
     return v_left_out;
 end
 $$;
-comment on function mqpg._move_cursor(mqpg.subscription, int, bigint, text) is
-    'Internal: move a cursor to an offset';

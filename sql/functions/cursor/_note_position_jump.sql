@@ -29,5 +29,3 @@ begin
     from mqpg.topic t where t.topic_id = (_note_position_jump.subscription).topic_id;
 end
 $$;
-comment on function mqpg._note_position_jump(mqpg.subscription, int, bigint, bigint, text, boolean) is
-    'Internal: note offsets that a subscription skips';

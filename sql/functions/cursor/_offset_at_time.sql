@@ -27,5 +27,3 @@ begin
     return v_low;
 end
 $$;
-comment on function mqpg._offset_at_time(int, int, int, timestamptz) is
-    'Internal: first offset that became visible at or after a time';

@@ -21,4 +21,3 @@ begin
             and q.subscription_id = _oldest.subscription_id));
 end
 $$;
-comment on function mqpg._oldest(int, int, int) is 'Internal: oldest readable offset of a queue';

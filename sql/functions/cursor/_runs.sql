@@ -97,5 +97,3 @@ begin
     where r.first_offset < _runs.to_offset and r.first_offset + r.n > _runs.from_offset;
 end
 $$;
-comment on function mqpg._runs(int, int, int, bigint, bigint) is
-    'Internal: runs of message ids in a range of offsets';

@@ -36,5 +36,3 @@ begin
     return case when v_claim.from_offset < v_claim.to_offset then v_claim end;
 end
 $$;
-comment on function mqpg._shrink_claim(mqpg.claim, bigint []) is
-    'Internal: a claim without the offsets that left it';

@@ -48,4 +48,3 @@ begin
     return coalesce(v_tail, 0);
 end
 $$;
-comment on function mqpg._tail(int, int, int) is 'Internal: next offset of a queue';

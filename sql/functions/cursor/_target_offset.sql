@@ -14,5 +14,3 @@ begin
     end;
 end
 $$;
-comment on function mqpg._target_offset(int, int, int, text) is
-    'Internal: offset that a target means on one queue';

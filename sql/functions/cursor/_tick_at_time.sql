@@ -22,4 +22,3 @@ begin
     return v_low;
 end
 $$;
-comment on function mqpg._tick_at_time(timestamptz) is 'Internal: first tick at or after a time';

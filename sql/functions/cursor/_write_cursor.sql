@@ -42,5 +42,3 @@ begin
     return v_version;
 end
 $$;
-comment on function mqpg._write_cursor(mqpg.cursor, "char", bigint, bigint, text, mqpg.claim [], bigint [], text) is
-    'Internal: write the next version of a cursor';

@@ -30,4 +30,3 @@ begin
     cross join lateral mqpg._message_state(i.id, m.topic_id, m.queue_id, m.kind, m.xid) s;
 end
 $$;
-comment on function mqpg._bodies(bigint []) is 'Internal: what is stored of messages that the caller may read';

@@ -33,5 +33,3 @@ begin
         order by c.version limit 1);
 end
 $$;
-comment on function mqpg._cursor_from(int, int, bigint, boolean, bigint, bigint) is
-    'Internal: the cursor version that moved past an offset';

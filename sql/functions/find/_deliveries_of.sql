@@ -31,5 +31,3 @@ language sql stable as $$
         and (k.picked is null or _deliveries_of.queue_offset = any(k.picked))
     order by c.version
 $$;
-comment on function mqpg._deliveries_of(int, int, bigint) is
-    'Internal: deliveries of an offset to a subscription';

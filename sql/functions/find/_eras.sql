@@ -16,4 +16,3 @@ language sql stable as $$
         where c.subscription_id = _eras.subscription_id and c.queue_id = _eras.queue_id))
     from bound b
 $$;
-comment on function mqpg._eras(int, int) is 'Internal: parts of a cursor''s history between seeks';

@@ -64,5 +64,3 @@ begin
         _message_state.message_id);
 end
 $$;
-comment on function mqpg._message_state(bigint, int, int, "char", xid8) is
-    'Internal: state and offset of a message';

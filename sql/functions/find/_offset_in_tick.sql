@@ -15,5 +15,3 @@ language sql stable as $$
         and _offset_in_tick.message_id < u.first_id + coalesce(c.starts[u.i + 1], c.n) - u.start
     order by 1 limit 1
 $$;
-comment on function mqpg._offset_in_tick(bigint, int, int, int, bigint) is
-    'Internal: offset that a tick gave to a message';

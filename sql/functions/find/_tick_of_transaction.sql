@@ -49,5 +49,3 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._tick_of_transaction(xid8, timestamptz) is
-    'Internal: the tick that appended a transaction''s rows';

@@ -40,4 +40,3 @@ begin
     order by h.message_id;
 end
 $$;
-comment on function mqpg.find_by_key(text, text) is 'Messages of a topic with a key, whatever their state';

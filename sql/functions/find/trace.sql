@@ -132,4 +132,3 @@ begin
     select s.at, s.event, jsonb_strip_nulls(s.detail) from story s order by s.at, s.place;
 end
 $$;
-comment on function mqpg.trace(bigint) is 'The history of one message, in order of time';

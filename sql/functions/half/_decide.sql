@@ -114,5 +114,3 @@ begin
     return case _decide.op when 'c' then 'committed' else 'rolled_back' end;
 end
 $$;
-comment on function mqpg._decide(text, "char", text, text, text) is
-    'Internal: decide one half message; the first decision stands';

@@ -8,4 +8,3 @@ begin
     perform pgmq.delete('mqpg_oplog', _delete_entry.msg_id);
 end
 $$;
-comment on function mqpg._delete_entry(bigint) is 'Internal: delete an op-log entry';

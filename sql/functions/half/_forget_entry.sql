@@ -15,5 +15,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._forget_entry(bigint) is
-    'Internal: delete the queue entry of a decided half message';

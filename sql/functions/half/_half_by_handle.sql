@@ -45,4 +45,3 @@ begin
     _half_by_handle.known := coalesce(_half_by_handle.known, false);
 end
 $$;
-comment on function mqpg._half_by_handle(text) is 'Internal: half message by handle';

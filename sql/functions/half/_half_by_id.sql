@@ -12,4 +12,3 @@ language sql stable as $$
     from mqpg.held h where h.message_id = _half_by_id.message_id and h.kind = 'h'
     limit 1
 $$;
-comment on function mqpg._half_by_id(bigint) is 'Internal: half message by id, without its body';

@@ -17,4 +17,3 @@ language sql stable as $$
     where h.message_id = _half_for_relay.message_id
         and not exists (select from mqpg.commit_log l where l.batch_id = _half_for_relay.message_id / 1024)
 $$;
-comment on function mqpg._half_for_relay(bigint) is 'Internal: a relay topic''s half message';

@@ -7,7 +7,6 @@ language sql immutable as $$
     select _handle.broker_id || '.' || _handle.incarnation::text || '.' || _handle.message_id::text || '.'
         || encode(mqpg._handle_nonce(_handle.secret, _handle.message_id), 'hex')
 $$;
-comment on function mqpg._handle(text, int, bigint, uuid) is 'Internal: handle of a half message';
 
 -- The handle of a half message of this broker.
 -- It is plpgsql, not sql, so that its plan is kept. The query has no arguments in it, because with
@@ -20,5 +19,3 @@ begin
         (select b.broker_id from mqpg.broker b), _handle.incarnation, _handle.message_id, _handle.secret);
 end
 $$;
-comment on function mqpg._handle(int, bigint, uuid) is
-    'Internal: handle of a half message of this broker';

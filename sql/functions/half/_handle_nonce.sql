@@ -7,4 +7,3 @@ create function mqpg._handle_nonce(secret uuid, message_id bigint) returns bytea
 language sql immutable as $$
     select substr(sha256(uuid_send(_handle_nonce.secret) || int8send(_handle_nonce.message_id)), 1, 16)
 $$;
-comment on function mqpg._handle_nonce(uuid, bigint) is 'Internal: nonce in the handle of a half message';

@@ -5,4 +5,3 @@ create function mqpg._is_decided_half(message_id bigint) returns boolean
 language sql stable as $$
     select exists (select from mqpg.op_log o where o.message_id = _is_decided_half.message_id and o.stage = 0)
 $$;
-comment on function mqpg._is_decided_half(bigint) is 'Internal: whether a half message is decided';

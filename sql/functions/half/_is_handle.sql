@@ -10,4 +10,3 @@ language sql immutable as $$
         and length(split_part(_is_handle.handle, '.', 3)) <= 18
         and length(split_part(_is_handle.handle, '.', 4)) = 32
 $$;
-comment on function mqpg._is_handle(text) is 'Internal: whether a text has the form of a handle';

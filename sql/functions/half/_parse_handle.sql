@@ -13,5 +13,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._parse_handle(text) is
-    'Internal: parts of a handle, null if it is malformed';

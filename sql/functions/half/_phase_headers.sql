@@ -13,5 +13,3 @@ begin
         || jsonb_build_object('mqpg-phase', _phase_headers.phase, 'mqpg-handle', _phase_headers.handle);
 end
 $$;
-comment on function mqpg._phase_headers(jsonb, text, text) is
-    'Internal: headers of a relay topic''s message';

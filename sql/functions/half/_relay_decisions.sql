@@ -48,7 +48,3 @@ begin
     where _relay_decisions.op = 'c' and f.delay is not null;
 end
 $$;
-comment on function mqpg._relay_decisions(
-    xid8, timestamptz, "char", bigint [], text [], bigint [], bigint [], bigint []
-) is
-    'Internal: send the decisions about a relay topic''s half messages';

@@ -13,5 +13,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_final_payload(text, int, text) is
-    'Internal: refuse an oversized final payload';

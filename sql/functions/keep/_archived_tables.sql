@@ -8,4 +8,3 @@ language sql immutable as $$
     from mqpg._family_tables(_archived_tables.family) f
     where f.parent not in ('check_log', 'half_tick', 'dedup')
 $$;
-comment on function mqpg._archived_tables(text) is 'Internal: tables of a segment family that are archived';

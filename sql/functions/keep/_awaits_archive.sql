@@ -43,4 +43,3 @@ begin
     return v_found;
 end
 $$;
-comment on function mqpg._awaits_archive(mqpg.segment) is 'Internal: whether a segment has to wait for the archive';

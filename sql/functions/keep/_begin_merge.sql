@@ -68,4 +68,3 @@ begin
         array_to_string(v_merge.segment_nos, ', '), cardinality(v_merge.topic_ids));
 end
 $$;
-comment on function mqpg._begin_merge(text, bigint []) is 'Internal: begin a merge of closed segments';

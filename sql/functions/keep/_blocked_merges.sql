@@ -28,4 +28,3 @@ language sql stable as $$
     cross join lateral (select t.parent from mqpg._family_tables(m.family) t limit 1) f
     where m.blocked_since is not null
 $$;
-comment on function mqpg._blocked_merges() is 'Internal: merges that open transactions hold up';

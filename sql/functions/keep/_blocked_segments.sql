@@ -25,5 +25,3 @@ begin
     order by b.since;
 end
 $$;
-comment on function mqpg._blocked_segments() is
-    'Internal: drops and merges that are held up';

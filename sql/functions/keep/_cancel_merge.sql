@@ -18,4 +18,3 @@ begin
     return query select 'pinned', v_merge.family, v_merge.segment_nos[1], 'merge given up: ' || _cancel_merge.why;
 end
 $$;
-comment on function mqpg._cancel_merge(text, text) is 'Internal: give up a merge of segments';

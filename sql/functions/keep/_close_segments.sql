@@ -55,4 +55,3 @@ begin
     returning 'closed', s.family, s.segment_no, 'no transaction writes into it any more';
 end
 $$;
-comment on function mqpg._close_segments() is 'Internal: close the segments that are complete';

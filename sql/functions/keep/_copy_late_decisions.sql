@@ -30,5 +30,3 @@ begin
     return v_rows + v_more;
 end
 $$;
-comment on function mqpg._copy_late_decisions(mqpg.segment_merge) is
-    'Internal: copy decisions that came while segments were merged';

@@ -30,5 +30,3 @@ begin
     return v_rows;
 end
 $$;
-comment on function mqpg._copy_survivors(bigint [], text) is
-    'Internal: copy messages that outlive their segment';

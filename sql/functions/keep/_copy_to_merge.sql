@@ -59,4 +59,3 @@ begin
         v_rows);
 end
 $$;
-comment on function mqpg._copy_to_merge(mqpg.segment_merge) is 'Internal: copy a piece of merged segments';

@@ -9,4 +9,3 @@ language sql stable as $$
         extract(epoch from interval '5 minutes')
         / extract(epoch from mqpg._setting('dedup_window')::interval))::bigint + 1)
 $$;
-comment on function mqpg._dedup_segment_slots() is 'Internal: how many slots a segment of dedup has';

@@ -42,5 +42,3 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._drop_one_table(boolean) is
-    'Internal: drop one table that is no longer needed, or release one of each family';

@@ -24,5 +24,3 @@ exception when lock_not_available then
     return false;
 end
 $$;
-comment on function mqpg._drop_partition(text, bigint) is
-    'Internal: drop a partition unless it is in use';

@@ -12,5 +12,3 @@ language sql stable as $$
             where k.family = 'tick' and k.closed_at >= (_expiry_base.segment).closed_at), 'infinity')
     end
 $$;
-comment on function mqpg._expiry_base(mqpg.segment) is
-    'Internal: when the retention of a closed segment began';

@@ -14,4 +14,3 @@ language sql immutable as $$
     where f.family = _family_tables.family
     order by f.place
 $$;
-comment on function mqpg._family_tables(text) is 'Internal: tables of a segment family';

@@ -55,4 +55,3 @@ begin
         cardinality(v_merge.needed_batches));
 end
 $$;
-comment on function mqpg._find_needed(mqpg.segment_merge) is 'Internal: what a merge must keep';

@@ -59,4 +59,3 @@ begin
         mqpg._partition_name(v_segment.leaving, v_segment.segment_no);
 end
 $$;
-comment on function mqpg._finish_drop(text, bigint) is 'Internal: drop the released table of a segment';

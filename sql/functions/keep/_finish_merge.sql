@@ -104,4 +104,3 @@ begin
         array_to_string(v_merge.segment_nos, ', '), v_merge.copied_rows, cardinality(v_merge.topic_ids));
 end
 $$;
-comment on function mqpg._finish_merge(mqpg.segment_merge) is 'Internal: attach merged segments';

@@ -74,4 +74,3 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._fold_segments() is 'Internal: delete old rows of dropped segments';

@@ -15,4 +15,3 @@ language sql stable as $$
             mqpg._scaled_bound(_is_archived.upper_bound, f.per_unit)) u
         where f.parent = coalesce(_is_archived.parent, f.parent))
 $$;
-comment on function mqpg._is_archived(text, text, text, text) is 'Internal: whether a range is archived';

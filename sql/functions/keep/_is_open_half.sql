@@ -10,5 +10,3 @@ begin
     return v_half.known and not mqpg._is_decided_half(v_half.message_id);
 end
 $$;
-comment on function mqpg._is_open_half(text) is
-    'Internal: whether a handle names an undecided half message';

@@ -33,5 +33,3 @@ begin
             and l.batch_id < _is_past_retention.segment.upper_bound::bigint);
 end
 $$;
-comment on function mqpg._is_past_retention(mqpg.segment) is
-    'Internal: whether a segment is past its retention';

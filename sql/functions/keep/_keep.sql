@@ -48,4 +48,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._keep(boolean) is 'Internal: keep(), with or without drops';

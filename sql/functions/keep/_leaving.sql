@@ -35,4 +35,3 @@ begin
     where s.dropped_at is null and (s.leaving is not null or s.blocked_since is not null);
 end
 $$;
-comment on function mqpg._leaving() is 'Internal: partitions that are released and not dropped yet';

@@ -51,5 +51,3 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._lose(mqpg.segment) is
-    'Internal: free a segment of groups that do not read, by policy';

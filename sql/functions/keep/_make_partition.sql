@@ -19,5 +19,3 @@ begin
         _make_partition.parent, v_name, _make_partition.lower_bound, _make_partition.upper_bound);
 end
 $$;
-comment on function mqpg._make_partition(text, bigint, text, text) is
-    'Internal: make an empty partition';

@@ -27,4 +27,3 @@ begin
     return v_segment;
 end
 $$;
-comment on function mqpg._make_segment(text, text, text, boolean) is 'Internal: make a segment';

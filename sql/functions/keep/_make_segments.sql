@@ -28,4 +28,3 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._make_segments(int) is 'Internal: make the segments that are wanted ahead';

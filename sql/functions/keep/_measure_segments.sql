@@ -29,5 +29,3 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._measure_segments() is
-    'Internal: note how many bytes each topic has in closed segments';

@@ -47,4 +47,3 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._merge() is 'Internal: one step of merging closed segments';

@@ -48,4 +48,3 @@ language sql stable as $$
             end
     end
 $$;
-comment on function mqpg._merge_condition(text, bigint) is 'Internal: which rows a merge copies';

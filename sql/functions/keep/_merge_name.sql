@@ -5,4 +5,3 @@ create function mqpg._merge_name(parent text, segment_no bigint) returns text
 language sql immutable as $$
     select mqpg._partition_name(_merge_name.parent, _merge_name.segment_no) || '_merge'
 $$;
-comment on function mqpg._merge_name(text, bigint) is 'Internal: name of a table that a merge builds';

@@ -24,4 +24,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._merge_step(mqpg.segment_merge) is 'Internal: next step of a merge';

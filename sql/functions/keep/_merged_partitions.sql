@@ -9,5 +9,3 @@ language sql stable as $$
     join pg_inherits i on i.inhrelid = to_regclass('mqpg.' || mqpg._partition_name(f.parent, u.segment_no))
     where not i.inhdetachpending
 $$;
-comment on function mqpg._merged_partitions(mqpg.segment_merge) is
-    'Internal: partitions that a merge replaces';

@@ -85,5 +85,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._next_segment(text) is
-    'Internal: bounds of the segment that is to be made next';

@@ -50,4 +50,3 @@ begin
                 and not pg_visible_in_snapshot(o.xid, v_tick.snapshot));
 end
 $$;
-comment on function mqpg._note_decided() is 'Internal: note segments about which no decision can come';

@@ -7,4 +7,3 @@ language sql as $$
     insert into mqpg.queue_tail as q (topic_id, queue_id, subscription_id, next_offset) values (0, 0, 0, 1)
     on conflict (topic_id, queue_id, subscription_id) do update set next_offset = q.next_offset + 1
 $$;
-comment on function mqpg._note_move() is 'Internal: note that an oldest offset moved';

@@ -33,4 +33,3 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._note_tails() is 'Internal: note the next offsets of closed tick segments';

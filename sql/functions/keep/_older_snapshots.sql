@@ -14,4 +14,3 @@ language sql volatile as $$
         and age(a.backend_xmin) >= age((_older_snapshots.xid::text::bigint % 4294967296)::text::xid)
     order by a.pid
 $$;
-comment on function mqpg._older_snapshots(xid8) is 'Internal: sessions with a snapshot from before a transaction';

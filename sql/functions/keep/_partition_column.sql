@@ -5,4 +5,3 @@ create function mqpg._partition_column(parent text) returns text
 language sql stable as $$
     select substring(pg_get_partkeydef(to_regclass('mqpg.' || _partition_column.parent)) from '[(]"?([a-z_]+)"?[)]')
 $$;
-comment on function mqpg._partition_column(text) is 'Internal: column that a table is partitioned by';

@@ -24,4 +24,3 @@ begin
         and (_pins.subscription_id is null or u.subscription_id = _pins.subscription_id);
 end
 $$;
-comment on function mqpg._pins(int) is 'Internal: unread parts of closed segments';

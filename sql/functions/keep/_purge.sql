@@ -67,4 +67,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._purge() is 'Internal: delete old rows of the small tables';

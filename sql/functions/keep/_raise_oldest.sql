@@ -22,8 +22,6 @@ begin
     return found;
 end
 $$;
-comment on function mqpg._raise_oldest(int, int, bigint) is
-    'Internal: move the oldest offset of a queue';
 
 -- Where readers of some queues pin an expired tick segment, other queues' messages in it may no
 -- longer be needed. The oldest offset of each such queue moves to the position of its own slowest
@@ -61,5 +59,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._raise_oldest(mqpg.segment) is
-    'Internal: move oldest offsets past what is no longer needed';

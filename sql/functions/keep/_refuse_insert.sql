@@ -10,4 +10,3 @@ begin
         'table %s is closed and about to be dropped: try the transaction again', tg_table_name);
 end
 $$;
-comment on function mqpg._refuse_insert() is 'Internal: refuse rows for a sealed partition';

@@ -14,4 +14,3 @@ language sql as $$
         body_dropped_at = coalesce(s.body_dropped_at, clock_timestamp())
     where s.family = _release.family and s.segment_no = _release.no;
 $$;
-comment on function mqpg._release(text, bigint, text, xid8) is 'Internal: note that a table may be dropped';

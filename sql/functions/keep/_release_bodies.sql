@@ -55,5 +55,3 @@ begin
         'commit_log', v_segment.segment_no) || coalesce(format(', %s survivors copied: %s', v_copied, v_why), '');
 end
 $$;
-comment on function mqpg._release_bodies(bigint) is
-    'Internal: release the bodies of an expired segment under rule I11';

@@ -67,5 +67,3 @@ exception when lock_not_available then
     select 'blocked', 'log', v_segment.segment_no, 'a decision is being written into op_log; the next keep() tries again';
 end
 $$;
-comment on function mqpg._release_decisions(bigint) is
-    'Internal: release old decisions and checks of a segment';

@@ -73,5 +73,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._release_if_due(mqpg.segment) is
-    'Internal: release the next table of a closed segment';

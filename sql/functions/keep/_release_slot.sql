@@ -49,5 +49,3 @@ exception when lock_not_available then
         'a transaction that wrote into it is still open; the next keep() tries again';
 end
 $$;
-comment on function mqpg._release_slot(text, bigint) is
-    'Internal: release a closed slot of cursor, delayed or dedup';

@@ -60,5 +60,3 @@ begin
         mqpg._partition_name('consume_queue', v_segment.segment_no);
 end
 $$;
-comment on function mqpg._release_ticks(bigint) is
-    'Internal: release an expired tick segment that is no longer needed';

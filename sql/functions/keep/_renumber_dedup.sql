@@ -37,5 +37,3 @@ begin
     return null;
 end
 $$;
-comment on function mqpg._renumber_dedup() is
-    'Internal: renumber the known dedup ids for another window';

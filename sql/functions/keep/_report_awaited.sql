@@ -8,4 +8,3 @@ language sql stable as $$
         'waits for the archive, for which a topic with messages in it asks'
     where mqpg._awaits_archive(_report_awaited.segment)
 $$;
-comment on function mqpg._report_awaited(mqpg.segment) is 'Internal: report that a segment waits for the archive';

@@ -95,5 +95,3 @@ begin
         v_newest.segment_no, format('%s queues carried, %s in use', v_carried, cardinality(v_newest.carry_again));
 end
 $$;
-comment on function mqpg._roll_cursors() is
-    'Internal: begin the next cursor slot by age and copy the state';

@@ -41,4 +41,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._roll_log(bigint) is 'Internal: begin the next log segment by age';

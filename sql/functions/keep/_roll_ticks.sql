@@ -45,4 +45,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._roll_ticks() is 'Internal: begin the next tick segment by age';

@@ -31,5 +31,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._save_late_survivors(mqpg.segment) is
-    'Internal: copy messages that became needed after the release';

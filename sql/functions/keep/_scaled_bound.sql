@@ -8,4 +8,3 @@ language sql immutable as $$
         else (_scaled_bound.bound::bigint * _scaled_bound.per_unit)::text
     end
 $$;
-comment on function mqpg._scaled_bound(text, int) is 'Internal: bound of a partition';

@@ -18,5 +18,3 @@ exception when lock_not_available then
     return false;
 end
 $$;
-comment on function mqpg._seal_partition(text, bigint) is
-    'Internal: make a closed partition read-only';

@@ -15,4 +15,3 @@ language sql stable as $$
         else mqpg._setting('segment_age')::interval
     end
 $$;
-comment on function mqpg._segment_age(text) is 'Internal: age at which a segment is closed';

@@ -61,5 +61,3 @@ begin
     return v_nos;
 end
 $$;
-comment on function mqpg._segments_to_merge(text) is
-    'Internal: closed segments that are worth being merged';

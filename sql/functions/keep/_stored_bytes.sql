@@ -30,5 +30,3 @@ begin
     return ceil(coalesce(v_each, 0) * (_stored_bytes.to_offset - _stored_bytes.from_offset));
 end
 $$;
-comment on function mqpg._stored_bytes(int, int, int, bigint, bigint) is
-    'Internal: about how many bytes messages of a queue take';

@@ -92,5 +92,3 @@ language sql stable as $$
     where s.message_id >= _survivors.from_id and s.message_id < _survivors.to_id
     limit _survivors.most
 $$;
-comment on function mqpg._survivors(bigint, bigint, bigint, bigint, xid8) is
-    'Internal: messages that must stay readable';

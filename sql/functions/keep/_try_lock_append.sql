@@ -11,4 +11,3 @@ exception when lock_not_available then
     return false;
 end
 $$;
-comment on function mqpg._try_lock_append() is 'Internal: take the lock of append() if it is free';

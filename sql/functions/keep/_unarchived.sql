@@ -33,4 +33,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._unarchived(text, text, text) is 'Internal: the parts of a range that are not archived';

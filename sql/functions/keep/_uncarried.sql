@@ -39,5 +39,3 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._uncarried(int, int, int) is
-    'Internal: cursors that are not in the newest slot';

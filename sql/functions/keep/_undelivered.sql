@@ -34,5 +34,3 @@ language sql stable as $$
     ) as k
     where k.committed < p.next_offset and (s.mode <> 'broadcast' or s.member <> '')
 $$;
-comment on function mqpg._undelivered(bigint, bigint) is
-    'Internal: what subscriptions still need of a tick segment';

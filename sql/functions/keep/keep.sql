@@ -23,4 +23,3 @@ begin
     return query select k.* from mqpg._keep(true) k;
 end
 $$;
-comment on function mqpg.keep() is 'Make, close and drop segments; returns what it did';

@@ -10,5 +10,3 @@ begin
     return v_before;
 end
 $$;
-comment on function mqpg._apply_lock_timeout() is
-    'Internal: wait for locks no longer than the setting lock_timeout';

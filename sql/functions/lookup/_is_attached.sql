@@ -7,5 +7,3 @@ language sql stable as $$
         pg_partition_root(to_regclass('mqpg.' || mqpg._partition_name(_is_attached.parent, _is_attached.segment_no)))
         = to_regclass('mqpg.' || _is_attached.parent), false)
 $$;
-comment on function mqpg._is_attached(text, bigint) is
-    'Internal: whether a partition is attached now';

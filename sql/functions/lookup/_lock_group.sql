@@ -19,5 +19,3 @@ begin
     perform set_config('lock_timeout', v_timeout, true);
 end
 $$;
-comment on function mqpg._lock_group(mqpg.subscription) is
-    'Internal: let no member join a broadcast group until the transaction ends';

@@ -25,4 +25,3 @@ begin
     return true;
 end
 $$;
-comment on function mqpg._lock_oldest(boolean) is 'Internal: keep oldest offsets where they are';

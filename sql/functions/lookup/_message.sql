@@ -17,4 +17,3 @@ language sql stable as $$
     where h.message_id = _message.message_id
     limit 1
 $$;
-comment on function mqpg._message(bigint) is 'Internal: what is stored of a message';

@@ -5,4 +5,3 @@ create function mqpg._partition_name(parent text, segment_no bigint) returns tex
 language sql immutable as $$
     select _partition_name.parent || '_' || _partition_name.segment_no
 $$;
-comment on function mqpg._partition_name(text, bigint) is 'Internal: name of a segment''s partition';

@@ -16,4 +16,3 @@ begin
     return v_group;
 end
 $$;
-comment on function mqpg._producer_group(text) is 'Internal: producer group by name, or an error';

@@ -11,4 +11,3 @@ language sql stable as $$
         order by k.segment_no desc limit 2
     ) as s
 $$;
-comment on function mqpg._recent_tick() is 'Internal: a tick id from which on the newest ticks lie';

@@ -4,4 +4,3 @@ create function mqpg._setting(name text) returns text
 language sql stable as $$
     select s.value from mqpg.settings s where s.name = _setting.name
 $$;
-comment on function mqpg._setting(text) is 'Internal: value of a server-wide setting';

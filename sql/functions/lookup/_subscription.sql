@@ -25,5 +25,3 @@ begin
     return v_subscription;
 end
 $$;
-comment on function mqpg._subscription(text, text) is
-    'Internal: subscription by names, or an error';

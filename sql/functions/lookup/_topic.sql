@@ -15,4 +15,3 @@ begin
     return v_topic;
 end
 $$;
-comment on function mqpg._topic(text) is 'Internal: topic by name, or an error';

@@ -17,5 +17,3 @@ begin
     ) m;
 end
 $$;
-comment on function mqpg.schema_version() is
-    'Version of the installed schema: last migration, last breaking one, release, checksum';

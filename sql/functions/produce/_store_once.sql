@@ -44,7 +44,3 @@ begin
         from unnest(v_ids, v_first) with ordinality as u(m, f, o));
 end
 $$;
-comment on function mqpg._store_once(
-    mqpg.topic, "char", text [], text [], text [], jsonb [], text [], timestamptz
-) is
-    'Internal: write messages with dedup ids into the commit log';

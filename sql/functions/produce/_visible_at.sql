@@ -24,5 +24,3 @@ begin
     return case when v_at > v_now then v_at end;
 end
 $$;
-comment on function mqpg._visible_at(mqpg.topic, interval, timestamptz) is
-    'Internal: when a delayed message becomes visible';

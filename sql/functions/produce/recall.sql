@@ -44,4 +44,3 @@ begin
     return v_standing = 'r';
 end
 $$;
-comment on function mqpg.recall(bigint) is 'Take back a delayed message before it is due';

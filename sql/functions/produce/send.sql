@@ -75,8 +75,6 @@ begin
     return v_batch * 1024;
 end
 $$;
-comment on function mqpg.send(text, text, text, text, jsonb, interval, text, timestamptz) is
-    'Send a message in the caller''s transaction; returns its id';
 
 -- The overloads for json and jsonb only turn the payload into text. They run as the caller, with
 -- every name qualified, so that a call does not become the owner's twice.
@@ -88,8 +86,6 @@ language sql as $$
     select mqpg.send(send.topic, send.payload::pg_catalog.text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
         send.deliver_at)
 $$;
-comment on function mqpg.send(text, json, text, text, jsonb, interval, text, timestamptz) is
-    'Send a message in the caller''s transaction; returns its id';
 
 create function mqpg.send(
     topic text, payload jsonb, key text default null, tag text default null, headers jsonb default null,
@@ -99,5 +95,3 @@ language sql as $$
     select mqpg.send(send.topic, send.payload::pg_catalog.text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
         send.deliver_at)
 $$;
-comment on function mqpg.send(text, jsonb, text, text, jsonb, interval, text, timestamptz) is
-    'Send a message in the caller''s transaction; returns its id';

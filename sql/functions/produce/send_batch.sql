@@ -67,8 +67,6 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.send_batch(text, text [], text [], text [], jsonb [], interval, text []) is
-    'Send many messages in the caller''s transaction; returns their ids in argument order';
 
 -- The overloads for json and jsonb only turn the payload into text. They run as the caller, with
 -- every name qualified, so that a call does not become the owner's twice.
@@ -83,8 +81,6 @@ begin
         send_batch.headers, send_batch.delay, send_batch.dedup_ids);
 end
 $$;
-comment on function mqpg.send_batch(text, json [], text [], text [], jsonb [], interval, text []) is
-    'Send many messages in the caller''s transaction; returns their ids in argument order';
 
 create function mqpg.send_batch(
     topic text, payloads jsonb [], keys text [] default null, tags text [] default null,
@@ -97,5 +93,3 @@ begin
         send_batch.headers, send_batch.delay, send_batch.dedup_ids);
 end
 $$;
-comment on function mqpg.send_batch(text, jsonb [], text [], text [], jsonb [], interval, text []) is
-    'Send many messages in the caller''s transaction; returns their ids in argument order';

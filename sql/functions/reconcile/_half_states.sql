@@ -42,4 +42,3 @@ begin
     order by n.place;
 end
 $$;
-comment on function mqpg._half_states(text []) is 'Internal: what became of half messages';

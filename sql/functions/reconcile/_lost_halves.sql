@@ -40,5 +40,3 @@ begin
     order by u.place;
 end
 $$;
-comment on function mqpg._lost_halves(text []) is
-    'Internal: handles whose half messages a promotion or restore has lost';

@@ -37,5 +37,3 @@ begin
     limit _uncommitted_ledger_rows.max_messages;
 end
 $$;
-comment on function mqpg._uncommitted_ledger_rows(interval, int) is
-    'Internal: committed ledger rows whose half message was not committed';

@@ -30,5 +30,3 @@ begin
     return query select h.* from mqpg._half_states(half_states.handles) h;
 end
 $$;
-comment on function mqpg.half_states(text []) is
-    'What became of half messages: undecided, committed, rolled_back, forgotten, unknown';

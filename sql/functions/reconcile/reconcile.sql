@@ -36,5 +36,3 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg.reconcile(interval, int, boolean) is
-    'Find and commit half messages whose local transaction committed in this database''s ledger';

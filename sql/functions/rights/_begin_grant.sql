@@ -19,4 +19,3 @@ begin
     perform set_config('lock_timeout', v_timeout, true);
 end
 $$;
-comment on function mqpg._begin_grant() is 'Internal: let one grant or revoke run at a time';

@@ -122,4 +122,3 @@ language sql immutable as $$
         ('revoke_worker', 'owner')
     ) as e (name, used_by)
 $$;
-comment on function mqpg._entry_points() is 'Internal: the functions that may be called from outside';

@@ -28,4 +28,3 @@ begin
         _grant.privilege, _grant.topic_id, _grant.producer_group_id, _grant.subscription_id);
 end
 $$;
-comment on function mqpg._grant(text, text, int, int, int, text) is 'Internal: give a role a right';

@@ -5,4 +5,3 @@ language sql stable as $$
     select coalesce(array_agg((h.role, pg_get_userbyid(h.role))::mqpg.grantee order by h.role), '{}')
     from mqpg._holders(_grantees.privilege, _grantees.object_id) as h(role)
 $$;
-comment on function mqpg._grantees(text, int) is 'Internal: the roles that hold a right, as a row notes them';

@@ -38,4 +38,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._note_holders(int, int) is 'Internal: repeat role_right in the rows that the hot path reads';

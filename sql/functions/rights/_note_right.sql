@@ -13,4 +13,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._note_right(text, int, int, int) is 'Internal: note a right that was changed';

@@ -19,4 +19,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._receive_object(text, text) is 'Internal: what a right to receive is a right to';

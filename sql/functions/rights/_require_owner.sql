@@ -11,4 +11,3 @@ begin
     return true;
 end
 $$;
-comment on function mqpg._require_owner() is 'Internal: refuse a caller that is not the owner';

@@ -14,4 +14,3 @@ begin
     return v_role;
 end
 $$;
-comment on function mqpg._require_role(text) is 'Internal: role by name, or an error';

@@ -29,4 +29,3 @@ begin
     return v_had;
 end
 $$;
-comment on function mqpg._revoke(text, text, int, int, int, text) is 'Internal: take a right from a role';

@@ -54,4 +54,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._sync_privileges(oid) is 'Internal: give a role the privileges that its rights need';

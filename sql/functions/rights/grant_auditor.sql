@@ -17,4 +17,3 @@ begin
     perform mqpg._grant(grant_auditor.role, 'auditor');
 end
 $$;
-comment on function mqpg.grant_auditor(text) is 'Give a role the right to audit the broker';

@@ -19,4 +19,3 @@ begin
     perform mqpg._grant(grant_operator.role, 'operator');
 end
 $$;
-comment on function mqpg.grant_operator(text) is 'Give a role the right to operate the broker';

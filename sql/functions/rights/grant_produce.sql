@@ -24,5 +24,3 @@ begin
     perform mqpg._grant(grant_produce.role, 'produce', producer_group_id => v_object);
 end
 $$;
-comment on function mqpg.grant_produce(text, text) is
-    'Give a role the right to produce half messages of a group';

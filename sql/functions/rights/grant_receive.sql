@@ -24,5 +24,3 @@ begin
         subscription_id => v_object.subscription_id, consumer_group => v_object.named_group);
 end
 $$;
-comment on function mqpg.grant_receive(text, text, text) is
-    'Give a role the right to receive a topic for a consumer group';

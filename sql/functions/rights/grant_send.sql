@@ -24,5 +24,3 @@ begin
     perform mqpg._grant(grant_send.role, 'send', topic_id => v_object);
 end
 $$;
-comment on function mqpg.grant_send(text, text) is
-    'Give a role the right to send to a topic';

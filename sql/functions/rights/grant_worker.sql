@@ -17,4 +17,3 @@ begin
     perform mqpg._grant(grant_worker.role, 'worker');
 end
 $$;
-comment on function mqpg.grant_worker(text) is 'Give a role the right to run the workers';

@@ -17,4 +17,3 @@ begin
     return mqpg._revoke(revoke_auditor.role, 'auditor');
 end
 $$;
-comment on function mqpg.revoke_auditor(text) is 'Take from a role the right to audit the broker';

@@ -17,4 +17,3 @@ begin
     return mqpg._revoke(revoke_operator.role, 'operator');
 end
 $$;
-comment on function mqpg.revoke_operator(text) is 'Take from a role the right to operate the broker';

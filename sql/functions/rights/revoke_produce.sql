@@ -23,5 +23,3 @@ begin
     return mqpg._revoke(revoke_produce.role, 'produce', producer_group_id => v_object);
 end
 $$;
-comment on function mqpg.revoke_produce(text, text) is
-    'Take from a role the right to produce half messages of a group';

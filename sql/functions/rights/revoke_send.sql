@@ -23,5 +23,3 @@ begin
     return mqpg._revoke(revoke_send.role, 'send', topic_id => v_object);
 end
 $$;
-comment on function mqpg.revoke_send(text, text) is
-    'Take from a role the right to send to a topic';

@@ -17,4 +17,3 @@ begin
     return mqpg._revoke(revoke_worker.role, 'worker');
 end
 $$;
-comment on function mqpg.revoke_worker(text) is 'Take from a role the right to run the workers';

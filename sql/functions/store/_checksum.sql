@@ -7,5 +7,3 @@ create function mqpg._checksum(batch_id bigint, payloads text []) returns bigint
 language sql immutable as $$
     select hash_array_extended(_checksum.payloads, _checksum.batch_id)
 $$;
-comment on function mqpg._checksum(bigint, text []) is
-    'Internal: the checksum of a record batch, for topics that ask for it';

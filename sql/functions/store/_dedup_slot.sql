@@ -6,4 +6,3 @@ language sql volatile as $$
     select floor(extract(epoch from clock_timestamp())
         / extract(epoch from coalesce(_dedup_slot.dedup_window, mqpg._setting('dedup_window')::interval)))::bigint
 $$;
-comment on function mqpg._dedup_slot(interval) is 'Internal: current slot of dedup ids';

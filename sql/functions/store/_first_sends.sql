@@ -55,5 +55,3 @@ begin
     return v_first;
 end
 $$;
-comment on function mqpg._first_sends(int, text [], bigint []) is
-    'Internal: register dedup ids and find the first message with each';

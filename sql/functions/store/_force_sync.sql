@@ -10,4 +10,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._force_sync() is 'Internal: make this transaction commit durably';

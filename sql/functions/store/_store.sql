@@ -70,7 +70,3 @@ begin
     return v_ids;
 end
 $$;
-comment on function mqpg._store(
-    mqpg.topic, "char", text [], text [], text [], jsonb [], timestamptz, int, int, uuid, timestamptz, interval
-) is
-    'Internal: write messages into the commit log';

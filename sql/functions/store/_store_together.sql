@@ -33,7 +33,3 @@ begin
     return array(select v_batch * 1024 + i from generate_series(0, v_n - 1) as i);
 end
 $$;
-comment on function mqpg._store_together(
-    mqpg.topic, "char", text [], text [], jsonb [], timestamptz, int, int, uuid, timestamptz, interval
-) is
-    'Internal: write messages that fit into one record batch into the commit log';

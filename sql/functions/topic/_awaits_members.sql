@@ -11,5 +11,3 @@ language sql stable as $$
             and mqpg._tail(s.topic_id, q.queue_id, 0) > greatest(
                 (mqpg._cursor(s.subscription_id, q.queue_id)).committed, mqpg._oldest(s.topic_id, q.queue_id, 0)))
 $$;
-comment on function mqpg._awaits_members(mqpg.topic) is
-    'Internal: whether messages wait for the first member of a broadcast group';

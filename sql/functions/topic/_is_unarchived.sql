@@ -30,4 +30,3 @@ language sql stable as $$
                 and q.tick_id >= u.from_bound::bigint and q.tick_id < u.to_bound::bigint)
     )
 $$;
-comment on function mqpg._is_unarchived(int) is 'Internal: whether a topic has rows that are not archived';

@@ -21,5 +21,3 @@ begin
     return v_group;
 end
 $$;
-comment on function mqpg._lock_producer_group(text) is
-    'Internal: producer group by name, locked against changes';

@@ -22,5 +22,3 @@ begin
     return v_subscription;
 end
 $$;
-comment on function mqpg._lock_subscription(text, text) is
-    'Internal: subscription by names, locked against changes';

@@ -11,5 +11,3 @@ exception
         return false;
 end
 $$;
-comment on function mqpg._names_function(text) is
-    'Internal: whether a text names exactly one function';

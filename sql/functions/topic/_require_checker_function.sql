@@ -33,5 +33,3 @@ begin
     return v_function.rolname;
 end
 $$;
-comment on function mqpg._require_checker_function(text) is
-    'Internal: refuse a function that the caller may not name as checker; returns its owner';

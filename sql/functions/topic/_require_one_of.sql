@@ -11,5 +11,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_one_of(text, text, text []) is
-    'Internal: refuse a word that is not allowed';

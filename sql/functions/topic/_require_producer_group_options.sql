@@ -29,5 +29,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_producer_group_options(text, interval, int, text, text, text, interval) is
-    'Internal: refuse invalid options of a producer group';

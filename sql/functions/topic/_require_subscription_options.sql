@@ -45,5 +45,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_subscription_options(mqpg.subscription) is
-    'Internal: refuse invalid options of a subscription';

@@ -26,5 +26,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._set_paused(text, text, boolean) is
-    'Internal: pause or resume a topic or subscription';

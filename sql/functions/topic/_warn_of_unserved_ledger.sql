@@ -18,5 +18,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._warn_of_unserved_ledger(mqpg.producer_group) is
-    'Internal: warn where no compensator serves the ledger of a group';

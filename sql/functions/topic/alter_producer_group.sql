@@ -80,5 +80,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.alter_producer_group(text, interval, int, text, text, text, interval) is
-    'Change a producer group; null leaves a value unchanged';

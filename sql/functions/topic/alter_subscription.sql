@@ -52,5 +52,3 @@ begin
     where v_new.subscription_id in (s.subscription_id, s.member_of);
 end
 $$;
-comment on function mqpg.alter_subscription(text, text, int, interval, jsonpath, text [], text, text) is
-    'Change a subscription; null leaves a value unchanged';

@@ -65,5 +65,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.alter_topic(text, interval, int, interval, text, interval, bigint, boolean, boolean) is
-    'Change a topic: retention, limits, expiry and policies; null leaves a value unchanged';

@@ -67,5 +67,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.create_producer_group(text, interval, int, text, text, text, interval) is
-    'Create a producer group and say how its undecided half messages are checked; idempotent';

@@ -40,5 +40,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.create_topic(text, int, interval, text) is
-    'Create a topic with ordered queues; idempotent';

@@ -28,5 +28,3 @@ begin
     delete from mqpg.producer_group g where g.producer_group_id = v_group.producer_group_id;
 end
 $$;
-comment on function mqpg.drop_producer_group(text) is
-    'Drop a producer group that has no undecided half messages';

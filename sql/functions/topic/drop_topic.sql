@@ -84,5 +84,3 @@ begin
     values (v_topic.topic_id, v_topic.name, drop_topic.force);
 end
 $$;
-comment on function mqpg.drop_topic(text, boolean) is
-    'Drop a topic; without force it refuses while a message is undelivered, undecided or still to be archived';

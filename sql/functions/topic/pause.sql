@@ -16,4 +16,3 @@ begin
     perform mqpg._set_paused(pause.topic, pause.consumer_group, true);
 end
 $$;
-comment on function mqpg.pause(text, text) is 'Stop the delivery of a topic or of one subscription';

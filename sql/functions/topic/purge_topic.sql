@@ -37,5 +37,3 @@ begin
     return v_left_out;
 end
 $$;
-comment on function mqpg.purge_topic(text) is
-    'Count everything in a topic''s queues as consumed; returns how many deliveries were skipped';

@@ -13,5 +13,3 @@ begin
     perform mqpg._set_paused(resume.topic, resume.consumer_group, false);
 end
 $$;
-comment on function mqpg.resume(text, text) is
-    'Resume the delivery of a topic or of one subscription';

@@ -91,5 +91,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.subscribe(text, text, text, text, jsonpath, text [], int, interval, text) is
-    'Subscribe a consumer group to a topic; idempotent';

@@ -38,5 +38,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.unsubscribe(text, text, text) is
-    'End a subscription, or one member of a broadcast group';

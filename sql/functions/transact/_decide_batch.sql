@@ -154,5 +154,3 @@ begin
     order by u.o;
 end
 $$;
-comment on function mqpg._decide_batch(text [], "char", text, text []) is
-    'Internal: decide many half messages; the first decisions stand';

@@ -61,5 +61,3 @@ begin
     return true;
 end
 $$;
-comment on function mqpg._decide_run(text [], "char", text) is
-    'Internal: decide consecutive half messages of one record batch, all or none';

@@ -14,5 +14,3 @@ language sql stable as $$
     where h.message_id = _half_envelope.message_id
         and not exists (select from mqpg.commit_log l where l.batch_id = _half_envelope.message_id / 1024)
 $$;
-comment on function mqpg._half_envelope(bigint) is
-    'Internal: topic, queue, delay, key, tag and headers of a half message';

@@ -14,4 +14,3 @@ language sql immutable as $$
     )
     select f.o, f.handle, f.id::bigint from fit f
 $$;
-comment on function mqpg._handle_ids(text []) is 'Internal: message ids that handles name';

@@ -26,5 +26,3 @@ begin
     return mqpg._handle(v_half.incarnation, v_first, v_half.nonce);
 end
 $$;
-comment on function mqpg._prepared_before(int, text, bigint, int) is
-    'Internal: the first half message with a dedup id';

@@ -31,5 +31,3 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._relay_prepares(bigint []) is
-    'Internal: send the PREPARE of a relay topic''s half messages';

@@ -20,5 +20,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_half_times(mqpg.topic, interval, interval) is
-    'Internal: refuse invalid times of a half message';

@@ -29,5 +29,3 @@ begin
     where h.id = any(_store_finals.decided) and h.final is not null;
 end
 $$;
-comment on function mqpg._store_finals(xid8, timestamptz, bigint [], text [], bigint [], bigint [], bigint []) is
-    'Internal: write the final payloads of a commit_batch';

@@ -15,7 +15,6 @@ begin
     return mqpg._decide(commit.handle, 'c', 'producer');
 end
 $$;
-comment on function mqpg.commit(text) is 'Commit a half message; the first decision stands';
 
 create function mqpg.commit(handle text, payload text) returns mqpg.outcome
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -26,8 +25,6 @@ begin
     return mqpg._decide(commit.handle, 'c', 'producer', null, commit.payload);
 end
 $$;
-comment on function mqpg.commit(text, text) is
-    'Commit a half message with its final payload; the first decision stands';
 
 create function mqpg.commit(handle text, payload json) returns mqpg.outcome
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -38,8 +35,6 @@ begin
     return mqpg._decide(commit.handle, 'c', 'producer', null, commit.payload::text);
 end
 $$;
-comment on function mqpg.commit(text, json) is
-    'Commit a half message with its final payload; the first decision stands';
 
 create function mqpg.commit(handle text, payload jsonb) returns mqpg.outcome
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -50,5 +45,3 @@ begin
     return mqpg._decide(commit.handle, 'c', 'producer', null, commit.payload::text);
 end
 $$;
-comment on function mqpg.commit(text, jsonb) is
-    'Commit a half message with its final payload; the first decision stands';

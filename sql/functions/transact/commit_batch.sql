@@ -15,7 +15,6 @@ begin
     select d.handle, d.outcome from mqpg._decide_batch(commit_batch.handles, 'c', 'producer') d;
 end
 $$;
-comment on function mqpg.commit_batch(text []) is 'Commit many half messages; outcomes in argument order';
 
 create function mqpg.commit_batch(handles text [], payloads text [])
 returns table (handle text, outcome mqpg.outcome)
@@ -26,7 +25,6 @@ begin
     from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', coalesce(commit_batch.payloads, '{}')) d;
 end
 $$;
-comment on function mqpg.commit_batch(text [], text []) is 'Commit many half messages with final payloads';
 
 create function mqpg.commit_batch(handles text [], payloads json [])
 returns table (handle text, outcome mqpg.outcome)
@@ -37,7 +35,6 @@ begin
     from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', coalesce(commit_batch.payloads::text [], '{}')) d;
 end
 $$;
-comment on function mqpg.commit_batch(text [], json []) is 'Commit many half messages with final payloads';
 
 create function mqpg.commit_batch(handles text [], payloads jsonb [])
 returns table (handle text, outcome mqpg.outcome)
@@ -48,4 +45,3 @@ begin
     from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', coalesce(commit_batch.payloads::text [], '{}')) d;
 end
 $$;
-comment on function mqpg.commit_batch(text [], jsonb []) is 'Commit many half messages with final payloads';

@@ -52,5 +52,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.local_begin(text) is
-    'Ledger row in this database: the first statement of a local transaction';

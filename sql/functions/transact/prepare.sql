@@ -96,8 +96,6 @@ begin
     return mqpg._handle(v_to.broker_id, v_to.incarnation, v_batch * 1024, v_secret);
 end
 $$;
-comment on function mqpg.prepare(text, text, text, text, text, jsonb, interval, interval, text) is
-    'Store a half message, invisible until commit(); returns its handle';
 
 -- The overloads for json and jsonb only turn the payload into text. They run as the caller, with
 -- every name qualified, so that a call does not become the owner's twice.
@@ -110,8 +108,6 @@ language sql as $$
     select mqpg.prepare(prepare.topic, prepare.payload::pg_catalog.text, prepare.producer_group, prepare.key, prepare.tag,
         prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id)
 $$;
-comment on function mqpg.prepare(text, json, text, text, text, jsonb, interval, interval, text) is
-    'Store a half message, invisible until commit(); returns its handle';
 
 create function mqpg.prepare(
     topic text, payload jsonb, producer_group text, key text default null, tag text default null,
@@ -122,5 +118,3 @@ language sql as $$
     select mqpg.prepare(prepare.topic, prepare.payload::pg_catalog.text, prepare.producer_group, prepare.key, prepare.tag,
         prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id)
 $$;
-comment on function mqpg.prepare(text, jsonb, text, text, text, jsonb, interval, interval, text) is
-    'Store a half message, invisible until commit(); returns its handle';

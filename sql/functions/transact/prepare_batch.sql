@@ -48,8 +48,6 @@ begin
     order by u.o;
 end
 $$;
-comment on function mqpg.prepare_batch(text, text [], text, text [], text [], jsonb [], interval, interval) is
-    'Store many half messages; returns their handles in argument order';
 
 -- The overloads for json and jsonb only turn the payload into text. They run as the caller, with
 -- every name qualified, so that a call does not become the owner's twice.
@@ -64,8 +62,6 @@ begin
         prepare_batch.keys, prepare_batch.tags, prepare_batch.headers, prepare_batch.check_after, prepare_batch.delay);
 end
 $$;
-comment on function mqpg.prepare_batch(text, json [], text, text [], text [], jsonb [], interval, interval) is
-    'Store many half messages; returns their handles in argument order';
 
 create function mqpg.prepare_batch(
     topic text, payloads jsonb [], producer_group text, keys text [] default null, tags text [] default null,
@@ -78,5 +74,3 @@ begin
         prepare_batch.keys, prepare_batch.tags, prepare_batch.headers, prepare_batch.check_after, prepare_batch.delay);
 end
 $$;
-comment on function mqpg.prepare_batch(text, jsonb [], text, text [], text [], jsonb [], interval, interval) is
-    'Store many half messages; returns their handles in argument order';

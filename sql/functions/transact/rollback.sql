@@ -12,4 +12,3 @@ begin
     return mqpg._decide(rollback.handle, 'b', 'producer');
 end
 $$;
-comment on function mqpg.rollback(text) is 'Roll a half message back; the first decision stands';

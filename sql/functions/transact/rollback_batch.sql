@@ -13,5 +13,3 @@ begin
     select d.handle, d.outcome from mqpg._decide_batch(rollback_batch.handles, 'b', 'producer') d;
 end
 $$;
-comment on function mqpg.rollback_batch(text []) is
-    'Roll many half messages back; outcomes in argument order';

@@ -18,5 +18,3 @@ language sql immutable as $$
         and e.escape[1] ~ E'^\\\\[1-9]$'
     limit 1
 $$;
-comment on function mqpg._back_reference(jsonpath) is
-    'Internal: the first back-reference in the regular expressions of a filter';

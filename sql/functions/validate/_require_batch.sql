@@ -21,5 +21,3 @@ begin
     perform mqpg._require_shape('headers', _require_batch.headers, v_n);
 end
 $$;
-comment on function mqpg._require_batch(int, text [], text [], text [], jsonb []) is
-    'Internal: refuse faulty arrays of a batch';

@@ -43,5 +43,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_filter(jsonpath, text []) is
-    'Internal: refuse a filter that cannot work or costs too much';

@@ -12,5 +12,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_interval(text, interval, interval) is
-    'Internal: refuse an interval out of range';

@@ -11,5 +11,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_labels(text, text []) is
-    'Internal: refuse overlong keys and tags';

@@ -14,5 +14,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_name(text, text) is
-    'Internal: refuse an invalid name of a topic or group';

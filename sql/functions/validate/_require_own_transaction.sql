@@ -18,5 +18,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_own_transaction(text) is
-    'Internal: refuse a caller inside a larger transaction';

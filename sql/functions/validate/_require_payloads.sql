@@ -29,5 +29,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_payloads(text [], int) is
-    'Internal: refuse null and oversized payloads';

@@ -12,5 +12,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_range(text, bigint, bigint, bigint) is
-    'Internal: refuse a number out of range';

@@ -28,4 +28,3 @@ begin
     return new;
 end
 $$;
-comment on function mqpg._require_setting() is 'Internal: refuse an invalid value of a setting';

@@ -13,5 +13,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_shape(text, anyarray, int) is
-    'Internal: refuse an array argument of another length';

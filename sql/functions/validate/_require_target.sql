@@ -16,5 +16,3 @@ exception when invalid_datetime_format or datetime_field_overflow or invalid_tim
         '%s must be earliest, latest or a time, not %L', _require_target.argument, left(_require_target.target, 100));
 end
 $$;
-comment on function mqpg._require_target(text, text) is
-    'Internal: refuse what names no position in a queue';

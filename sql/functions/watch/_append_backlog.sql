@@ -8,4 +8,3 @@ begin
     select u.waiting, u.oldest_at into _append_backlog.waiting, _append_backlog.oldest_at from mqpg._unappended() u;
 end
 $$;
-comment on function mqpg._append_backlog() is 'Internal: what waits for the appender';

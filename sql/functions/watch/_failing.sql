@@ -26,4 +26,3 @@ begin
     order by s.consumer_group, t.name;
 end
 $$;
-comment on function mqpg._failing() is 'Internal: groups with messages that fail again and again';

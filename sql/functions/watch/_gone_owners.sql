@@ -33,5 +33,3 @@ begin
     order by h.owner;
 end
 $$;
-comment on function mqpg._gone_owners(text, text, text, float8) is
-    'Internal: consumers that are gone and own queues';

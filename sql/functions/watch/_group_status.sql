@@ -40,4 +40,3 @@ begin
     where s.member = '';
 end
 $$;
-comment on function mqpg._group_status() is 'Internal: what the view group_status shows';

@@ -28,4 +28,3 @@ begin
     where not mqpg._is_decided_half(i.message_id);
 end
 $$;
-comment on function mqpg._half_parked() is 'Internal: what the view half_parked shows';

@@ -67,4 +67,3 @@ begin
     where not mqpg._is_decided_half(c.message_id);
 end
 $$;
-comment on function mqpg._half_pending() is 'Internal: what the view half_pending shows';

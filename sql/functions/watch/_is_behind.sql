@@ -19,5 +19,3 @@ begin
                 where m.member_of = g.subscription_id and m.member = _is_behind.consumer));
 end
 $$;
-comment on function mqpg._is_behind(text, text, text) is
-    'Internal: whether a subscription has messages that are not acknowledged';

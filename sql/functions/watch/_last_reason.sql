@@ -7,5 +7,3 @@ language sql stable as $$
     where c.message_id = _last_reason.message_id and c.reason is not null
     order by c.at desc limit 1
 $$;
-comment on function mqpg._last_reason(bigint) is
-    'Internal: last reason that a half message''s check-backs gave';

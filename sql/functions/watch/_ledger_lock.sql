@@ -5,5 +5,3 @@ create function mqpg._ledger_lock(checker_target text) returns int
 language sql immutable as $$
     select hashtext(_ledger_lock.checker_target) & 2147483647
 $$;
-comment on function mqpg._ledger_lock(text) is
-    'Internal: advisory lock of the compensator that serves a ledger';

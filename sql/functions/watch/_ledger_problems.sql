@@ -39,5 +39,3 @@ language sql stable as $$
     from ledger l
     left join served s using (checker_target)
 $$;
-comment on function mqpg._ledger_problems() is
-    'Internal: why ledgers in other databases give no verdict';

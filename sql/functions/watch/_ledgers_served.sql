@@ -14,5 +14,3 @@ begin
             and k.database = (select d.oid from pg_database d where d.datname = current_database()));
 end
 $$;
-comment on function mqpg._ledgers_served(text []) is
-    'Internal: which ledgers a compensator serves';

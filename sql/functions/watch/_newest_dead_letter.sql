@@ -21,4 +21,3 @@ begin
     order by d.died_at desc limit 1;
 end
 $$;
-comment on function mqpg._newest_dead_letter(text, text) is 'Internal: the newest dead letter of a group';

@@ -31,4 +31,3 @@ begin
     from mqpg.dropped_topic as d;
 end
 $$;
-comment on function mqpg._orphans() is 'Internal: what the view orphans shows';

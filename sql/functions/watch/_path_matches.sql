@@ -10,5 +10,3 @@ exception when data_exception or feature_not_supported or program_limit_exceeded
     return false;
 end
 $$;
-comment on function mqpg._path_matches(json, jsonpath, jsonb) is
-    'Internal: jsonb_path_match() for the audit, where an error is no match';

@@ -19,4 +19,3 @@ begin
     where _queue_depth.only_topic is null or t.name = _queue_depth.only_topic;
 end
 $$;
-comment on function mqpg._queue_depth(text) is 'Internal: what the view queue_depth shows';

@@ -20,5 +20,3 @@ begin
     cross join lateral mqpg._half_by_id(r.message_id) as h;
 end
 $$;
-comment on function mqpg._recent_commits() is
-    'Internal: how long the latest committed half messages were undecided';

@@ -57,5 +57,3 @@ begin
         and (_subscription_lag.only_topic is null or t.name = _subscription_lag.only_topic);
 end
 $$;
-comment on function mqpg._subscription_lag(text, text) is
-    'Internal: what the view subscription_lag shows';

@@ -39,4 +39,3 @@ begin
     ) as w;
 end
 $$;
-comment on function mqpg._unappended() is 'Internal: what is committed and has no offset yet';

@@ -55,5 +55,3 @@ begin
     return v_members > 0;
 end
 $$;
-comment on function mqpg._acknowledged(bigint, mqpg.subscription) is
-    'Internal: whether a group has acknowledged a stored message';

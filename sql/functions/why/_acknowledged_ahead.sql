@@ -10,5 +10,3 @@ language sql stable as $$
         end)
         from unnest((_acknowledged_ahead.last_version).claims) as c), 0)::bigint
 $$;
-comment on function mqpg._acknowledged_ahead(mqpg.cursor) is
-    'Internal: how many messages are done although an earlier one is not';

@@ -14,5 +14,3 @@ begin
             _began_behind.subscription_id, _began_behind.queue_id, _began_behind.queue_offset));
 end
 $$;
-comment on function mqpg._began_behind(int, int, bigint) is
-    'Internal: whether a subscription began behind an offset and never got it';

@@ -15,4 +15,3 @@ begin
     return null;
 end
 $$;
-comment on function mqpg._claim_of(mqpg.claim [], bigint) is 'Internal: the claim that holds an offset';

@@ -8,5 +8,3 @@ language sql stable as $$
             _delivered_since.subscription_id, _delivered_since.queue_id, _delivered_since.queue_offset) d
         where d.at > _delivered_since.since)
 $$;
-comment on function mqpg._delivered_since(int, int, bigint, timestamptz) is
-    'Internal: whether a subscription got an offset after a time';

@@ -12,4 +12,3 @@ language sql immutable strict as $$
     end
     from (select greatest(0, round(extract(epoch from _duration.length)))::bigint as seconds) as s
 $$;
-comment on function mqpg._duration(interval) is 'Internal: a length of time for a sentence';

@@ -7,4 +7,3 @@ language sql immutable strict as $$
         else format('rollback prepared %L;', _ending.session ->> 'prepared_transaction')
     end
 $$;
-comment on function mqpg._ending(jsonb) is 'Internal: the statement that ends a session';

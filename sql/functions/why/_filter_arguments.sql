@@ -5,5 +5,3 @@ language sql immutable as $$
     select concat_ws(', ', case when (_filter_arguments.subscription).filter is not null then 'filter => ''...''' end,
         case when (_filter_arguments.subscription).tags is not null then 'tags => ''{...}''' end)
 $$;
-comment on function mqpg._filter_arguments(mqpg.subscription) is
-    'Internal: the arguments that change a filter';

@@ -31,5 +31,3 @@ begin
         ) as f));
 end
 $$;
-comment on function mqpg._filter_misses(mqpg.subscription, int, bigint) is
-    'Internal: what a filter finds in a message, and what the message has';

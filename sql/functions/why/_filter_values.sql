@@ -25,5 +25,3 @@ exception when data_exception or feature_not_supported or program_limit_exceeded
     return null;
 end
 $$;
-comment on function mqpg._filter_values(jsonpath, text, text, jsonb, json) is
-    'Internal: what a filter found in a message';

@@ -26,4 +26,3 @@ begin
     order by c.cause limit 5;
 end
 $$;
-comment on function mqpg._group_causes(text, text) is 'Internal: what holds a group up, for the overview';

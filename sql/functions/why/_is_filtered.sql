@@ -34,5 +34,3 @@ begin
         order by c.version limit 1);
 end
 $$;
-comment on function mqpg._is_filtered(mqpg.subscription, int, bigint, text, text, jsonb, json) is
-    'Internal: whether a filter kept an offset from a subscription';

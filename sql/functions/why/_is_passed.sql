@@ -8,4 +8,3 @@ begin
         and (mqpg._claim_of((_is_passed.last_version).claims, _is_passed.queue_offset)).from_offset is null;
 end
 $$;
-comment on function mqpg._is_passed(mqpg.cursor, bigint) is 'Internal: whether a subscription is past an offset';

@@ -10,4 +10,3 @@ language sql stable as $$
         and k.database = (select d.oid from pg_database d where d.datname = current_database())
     limit 1
 $$;
-comment on function mqpg._lock_session(int, bigint) is 'Internal: the session that holds an advisory lock';

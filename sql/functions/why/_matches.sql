@@ -11,5 +11,3 @@ begin
     end;
 end
 $$;
-comment on function mqpg._matches(jsonpath, text [], text, text, jsonb, json) is
-    'Internal: whether a filter and tags choose a message';

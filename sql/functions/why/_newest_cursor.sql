@@ -12,4 +12,3 @@ begin
     return v_cursor;
 end
 $$;
-comment on function mqpg._newest_cursor(int, int) is 'Internal: newest version of a cursor, as a pure read';

@@ -15,4 +15,3 @@ begin
     where w.role = _newest_worker.role;
 end
 $$;
-comment on function mqpg._newest_worker(text) is 'Internal: whether a worker of a role is at work';

@@ -4,4 +4,3 @@ create function mqpg._number(value bigint) returns text
 language sql immutable strict as $$
     select to_char(_number.value, 'FM9,999,999,999,999,999,990')
 $$;
-comment on function mqpg._number(bigint) is 'Internal: a number for a sentence';

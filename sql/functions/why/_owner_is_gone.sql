@@ -12,5 +12,3 @@ language sql stable as $$
         and w.detail ->> 'consumer_group' = _owner_is_gone.consumer_group
         and w.detail ->> 'topic' = _owner_is_gone.topic
 $$;
-comment on function mqpg._owner_is_gone(text, text, text, timestamptz) is
-    'Internal: whether the owner of a pinned queue seems to be gone';

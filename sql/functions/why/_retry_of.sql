@@ -20,5 +20,3 @@ language sql stable as $$
     cross join lateral (select mqpg._offset_in_tick(
         k.tick_id, d.topic_id, -1, d.subscription_id, _retry_of.message_id)) as o(queue_offset)
 $$;
-comment on function mqpg._retry_of(mqpg.subscription, bigint) is
-    'Internal: the newest retry of a message for a subscription';

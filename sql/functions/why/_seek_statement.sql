@@ -8,5 +8,3 @@ language sql immutable as $$
         (_seek_statement.topic).name, _seek_statement.target, ', ' || _seek_statement.queue_id,
         ', consumer => ' || quote_literal(nullif((_seek_statement.subscription).member, '')))
 $$;
-comment on function mqpg._seek_statement(mqpg.subscription, mqpg.topic, text, int) is
-    'Internal: the statement that moves a subscription';

@@ -10,4 +10,3 @@ language sql stable as $$
             select p.gid from pg_prepared_xacts p where _session.virtualtransaction = '-1/' || p.transaction::text))
     end
 $$;
-comment on function mqpg._session(int, text) is 'Internal: who holds a lock';

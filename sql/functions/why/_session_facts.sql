@@ -11,4 +11,3 @@ language sql stable as $$
             'state', a.state))
         from pg_catalog.pg_stat_activity a where a.pid = (_session_facts.detail ->> 'pid')::int), '{}')
 $$;
-comment on function mqpg._session_facts(jsonb) is 'Internal: what the caller may see of a session';

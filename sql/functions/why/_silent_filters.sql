@@ -29,4 +29,3 @@ begin
     order by s.consumer_group, t.name;
 end
 $$;
-comment on function mqpg._silent_filters() is 'Internal: groups whose filter has chosen nothing lately';

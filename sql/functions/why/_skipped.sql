@@ -12,4 +12,3 @@ begin
     return v_jump;
 end
 $$;
-comment on function mqpg._skipped(int, int, bigint) is 'Internal: whether a subscription was moved over an offset';

@@ -68,5 +68,3 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._skipped_lately(mqpg.subscription, mqpg.topic) is
-    'Internal: what a subscription has skipped since its filter last chose something';

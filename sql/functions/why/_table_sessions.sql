@@ -20,4 +20,3 @@ language sql stable as $$
         limit 10
     ) as s
 $$;
-comment on function mqpg._table_sessions(regclass, text) is 'Internal: who holds a lock on a table';

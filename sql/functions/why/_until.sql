@@ -8,4 +8,3 @@ language sql stable strict as $$
             date_trunc('second', _until.at))
     end
 $$;
-comment on function mqpg._until(timestamptz) is 'Internal: when something happens, for a sentence';

@@ -34,8 +34,6 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._why(bigint) is
-    'Internal: what holds a message up, and what would move it';
 
 -- Why the half message of a handle has not reached every consumer group of its topic.
 -- Arguments:
@@ -68,8 +66,6 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._why(text) is
-    'Internal: what holds a half message up, and what would move it';
 
 -- Why a consumer group does not get on with a topic.
 -- Arguments:
@@ -99,5 +95,3 @@ begin
     from mqpg._why_subscription(_why.consumer_group, v_topic) s limit 100;
 end
 $$;
-comment on function mqpg._why(text, text) is
-    'Internal: what holds a consumer group up in a topic, and what would move it';

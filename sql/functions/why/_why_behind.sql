@@ -56,5 +56,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._why_behind(mqpg.subscription, mqpg.topic) is
-    'Internal: what keeps a subscription from reading on';

@@ -45,5 +45,3 @@ begin
         end);
 end
 $$;
-comment on function mqpg._why_blocked(mqpg.subscription, mqpg.topic, mqpg.cursor, mqpg.claim) is
-    'Internal: what a queue waits for that a failed message blocks';

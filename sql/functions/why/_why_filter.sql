@@ -56,5 +56,3 @@ language sql stable as $$
     cross join lateral mqpg._filter_misses(_why_filter.subscription, v.queue_id, v.committed - 1) as m(misses)
     where v.skipped_at is not null and not v.delivered
 $$;
-comment on function mqpg._why_filter(mqpg.subscription, mqpg.topic) is
-    'Internal: whether a filter has chosen nothing lately';

@@ -23,5 +23,3 @@ begin
     return next;
 end
 $$;
-comment on function mqpg._why_former_letter(mqpg.subscription, int, bigint, bigint) is
-    'Internal: a dead letter that was discarded';

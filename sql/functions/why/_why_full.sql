@@ -68,5 +68,3 @@ begin
         end);
 end
 $$;
-comment on function mqpg._why_full(mqpg.subscription, mqpg.topic, mqpg.cursor) is
-    'Internal: what a queue waits for that is full';

@@ -101,5 +101,3 @@ begin
     return next;
 end
 $$;
-comment on function mqpg._why_group(mqpg.subscription, mqpg.topic, bigint, bigint, bigint) is
-    'Internal: why a group has not acknowledged a message';

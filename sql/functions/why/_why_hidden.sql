@@ -10,4 +10,3 @@ begin
     end;
 end
 $$;
-comment on function mqpg._why_hidden(int) is 'Internal: parts of the detail that the caller may not see';

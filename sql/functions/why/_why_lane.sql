@@ -80,5 +80,3 @@ begin
     return next;
 end
 $$;
-comment on function mqpg._why_lane(mqpg.subscription, mqpg.topic, int, bigint, boolean) is
-    'Internal: why a group has not acknowledged an offset';

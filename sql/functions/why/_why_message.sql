@@ -82,4 +82,3 @@ begin
     end case;
 end
 $$;
-comment on function mqpg._why_message(bigint, boolean) is 'Internal: what holds a stored message up';

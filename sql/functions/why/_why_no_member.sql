@@ -12,5 +12,3 @@ language sql stable as $$
             select from mqpg.subscription m
             where m.member_of = (_why_no_member.subscription).subscription_id)
 $$;
-comment on function mqpg._why_no_member(mqpg.subscription, mqpg.topic) is
-    'Internal: a broadcast group that nobody has joined';

@@ -5,4 +5,3 @@ language sql stable as $$
     select 'no_group', jsonb_build_object('topic', _why_nobody.topic),
         format('No group reads the topic: select mqpg.subscribe(''GROUP'', %L);', _why_nobody.topic)
 $$;
-comment on function mqpg._why_nobody(text) is 'Internal: no group reads a topic';

@@ -32,4 +32,3 @@ begin
     return next;
 end
 $$;
-comment on function mqpg._why_not_appended() is 'Internal: why a committed message has no offset yet';

@@ -35,4 +35,3 @@ begin
     return next;
 end
 $$;
-comment on function mqpg._why_not_subscribed(text, mqpg.topic) is 'Internal: a group that does not read a topic';

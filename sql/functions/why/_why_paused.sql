@@ -21,5 +21,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._why_paused(mqpg.subscription, mqpg.topic) is
-    'Internal: whether a topic or a subscription is paused';

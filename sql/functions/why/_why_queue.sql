@@ -76,5 +76,3 @@ begin
     return next;
 end
 $$;
-comment on function mqpg._why_queue(mqpg.subscription, mqpg.topic, mqpg.cursor) is
-    'Internal: what keeps a group from getting the next message of a queue';

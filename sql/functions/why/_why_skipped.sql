@@ -32,5 +32,3 @@ begin
     return next;
 end
 $$;
-comment on function mqpg._why_skipped(mqpg.subscription, mqpg.topic, int, bigint, timestamptz, bigint, boolean) is
-    'Internal: whether a subscription was moved over a message';

@@ -34,4 +34,3 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._why_subscription(text, mqpg.topic) is 'Internal: what holds a group up in a topic';

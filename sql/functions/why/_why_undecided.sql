@@ -99,4 +99,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._why_undecided(bigint) is 'Internal: what an undecided half message waits for';

@@ -33,4 +33,3 @@ begin
         hint = 'It was rolled back with its transaction, belongs to another broker, or its retention is over.';
 end
 $$;
-comment on function mqpg._why_unknown(bigint, boolean) is 'Internal: an id that names no stored message';

@@ -46,4 +46,3 @@ begin
     return mqpg._acknowledged(acknowledged.message_id, v_group);
 end
 $$;
-comment on function mqpg.acknowledged(bigint, text) is 'Whether a consumer group has acknowledged a message';

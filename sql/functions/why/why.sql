@@ -21,7 +21,6 @@ begin
     from mqpg._why(why.message_id) w;
 end
 $$;
-comment on function mqpg.why(bigint) is 'What holds a message up, and what would move it';
 
 -- Why the half message of a handle has not reached every consumer group of its topic.
 -- Arguments:
@@ -37,7 +36,6 @@ begin
     from mqpg._why(why.handle) w;
 end
 $$;
-comment on function mqpg.why(text) is 'What holds a half message up, and what would move it';
 
 -- Why a consumer group does not get on with a topic.
 -- Arguments:
@@ -55,4 +53,3 @@ begin
     from mqpg._why(why.consumer_group, why.topic) w;
 end
 $$;
-comment on function mqpg.why(text, text) is 'What holds a consumer group up in a topic, and what would move it';

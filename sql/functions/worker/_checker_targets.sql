@@ -11,5 +11,3 @@ begin
     group by g.checker_target;
 end
 $$;
-comment on function mqpg._checker_targets(text) is
-    'Internal: targets of checkers, and their groups';

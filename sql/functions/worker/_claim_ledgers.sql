@@ -12,4 +12,3 @@ begin
     where pg_try_advisory_lock(1836150846, mqpg._ledger_lock(t.checker_target));
 end
 $$;
-comment on function mqpg._claim_ledgers(text []) is 'Internal: take the locks of ledgers';

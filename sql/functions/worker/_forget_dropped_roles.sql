@@ -22,4 +22,3 @@ exception when lock_not_available then
     return;
 end
 $$;
-comment on function mqpg._forget_dropped_roles() is 'Internal: delete the rights of roles that were dropped';

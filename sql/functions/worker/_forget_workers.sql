@@ -10,4 +10,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._forget_workers() is 'Internal: delete processes not seen for a day';

@@ -10,5 +10,3 @@ begin
             and w.detail #>> array['ledgers', _has_heir.checker_target, 'state'] = 'standby');
 end
 $$;
-comment on function mqpg._has_heir(text) is
-    'Internal: whether another compensator would take over a ledger';

@@ -33,5 +33,3 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._heartbeat(text, text, text, int, text, jsonb) is
-    'Internal: write the heartbeat of a process';

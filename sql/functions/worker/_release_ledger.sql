@@ -7,4 +7,3 @@ begin
     return pg_advisory_unlock(1836150846, mqpg._ledger_lock(_release_ledger.checker_target));
 end
 $$;
-comment on function mqpg._release_ledger(text) is 'Internal: give back the lock of a ledger';
