@@ -51,8 +51,3 @@ def test_every_listed_number_is_used() -> None:
     )
     python = set(LOCK_CLASS.findall(everywhere))
     assert set(listed()) == set(in_functions()) | python
-
-
-def test_the_documentation_names_every_class_of_locks() -> None:
-    classes = {number for number in listed() if LOCK_CLASS.fullmatch(number)}
-    assert set(LOCK_CLASS.findall((ROOT / "docs" / "internals.md").read_text("utf-8"))) == classes
