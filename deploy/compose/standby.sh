@@ -1,5 +1,5 @@
 #!/bin/sh
-# The standby of docker-compose.yml: copies the primary where the volume is empty, then starts the
+# The standby of docker-compose.yml: copies the primary if the volume is empty, then starts the
 # server with the arguments of this script. The primary's host is in PGHOST, its superuser in PGUSER,
 # and the password in PGPASSWORD. The copy remembers all three.
 set -eu
