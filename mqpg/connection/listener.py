@@ -1,17 +1,16 @@
 """Noticing new ticks: one listener for each process and broker wakes all who wait for a topic.
 
-The appender sends one notification whenever it appended something. The listener receives it on its
-own connection, which all clients and consumers of the process share, synchronous or not.
+The appender sends one notification whenever it has appended something. The listener receives it on
+its own connection, which all clients and consumers of the process share, synchronous or not.
 
 A program cannot ask whether notifications arrive: behind a pooler in transaction mode LISTEN
-succeeds, and no notification ever comes. The listener therefore trusts notifications from the first
-one that came, and stops trusting them when it sees a tick that none announced. Without trust it
-looks up the newest tick, in pauses that grow while nothing happens. That is one small query for the
-whole process, however many topics are waited for.
+succeeds, and no notification ever comes. So the listener also looks up the newest tick, seldom
+while it trusts notifications and often otherwise (`Notifications` decides). That is one small query
+for the whole process, however many topics are waited for.
 
 Every role that can connect may send notifications on the channel. Their text is never trusted: a
-notification of a tick that is known already is ignored, and any other one causes a look. The
-waiters of a single topic are woken before that look, unless the last one brought no news. After
+notification of a tick that is known already is ignored, and any other one causes a look. If all
+wait for the same topic, they are woken before that look, unless the last one brought no news. After
 several that brought none the listener pauses for a moment, so that junk cannot keep it busy.
 However many arrive, a look that is due is not delayed.
 """
@@ -29,6 +28,7 @@ from typing import Any
 
 import psycopg
 
+from mqpg.connection.notifications import Notifications
 from mqpg.connection.options import connect_options
 from mqpg.connection.settings import Settings
 from mqpg.connection.time_limit import LimitedConnection, time_limit
@@ -37,12 +37,8 @@ __all__ = ["Interest", "TickListener", "release", "share"]
 
 logger = logging.getLogger("mqpg")
 
-_FIRST_LOOK = 0.05  # without notifications: the pause after a new tick
-_SAFETY = 10.0  # with notifications: the longest pause between two looks
-_LATE = 1.0  # how long after a tick was seen its notification may still arrive
-_AGAIN = 5.0  # longest pause between two attempts to connect
-_JUNK = 0.05  # the longest pause after notifications that brought no news
-_FIRST_JUNK = 0.001  # the first one; a notification is often late, and the tick already seen
+_FIRST_PAUSE = 0.05  # between two attempts to connect
+_AGAIN = 5.0  # the longest one
 _SLICE = 1.0  # how soon the thread sees that it is no longer wanted
 
 # A seek makes no tick and no notification. It is recorded, and the next look finds it.
@@ -70,12 +66,16 @@ class TickListener:
         self._thread: threading.Thread | None = None
         self._gone = threading.Event()
         self.users = 0
-        # Whether notifications are known to arrive.
-        self.trusted = False
+        self._state = Notifications(settings.poll_interval)
         # The newest tick and jump.
         self._seen: tuple[int, int] | None = None
         # A tick that woke nobody when it was seen, because its notification had done so before.
         self._early: int | None = None
+
+    @property
+    def trusted(self) -> bool:
+        """Whether notifications are known to arrive."""
+        return self._state.trusted
 
     def add(self, topic: str, wake: Callable[[], None]) -> Interest:
         """Call `wake` whenever the topic has new messages, until `remove`.
@@ -103,7 +103,7 @@ class TickListener:
         self._gone.set()
 
     def _live(self) -> None:
-        pause = _FIRST_LOOK
+        pause = _FIRST_PAUSE
         while not self._gone.is_set():
             began = time.monotonic()
             try:
@@ -113,9 +113,9 @@ class TickListener:
                 logger.info("the listener for new ticks lost its connection: %s", " ".join(str(error).split()))
             except Exception:
                 logger.exception("the listener for new ticks failed")
-            self.trusted = False
+            self._state = Notifications(self._settings.poll_interval)
             if time.monotonic() - began > _AGAIN:
-                pause = _FIRST_LOOK
+                pause = _FIRST_PAUSE
             # A notification may have been lost with the connection, so every waiter looks once.
             self._wake(None)
             self._gone.wait(pause)
@@ -125,50 +125,33 @@ class TickListener:
         listening = self._listen(conn)
         self._seen = self._newest(conn)
         self._wake(None)
-        # Since when a tick is known that no notification announced, and the newest tick before it.
-        unannounced: float | None = None
-        announced_to = 0
-        honest = True  # whether the last announced tick was a real one
-        pause = _FIRST_LOOK
-        junk = _FIRST_JUNK
-        due: float | None = None  # when the next look is due, whatever arrives until then
         while not self._gone.is_set():
-            trusting = self.trusted and unannounced is None
-            if due is None:
-                due = time.monotonic() + (_SAFETY if trusting else pause)
-            told = [_tick_of(payload) for payload in _notified(conn, due, self._gone)] if listening else []
+            ticks = self._next_ticks(conn) if listening else []
             if not listening:
-                self._gone.wait(pause)
-            announced = not all(self._is_known(tick) for tick in told)
-            if unannounced is not None and any(tick > announced_to for tick in told):
-                # The look was only faster than the notification.
-                self.trusted, unannounced = True, None
-            if told and not announced and (left := due - time.monotonic()) > 0:
-                self._gone.wait(min(junk, left))
-                junk = min(junk * 2, _JUNK)
-                continue
-            due = None
-            if announced:
-                self.trusted, unannounced = True, None
-            known = self._known
-            news = self._look(conn, self._wake_early(told) if announced and honest else None)
-            honest = news or (honest and not announced)
-            if news:
-                junk = _FIRST_JUNK
-            elif announced:
-                self._gone.wait(_JUNK)
-            if announced or not news:
-                pause = min(pause * 2, self._settings.poll_interval)
-            else:
-                pause = _FIRST_LOOK
-                if unannounced is None:
-                    unannounced, announced_to = time.monotonic(), known
-            if unannounced is not None and time.monotonic() - unannounced > _LATE:
-                if self.trusted:
-                    logger.warning(
-                        "notifications of the broker no longer arrive; looking for new ticks in short pauses instead"
-                    )
-                self.trusted, unannounced = False, None
+                self._gone.wait(self._state.seconds_until_look())
+            self._look_for(conn, ticks)
+
+    def _next_ticks(self, conn: psycopg.Connection[Any]) -> list[int]:
+        """Wait until a notification announces a new tick, or the next look is due.
+
+        Returns the ticks of all notifications that came at once; empty if the look is due.
+        """
+        due = time.monotonic() + self._state.seconds_until_look()
+        while ticks := [_tick_of(payload) for payload in _notified(conn, due, self._gone)]:
+            self._state.heard(ticks)
+            if not all(self._is_known(tick) for tick in ticks):
+                self._state.announced()
+                return ticks
+            if (left := due - time.monotonic()) <= 0:
+                break
+            self._gone.wait(min(self._state.seconds_after_junk(), left))
+        return []
+
+    def _look_for(self, conn: psycopg.Connection[Any], ticks: list[int]) -> None:
+        """Look for news, because of the ticks that were announced or, if there are none, because it is due."""
+        known = self._known
+        news = self._look(conn, self._wake_early(ticks) if ticks and self._state.credible else None)
+        self._gone.wait(self._state.looked(announced=bool(ticks), news=news, known=known))
 
     def _listen(self, conn: psycopg.Connection[Any]) -> bool:
         if not self._settings.listen:

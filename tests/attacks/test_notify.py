@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from mqpg.connection import listener
+from mqpg.connection import listener, notifications
 from mqpg.connection.settings import Settings
 from tests.support.broker import Broker, Session
 from tests.support.waiting import eventually
@@ -101,7 +101,7 @@ def test_old_ticks_do_not_delay_the_look_that_is_due(
     mq: Session, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who notifies of tick 0 more often than the listener looks by itself would hide a lost notification."""
-    monkeypatch.setattr(listener, "_SAFETY", 0.3)
+    monkeypatch.setattr(notifications, "_SAFETY", 0.3)
     require_wake(mq, watched)
     eventually(lambda: watched.listener.trusted)
     before, began = watched.looks, time.monotonic()

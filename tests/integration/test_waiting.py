@@ -18,7 +18,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 import mqpg
 from mqpg import errors
 from mqpg._sync.client import wakeup
-from mqpg.connection import listener
+from mqpg.connection import listener, notifications
 from tests.fixtures.databases import OwnServer
 from tests.support.consuming import running
 from tests.support.proxy import Proxy
@@ -273,7 +273,7 @@ def test_looks_that_are_faster_than_the_notification(
             mq.send("t0", 1)
             mq.append()
             eventually(lambda: watch.trusted and not late)
-            time.sleep(listener._LATE + 0.3)
+            time.sleep(notifications._LATE + 0.3)
             assert watch.trusted
         watch.remove(interest)
     assert "no longer arrive" not in caplog.text
