@@ -74,7 +74,8 @@ def consumer(
             broker's database.
         effect: "broker", "database" or "external". None: "database" where `database` is given, else
             "broker".
-        mode: The subscription's mode. None: "pinned" for C2, else "exclusive".
+        mode: The mode that the subscription gets, or has to have. None: the mode that it has; a new
+            one gets "pinned" for C2, which needs that, else "exclusive".
         batch: Call the handler with the list of all messages of a delivery, instead of once for
             each message.
         max_messages: How many messages one delivery has at most, 1 to 10000.

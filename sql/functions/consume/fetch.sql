@@ -1,6 +1,6 @@
 -- Reads a queue from an offset without claiming anything, for consumers that store their offset in
 -- their own database (C2). At the end of the queue it returns nothing. In its rows receipt is null
--- and attempt is 1.
+-- and attempt is 1. It ignores message_ttl, filters and pauses.
 -- Arguments:
 --   topic: name of the topic.
 --   queue_id: the queue, 0 to the topic's queues - 1.
