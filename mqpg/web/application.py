@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import get_args
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
@@ -19,10 +18,10 @@ from starlette.staticfiles import StaticFiles
 
 from mqpg.status import Source
 from mqpg.values import errors
-from mqpg.values.choices import Login
 from mqpg.values.errors import ConfigurationError
 
 from .headers import SecurityHeaders
+from .login import LOOPBACK, Login, PasswordLogin, ProxyLogin, Sessions
 from .pages import (
     actions,
     audits,
@@ -37,13 +36,9 @@ from .pages import (
     topics,
     workers,
 )
+from .passwords import read_users
 from .reports import Reports
-from .rights import refusal
-from .role_login import RoleLogin
-from .security import SESSION_SECONDS, Security
 from .site import Site
-from .streams import Streams
-from .view import View
 from .visit import Visit
 
 __all__ = ["app"]
@@ -51,6 +46,10 @@ __all__ = ["app"]
 logger = logging.getLogger(__name__)
 
 _TIMED_OUT = "57014"
+_RIGHTS = (
+    "The pages need mqpg grant auditor ROLE and mqpg grant receive '*' '*' ROLE, and the actions need mqpg grant "
+    "operator ROLE."
+)
 _LARGEST_FORM = 100_000  # bytes
 _FOLDER = Path(__file__).parent / "static"
 Page = Callable[[Visit], Response]
@@ -79,12 +78,12 @@ _PAGES: list[tuple[str, Page]] = [
 def app(
     dsn: str | None = None,
     *,
-    password: str | None = None,
-    login: Login = "password",
+    password_file: str | Path | None = None,
+    user_header: str | None = None,
+    trusted_proxies: Sequence[str] | None = None,
     actions: bool = False,
     hosts: Sequence[str] | None = None,
     reports: str | Path | None = None,
-    stopping: Callable[[], bool] | None = None,
 ) -> Starlette:
     """Make the dashboard of one broker.
 
@@ -94,58 +93,51 @@ def app(
     Args:
         dsn: The broker's database. Its role decides what the pages show and what actions may do.
             None: the sources that `mqpg.connect` names.
-        password: The password that all share, without which no page is shown. None: everybody who
-            reaches the application may read, unless roles log in.
-        login: "password": a visitor gives any name and the `password`. "role": a visitor gives the
-            name and the password of a role of the database. PostgreSQL verifies them, and the
-            rights of that role decide what the pages show and what actions may do. The role of the
-            DSN is not used then.
-        actions: Whether those who have logged in may change something.
+        password_file: A file with the users who may log in and the hashes of their passwords, as
+            `mqpg web --add-user` writes it. It is read once. None: nobody logs in.
+        user_header: The header in which a proxy sends the name of the user, for example
+            "X-Forwarded-User". The proxy must set it on every request, and replace one that a
+            browser has sent. None: such a header counts for nothing.
+        trusted_proxies: Addresses or networks whose `user_header` counts. They are compared with
+            the address of the connection as the server reports it, so a server that rewrites it
+            from `X-Forwarded-For` must not (uvicorn: `proxy_headers=False`). None: only those of
+            this machine.
+        actions: Whether users may change something.
         hosts: The host names that requests may name, against a foreign name that resolves to this
             server. None: any.
-        reports: A folder with the pages that `mqpg audit --html` has written. Who may read the
-            dashboard may read them. None: it shows none.
-        stopping: Whether the server that runs the application is stopping, for example
-            `lambda: server.should_exit` of a `uvicorn.Server`. The overview then gets its changes
-            in a stream, which ends with the server. None: the overview asks every three seconds,
-            because a server may wait for a stream that does not end.
+        reports: A folder with the pages that `mqpg audit --html` has written. Users who may read
+            the dashboard may read them. None: it shows none.
 
     Returns:
         The application. Run it in one process, which holds its sessions.
 
     Raises:
-        ConfigurationError: Actions without a login, an empty password, a password where roles log
-            in, no database is named, or `reports` is no folder.
+        ConfigurationError: Actions without users, both kinds of users, a password file that cannot
+            be used, no database is named, or `reports` is no folder.
     """
-    source = Source(dsn, "mqpg web", 8)
-    security = _security(source.dsn, login, password)
-    if actions and not security.has_login:
-        raise ConfigurationError("actions need a login: give a password, or let roles of the database log in")
-    site = Site(
-        View(source),
-        security,
-        actions,
-        reports=None if reports is None else Reports(reports),
-        streams=None if stopping is None else Streams(stopping),
-    )
+    known = _login(password_file, user_header, trusted_proxies)
+    if actions and known is None:
+        raise ConfigurationError("actions need users: give a password file, or a header with the user's name")
+    site = Site(Source(dsn, "mqpg web", 8), known, actions, reports=None if reports is None else Reports(reports))
     middleware = [Middleware(SecurityHeaders)]
     if hosts is not None:
         middleware.append(Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False))
+    middleware.append(Middleware(Sessions))
     made = Starlette(routes=_routes(site), middleware=middleware)
     made.state.site = site
     return made
 
 
-def _security(dsn: str, login: Login, password: str | None) -> Security:
-    if login not in get_args(Login):
-        raise ConfigurationError(f"login must be one of {', '.join(get_args(Login))}, not {login!r}")
-    if password is not None and not password:
-        raise ConfigurationError("the password is empty")
-    if login == "password":
-        return Security(password)
-    if password is not None:
-        raise ConfigurationError("where roles of the database log in, no password is shared: leave it out")
-    return Security(None, RoleLogin(dsn, SESSION_SECONDS))
+def _login(
+    password_file: str | Path | None, user_header: str | None, trusted_proxies: Sequence[str] | None
+) -> Login | None:
+    if password_file is not None and user_header is not None:
+        raise ConfigurationError("users are those of the password file or of the header, not both")
+    if trusted_proxies is not None and user_header is None:
+        raise ConfigurationError("a proxy is trusted for the header that names the user: name the header, too")
+    if user_header is not None:
+        return ProxyLogin(user_header, LOOPBACK if trusted_proxies is None else trusted_proxies)
+    return None if password_file is None else PasswordLogin(read_users(Path(password_file)))
 
 
 def _routes(site: Site) -> list[Route | Mount]:
@@ -156,7 +148,6 @@ def _routes(site: Site) -> list[Route | Mount]:
         Route("/login", _endpoint(site, login.submit, public=True), methods=["POST"]),
         Route("/logout", _endpoint(site, login.leave), methods=["POST"]),
         Route("/actions/{action}", _endpoint(site, actions.submit), methods=["POST"]),
-        Route("/events", _events(site), methods=["GET"]),
         Route("/healthz", _healthz, methods=["GET"]),
         Mount("/static", StaticFiles(directory=_FOLDER)),
         Route("/{path:path}", _endpoint(site, _missing), methods=["GET"]),
@@ -178,34 +169,8 @@ def _endpoint(site: Site, page: Page, *, public: bool = False) -> Callable[[Requ
     return endpoint
 
 
-def _events(site: Site) -> Callable[[Request], Awaitable[Response]]:
-    """Send the live part of the overview, and again whenever it has changed."""
-
-    async def endpoint(request: Request) -> Response:
-        visit = Visit(site, request, {}, is_streamed=True)
-        if not visit.may_read:
-            return visit.to_login()
-        if request.method == "HEAD":  # which has no end to wait for
-            return Response(media_type="text/event-stream")
-        if site.streams is None:
-            return PlainTextResponse("this dashboard has no stream: ask for /live again and again", 404)
-        stream = site.streams.open(
-            visit.visitor,
-            visit.view,
-            visit.link(),
-            lambda: bytes(_answer(visit, overview.live).body).decode(),
-            lambda: Visit(site, request, {}).may_read,
-        )
-        if stream is None:
-            problem = "too many streams are open: close other tabs, or ask for /live again and again"
-            return PlainTextResponse(problem, 503)
-        return stream
-
-    return endpoint
-
-
 async def _body(request: Request) -> bytes | None:
-    """The body. None where it is larger than any form of these pages."""
+    """The body. None if it is larger than any form of these pages."""
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
@@ -226,9 +191,7 @@ def _answer(visit: Visit, page: Page) -> Response:
     except (errors.ConnectionFailed, errors.SchemaError) as error:
         return visit.problem(503, "The broker does not answer", error, again=True)
     except errors.NotGranted as error:
-        asks_for_role, session = visit.site.security.asks_for_role, visit.session
-        whose, role = ("Your role", session.name) if asks_for_role and session else ("The dashboard's role", "ROLE")
-        return visit.problem(403, f"{whose} may not do this", refusal(error, role))
+        return visit.problem(403, "The dashboard's role may not do this", f"{error}. {_RIGHTS}")
     except errors.NotFound as error:
         return visit.problem(404, "There is no such thing", error)
     except errors.Error as error:

@@ -2,57 +2,77 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
+import ipaddress
+import sys
+from getpass import getpass
 from pathlib import Path
 from typing import Annotated
 
 import typer
+import uvicorn
 
 from mqpg.cli.options import Dsn
-from mqpg.metrics.address import is_loopback
-from mqpg.values.choices import Login
 from mqpg.values.errors import ConfigurationError
+
+from . import passwords
+from .application import app
 
 __all__ = ["web"]
 
-_PASSWORD = "MQPG_WEB_PASSWORD"
-_NOT_STARTED = 3  # as by uvicorn itself
 _LOCAL = ["localhost", "127.0.0.1", "[::1]", "::1"]
+_PORT = 8765
 
 
 def web(
-    host: Annotated[str, typer.Option(help="The address to listen on. Others than loopback need a login.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(help="The port; 0: any free one.", min=0, max=65535)] = 8765,
-    actions: Annotated[
-        bool, typer.Option("--actions", help="Let those who have logged in change something. Needs a login.")
-    ] = False,
-    login: Annotated[
-        Login,
-        typer.Option(
-            help="password: all share one. role: each visitor logs in as a role of the database, with its password. "
-            "The rights of that role decide what the pages show and what actions may do, and decisions keep its name."
-        ),
-    ] = "password",
+    host: Annotated[str, typer.Option(help="The address to listen on. Others than loopback need users.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0: any free one.", min=0, max=65535)] = _PORT,
+    actions: Annotated[bool, typer.Option("--actions", help="Let users change something. Needs users.")] = False,
     password_file: Annotated[
         Path | None,
+        typer.Option("--password-file", help="The users who may log in. Default: no login.", show_default=False),
+    ] = None,
+    add_user: Annotated[
+        str | None,
         typer.Option(
-            "--password-file",
-            help=f"A file whose first line is the password that all share. Default: {_PASSWORD}, or no login.",
+            "--add-user",
+            metavar="NAME",
+            help="Add this user to --password-file, or change the password, and start nothing. The password is asked "
+            "for, or is the first line of standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    user_header: Annotated[
+        str | None,
+        typer.Option(
+            "--user-header",
+            metavar="NAME",
+            help="The header in which a proxy sends the user's name. The proxy must set it on every request.",
+            show_default=False,
+        ),
+    ] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trusted-proxy",
+            metavar="ADDRESS",
+            help="An address or a network whose --user-header counts; may be repeated. Default: this machine.",
             show_default=False,
         ),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option("--allow-host", help="A host name that browsers use for it; may be repeated. Default: any."),
+        typer.Option(
+            "--allow-host",
+            help="A host name that requests may name; may be repeated. Default: any with --password-file, else those "
+            "of this machine.",
+            show_default=False,
+        ),
     ] = None,
     reports: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Also show the pages that mqpg audit --html has written to this folder, to who may read.",
+            help="Also show the pages that mqpg audit --html has written to this folder.",
             show_default=False,
         ),
     ] = None,
@@ -60,49 +80,43 @@ def web(
 ) -> None:
     """Show the dashboard in a browser, until Ctrl-C.
 
-    Without a login everybody who reaches it may read, and nobody may change anything.
+    Without users everybody who reaches it may read, and nobody may change anything.
     """
-    try:
-        import uvicorn
-
-        from .application import app
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "anyio"):
-            raise
-        raise ConfigurationError(f"the package {error.name} is missing: pip install 'mqpg[web]'") from error
-    password = _password(password_file)
-    is_open = password is None and login == "password"
-    if is_open and not is_loopback(host):
+    if add_user is not None:
+        _add_user(password_file, add_user)
+        return
+    if password_file is None and user_header is None and not _is_loopback(host):
         raise ConfigurationError(
-            f"{host} can be reached from other machines: set {_PASSWORD}, --password-file or --login role, or listen "
-            "on 127.0.0.1"
+            f"{host} can be reached from other machines: name users by --password-file or --user-header, or listen on "
+            "127.0.0.1"
         )
-    # Without a login only this machine's own names are accepted, so no foreign page reads along.
-    hosts = allow_host or (_LOCAL if is_open else None)
-    server: uvicorn.Server
     made = app(
         dsn,
-        password=password,
-        login=login,
+        password_file=password_file,
+        user_header=user_header,
+        trusted_proxies=trusted_proxy or None,
         actions=actions,
-        hosts=hosts,
+        # Without passwords of its own only known names are accepted, so that no page of a foreign
+        # name that resolves to this machine reads along, or sends the header from here.
+        hosts=allow_host or (_LOCAL if password_file is None else None),
         reports=reports,
-        stopping=lambda: server.should_exit,
     )
-    level = "warning" if port else "info"
-    server = uvicorn.Server(uvicorn.Config(made, host=host, port=port, log_level=level, timeout_graceful_shutdown=3))
     if port:
         typer.echo(f"mqpg: the dashboard is at http://{f'[{host}]' if ':' in host else host}:{port}/", err=True)
-    with suppress(KeyboardInterrupt):
-        server.run()
-    if not server.started:
-        raise typer.Exit(_NOT_STARTED)
+    # The address of the connection, and not one that a header claims, says who is a trusted proxy.
+    uvicorn.run(made, host=host, port=port, log_level="warning" if port else "info", proxy_headers=False)
 
 
-def _password(file: Path | None) -> str | None:
+def _add_user(file: Path | None, name: str) -> None:
     if file is None:
-        return os.environ.get(_PASSWORD)
-    lines = file.read_text(encoding="utf-8").splitlines()
-    if not lines or not lines[0]:
-        raise ConfigurationError(f"{file} is empty")
-    return lines[0]
+        raise ConfigurationError("--add-user needs --password-file, the file to write")
+    password = getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    passwords.add_user(file, name, password)
+    typer.echo(f"mqpg: {file} has user {name}; a dashboard that runs must be restarted", err=True)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -2,42 +2,63 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import dataclass, field
 
 from jinja2 import Environment
 
+from mqpg.metrics.reading import Reading, read
 from mqpg.status import Source
 
+from .login import Login
+from .rates import Rates, Sample
 from .rendering import environment
 from .reports import Reports
-from .security import Security
-from .streams import Streams
-from .view import View
 
 __all__ = ["Site"]
+
+_FRESH = 2.0  # seconds for which all visitors share one reading of the whole broker
 
 
 @dataclass
 class Site:
-    """One dashboard.
+    """One dashboard. Threads may share it.
 
     Attributes:
-        view: The broker as the DSN's role sees it.
-        security: The login.
-        actions: Whether those who have logged in may change something.
+        source: The connections to the broker.
+        login: Finds out who asks. None: everybody may read.
+        actions: Whether users may change something.
         reports: The pages of audits. None: it shows none.
-        streams: The open streams of the overview. None: it has none, and the overview asks.
         templates: The templates.
     """
 
-    view: View
-    security: Security
+    source: Source
+    login: Login | None
     actions: bool
     reports: Reports | None = None
-    streams: Streams | None = None
     templates: Environment = field(default_factory=environment)
 
-    @property
-    def source(self) -> Source:
-        """The connections of the DSN's role."""
-        return self.view.source
+    def __post_init__(self) -> None:
+        self._rates = Rates()
+        self._lock = threading.Lock()
+        self._reading: Reading | None = None
+        self._read_at = 0.0
+
+    def reading(self) -> tuple[Reading, list[Sample]]:
+        """Read the whole broker, or return what was read a moment ago.
+
+        However many visitors look at the overview, the database is asked once in two seconds.
+
+        Returns:
+            The state, and the samples of the last minutes.
+
+        Raises:
+            Error: The broker does not answer, or the role of the DSN may not look.
+        """
+        with self._lock:
+            if self._reading is None or time.monotonic() - self._read_at > _FRESH:
+                self._reading = read(self.source.rows)
+                self._read_at = time.monotonic()
+                self._rates.add(self._read_at, self._reading)
+            return self._reading, self._rates.samples()

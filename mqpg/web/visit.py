@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
+from hmac import compare_digest
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -17,11 +18,10 @@ from mqpg.status.half_messages import bodies
 from mqpg.status.merging import merged
 from mqpg.values.errors import InvalidArgument, NotFound, NotGranted, SchemaTooOld
 
+from .login import PasswordLogin, User
 from .remedies import Explained, explained
 from .rendering import MOST_SHOWN
-from .security import SESSION_COOKIE, Session
 from .site import Site
-from .view import View
 
 __all__ = ["Visit"]
 
@@ -38,56 +38,53 @@ class Visit:
         site: The dashboard.
         request: The request.
         form: The fields of its form; empty for GET.
-        is_streamed: Whether a stream sends the answer, and sends it again when it changes.
     """
 
-    def __init__(self, site: Site, request: Request, form: dict[str, list[str]], *, is_streamed: bool = False) -> None:
-        self.site, self.request, self.form, self.is_streamed = site, request, form, is_streamed
+    def __init__(self, site: Site, request: Request, form: dict[str, list[str]]) -> None:
+        self.site, self.request, self.form = site, request, form
 
     @cached_property
-    def session(self) -> Session | None:
-        """Who has logged in. None: nobody, or there is no login."""
-        return self.site.security.session(self.request.cookies.get(SESSION_COOKIE))
+    def user(self) -> User | None:
+        """Who asks. None: nobody known, or there is no login."""
+        return None if self.site.login is None else self.site.login.user(self.request)
 
     @property
     def may_read(self) -> bool:
         """Whether pages are shown."""
-        return self.session is not None or not self.site.security.has_login
+        return self.user is not None or self.site.login is None
 
     @property
     def may_act(self) -> bool:
         """Whether forms are shown and accepted."""
-        return self.site.actions and self.session is not None
+        return self.site.actions and self.user is not None
 
     @property
-    def visitor(self) -> str:
-        """The session, or else the address of who asks."""
-        session, client = self.session, self.request.client
-        return session.nonce if session else client.host if client else ""
+    def is_forged(self) -> bool:
+        """Whether a form comes from another site, or was made for another user."""
+        if self.user is None or self.request.headers.get("Sec-Fetch-Site", "same-origin") not in (
+            "same-origin",
+            "none",
+        ):
+            return True
+        return not compare_digest(self.text("token").encode(), self.user.token.encode())
 
     @property
     def is_part(self) -> bool:
         """Whether a part of a page is asked for, by a page that renews itself."""
-        return self.is_streamed or "HX-Request" in self.request.headers
-
-    @property
-    def view(self) -> View:
-        """The broker as the role of this visitor sees it, or else the DSN's."""
-        session = self.session
-        return self.site.view if session is None or session.view is None else session.view
+        return "HX-Request" in self.request.headers
 
     @property
     def mq(self) -> mqpg.Client:
         """The client of the broker."""
-        return self.view.source.client()
+        return self.site.source.client()
 
     def rows(self, query: str, **values: Any) -> list[Row]:
         """Run a query that only reads; see `Source.rows`."""
-        return self.view.source.rows(query, values or None)
+        return self.site.source.rows(query, values or None)
 
     def body(self, message_id: int) -> Row | None:
         """The key and the beginning of the payload; see `bodies`. None where it cannot be read."""
-        return bodies(self.view.source.rows, [message_id], MOST_SHOWN + 1).get(message_id)
+        return bodies(self.site.source.rows, [message_id], MOST_SHOWN + 1).get(message_id)
 
     def why(self, about: int | str, topic: str | None = None, *, sent_to: str | None = None) -> list[Explained] | None:
         """What holds something up; see `Client.why`. `sent_to` is the topic of a message, if known.
@@ -96,7 +93,7 @@ class Visit:
         showing without it.
         """
         try:
-            with self.view.source.reading() as conn:
+            with self.site.source.reading() as conn:
                 causes = merged(self.mq.why(about, topic, conn=conn))[:_MOST_CAUSES]
         except (NotGranted, NotFound, InvalidArgument, SchemaTooOld):
             return None
@@ -131,15 +128,15 @@ class Visit:
 
     def page(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         """Render a template."""
-        session = self.session
+        user = self.user
         text = self.site.templates.get_template(template).render(
             link=self.link,
             here=self.request.url.path.removeprefix(self.request.scope.get("root_path", "")),
-            session=session,
+            user=user,
             may_act=self.may_act,
+            can_log_out=isinstance(self.site.login, PasswordLogin),
             is_part=self.is_part,
-            is_streamed=self.is_streamed,
-            token=self.site.security.token(session.nonce) if session else "",
+            token=user.token if user else "",
             # Where the broker is, is nothing for those who have not logged in.
             broker_name=describe(self.site.source.dsn) if self.may_read else "",
             **values,
@@ -155,7 +152,9 @@ class Visit:
         return answer
 
     def to_login(self) -> Response:
-        """Ask for the password first."""
+        """Ask for the password first, or say that the proxy has named no user."""
+        if not isinstance(self.site.login, PasswordLogin):
+            return self.problem(403, "Nobody is logged in", "No trusted proxy has sent the name of a user.")
         target = self.link("login")
         if self.is_part:
             return Response(status_code=204, headers={"HX-Redirect": target})

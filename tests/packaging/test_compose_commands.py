@@ -25,6 +25,7 @@ import yaml
 
 from mqpg import migrate
 from mqpg.embedded.binaries import find_binaries
+from mqpg.web.passwords import is_right, read_users
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -220,10 +221,14 @@ def test_migrate_and_two_workers(compose: Callable[..., Compose], empty_dsn: str
     assert [worker.stop() for worker in workers] == [0, 0], workers[0].log() + workers[1].log()
 
 
-def test_the_dashboard(compose: Callable[..., Compose], dsn: str) -> None:
+def test_the_dashboard(compose: Callable[..., Compose], dsn: str, folder: Path) -> None:
     port = free_port()
+    users = shutil.copy(ROOT / "deploy/compose/web-users", folder / "web-users")
+    assert is_right("mqpg", read_users(Path(users))["mqpg"])
     services = compose(
-        **broker(dsn), **{"0.0.0.0": "127.0.0.1", "127.0.0.1:8765": f"127.0.0.1:{port}", "8765": str(port)}
+        **broker(dsn),
+        **{"0.0.0.0": "127.0.0.1", "127.0.0.1:8765": f"127.0.0.1:{port}", "8765": str(port)},
+        **{"/etc/mqpg/web-users": str(users)},
     )
     web = services.start("web")
     services.become_healthy(web, "web")

@@ -14,7 +14,6 @@ import pytest
 
 import mqpg
 from mqpg import errors
-from mqpg.web.role_login import RoleLogin
 from tests.fixtures.pgbouncer import Pooler
 
 pytestmark = pytest.mark.pgbouncer
@@ -135,13 +134,3 @@ def test_a_worker_works_in_session_mode(start_pooler: Callable[..., Pooler]) -> 
 
     pooler = start_pooler(pool_mode="session", ignore_startup_parameters="options", default_pool_size=4)
     session.connect(pooler.dsn(), "appender").close()
-
-
-def test_no_role_logs_in_at_the_dashboard_as_somebody_else(start_pooler: Callable[..., Pooler]) -> None:
-    pooler = start_pooler({"ada": "x"}, acts_as="postgres", auth_type="plain")
-    login = RoleLogin(pooler.dsn(), 60)
-    with pytest.raises(errors.ConfigurationError, match="works as another role"):
-        login.prove("ada", "x")
-    assert login.prove("ada", "wrong") is None
-    view = login.prove("postgres", pooler.password)
-    assert view is not None, "who acts as their own role may log in"

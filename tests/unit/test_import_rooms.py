@@ -65,10 +65,10 @@ QUEUE: Rooms = {
     "metrics": (("mqpg.metrics.*",), ("status", "values")),
     # floor 10
     "archive/cli": (("mqpg.archive.cli",), ("archive", "cli", "values")),
-    "web": (("mqpg.web.*",), ("connection", "metrics", "public", "schema", "status", "values")),
+    "web": (("mqpg.web.*",), ("connection", "metrics", "public", "status", "values")),
     "workers/cli": (("mqpg.workers.cli",), ("cli", "embedded", "metrics", "schema", "status", "values", "workers")),
     # floor 11
-    "web/cli": (("mqpg.web.cli",), ("cli", "metrics", "values", "web")),
+    "web/cli": (("mqpg.web.cli",), ("cli", "values", "web")),
 }
 PROOF: Rooms = {
     # floor 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -10,7 +11,7 @@ from starlette.testclient import TestClient
 
 import mqpg.web
 from tests.support.broker import Broker, Session
-from tests.web.story import PASSWORD, Operator, Story, log_in
+from tests.web.story import Operator, Story, log_in, password_file
 
 
 @pytest.fixture
@@ -36,9 +37,15 @@ def visitor(dsn: str, story: Story) -> Iterator[TestClient]:
 
 
 @pytest.fixture
-def operators(dsn: str, story: Story) -> Iterator[Callable[..., Operator]]:
+def users(tmp_path: Path) -> Path:
+    """A password file with the users ada, bob and eve."""
+    return password_file(tmp_path)
+
+
+@pytest.fixture
+def operators(dsn: str, story: Story, users: Path) -> Iterator[Callable[..., Operator]]:
     """Makes people who have logged in at one dashboard: `operators("ada")`."""
-    app = mqpg.web.app(dsn, password=PASSWORD, actions=True)
+    app = mqpg.web.app(dsn, password_file=users, actions=True)
     clients: list[TestClient] = []
 
     def make(name: str = "ada") -> Operator:

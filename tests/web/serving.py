@@ -16,16 +16,14 @@ __all__ = ["serving"]
 
 
 @contextmanager
-def serving(dsn: str, *, has_stream: bool = True, **options: Any) -> Iterator[str]:
+def serving(dsn: str, **options: Any) -> Iterator[str]:
     """Serve the dashboard of a broker, and yield its address.
 
     Args:
         dsn: The broker.
-        has_stream: Whether the overview is a stream. Otherwise it asks.
         options: Options of `mqpg.web.app`.
     """
-    server: uvicorn.Server
-    app = mqpg.web.app(dsn, stopping=(lambda: server.should_exit) if has_stream else None, **options)
+    app = mqpg.web.app(dsn, **options)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 from starlette.testclient import TestClient
 
 from tests.support.broker import Session
 
-__all__ = ["GONE", "PASSWORD", "Operator", "Story", "log_in", "token_of"]
+__all__ = ["GONE", "PASSWORD", "Operator", "Story", "log_in", "password_file", "token_of"]
 
 PASSWORD = "correct horse"
+_HASH = "$scrypt$ln=4,r=8,p=1$QUFBQUFBQUFBQUFBQUFBQQ$pdgxU25q4Yt1aORPg+pQBrP4h9HcCpnAWWPYSXfJWrs"
 HEARTBEAT = "select mqpg._heartbeat(%s, %s, 'node-1', 4711, 'active', %s::jsonb)"
 GONE = "update mqpg.worker set state = 'stopped' where worker_id = 'consumer-9'"
 """Ends the consumer of `Story.orphan`."""
@@ -75,8 +77,15 @@ class Story:
         return waiting
 
 
+def password_file(folder: Path, *names: str) -> Path:
+    """A password file with these users, or else ada, bob and eve, who all have the password PASSWORD."""
+    file = folder / "users"
+    file.write_text("".join(f"{name}:{_HASH}\n" for name in names or ("ada", "bob", "eve")))
+    return file
+
+
 def token_of(page: str) -> str:
-    found = re.search(r'name="token" value="([0-9a-f]+)"', page)
+    found = re.search(r'name="token" value="([\w-]+)"', page)
     assert found, page
     return found[1]
 
@@ -94,7 +103,7 @@ class Operator:
 
     @property
     def token(self) -> str:
-        return token_of(self.client.get("/topics").text)
+        return token_of(self.client.get("/topics/orders").text)
 
     def ask(self, action: str, **fields: object) -> str:
         """The first click: what the page asks."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
 import mqpg.web
-from mqpg.connection.dsn import describe
-from mqpg.errors import ConfigurationError
 from tests.support.broker import Session
-from tests.web.story import PASSWORD, Operator, Story, log_in, token_of
+from tests.web.story import Operator, Story, log_in, token_of
 
 
 def checks(mq: Session, handle: str) -> list[tuple[str, str, str | None]]:
@@ -139,77 +138,8 @@ def test_an_action_is_no_link(operator: Operator) -> None:
     assert operator.client.post("/actions/pause", content=b"x" * 200_000).status_code == 413
 
 
-@pytest.fixture
-def stranger(dsn: str, story: Story) -> Iterator[TestClient]:
-    """Somebody at a dashboard with a password, before the login."""
-    app = mqpg.web.app(dsn, password=PASSWORD, actions=True)
-    yield TestClient(app, "http://localhost", follow_redirects=False)
-    app.state.site.source.close()
-
-
-def test_nothing_is_shown_before_the_login(stranger: TestClient, story: Story, mq: Session) -> None:
-    for path in ("/", "/topics", "/half-messages", f"/messages/{story.order}", "/missing"):
-        answer = stranger.get(path)
-        assert (answer.status_code, answer.headers["location"]) == (303, "/login")
-    assert stranger.get("/live", headers={"HX-Request": "true"}).headers["hx-redirect"] == "/login"
-    for action in ("pause", "commit"):
-        assert stranger.post(f"/actions/{action}", data={"topic": "orders", "confirmed": "yes"}).status_code == 303
-    assert mq.scalar("select paused from mqpg.topics where topic = 'orders'") is False
-
-
-def test_the_login_does_not_say_where_the_broker_is(stranger: TestClient, dsn: str) -> None:
-    where = html.escape(describe(dsn))
-    assert where not in stranger.get("/login").text
-    assert log_in(stranger) == 303
-    assert where in stranger.get("/").text
-
-
-def test_login_and_logout(stranger: TestClient) -> None:
-    assert log_in(stranger, password="wrong") == 401
-    assert log_in(stranger, name=" ") == 400
-    assert log_in(stranger, name="ada <b>") == 303
-    page = stranger.get("/topics").text
-    assert "ada &lt;b&gt;" in page
-    cookie = stranger.cookies["mqpg_session"]
-    assert stranger.post("/logout", data={"token": token_of(page)}).status_code == 303
-    stranger.cookies.set("mqpg_session", cookie)
-    assert stranger.get("/topics").status_code == 303, "a stolen cookie is worth nothing after the logout"
-
-
-def test_the_cookie(stranger: TestClient) -> None:
-    token = token_of(stranger.get("/login").text)
-    answer = stranger.post("/login", data={"token": token, "name": "ada", "password": PASSWORD})
-    (cookie,) = [one for one in answer.headers.get_list("set-cookie") if one.startswith("mqpg_session=")]
-    assert "HttpOnly" in cookie
-    assert "SameSite=strict" in cookie
-    value = stranger.cookies["mqpg_session"]
-    name, nonce, began, signature = value.split(".")
-    for forged in (
-        "",
-        "x",
-        "a.b.c.d",
-        f"{name}x.{nonce}.{began}.{signature}",
-        f"{name}.{nonce}.99999999.{signature}",
-        value[:-1],
-    ):
-        stranger.cookies.clear()
-        stranger.cookies.set("mqpg_session", forged)
-        assert stranger.get("/topics").status_code == 303, forged
-
-
-def test_a_login_form_of_another_site_is_refused(stranger: TestClient) -> None:
-    fields = {"name": "ada", "password": PASSWORD, "token": token_of(stranger.get("/login").text)}
-    stranger.cookies.clear()
-    assert stranger.post("/login", data=fields).status_code == 403
-
-
-def test_guessing_is_stopped(stranger: TestClient) -> None:
-    assert [log_in(stranger, password=f"guess {n}") for n in range(11)] == [401] * 10 + [429]
-    assert log_in(stranger) == 429, "not even the right one"
-
-
-def test_a_login_that_only_reads(dsn: str, story: Story, mq: Session) -> None:
-    app = mqpg.web.app(dsn, password=PASSWORD)
+def test_a_login_that_only_reads(dsn: str, story: Story, mq: Session, users: Path) -> None:
+    app = mqpg.web.app(dsn, password_file=users)
     client = TestClient(app, "http://localhost", follow_redirects=False)
     assert log_in(client) == 303
     page = client.get(f"/half-messages/{story.parked}").text
@@ -225,13 +155,6 @@ def test_a_foreign_host_name_is_refused(dsn: str, story: Story) -> None:
     assert client.get("/topics").status_code == 200
     assert client.get("/topics", headers={"Host": "evil.example"}).status_code == 400
     app.state.site.source.close()
-
-
-def test_actions_without_a_password_are_refused(dsn: str) -> None:
-    with pytest.raises(ConfigurationError, match="need a login"):
-        mqpg.web.app(dsn, actions=True)
-    with pytest.raises(ConfigurationError, match="empty"):
-        mqpg.web.app(dsn, password="")
 
 
 def test_hidden_fields_are_escaped(operator: Operator) -> None:

@@ -3,70 +3,94 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2 as httpx
 import pytest
 
+from mqpg.web.passwords import is_right, read_users
 from tests.support.waiting import eventually
 
 
-def run(*arguments: str, dsn: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, dsn: str, text: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "mqpg", "web", *arguments]
-    env = {name: value for name, value in os.environ.items() if name != "MQPG_WEB_PASSWORD"}
-    env |= {"MQPG_DATABASE_URL": dsn} | environment
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    env = os.environ | {"MQPG_DATABASE_URL": dsn}
+    return subprocess.run(command, env=env, input=text, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
-def test_other_addresses_need_a_password(dsn: str, host: str) -> None:
+def test_other_addresses_need_users(dsn: str, host: str) -> None:
     done = run("--host", host, dsn=dsn)
     assert done.returncode == 2
     assert "can be reached from other machines" in done.stderr
 
 
-def test_actions_need_a_password(dsn: str, tmp_path: Path) -> None:
-    assert "actions need a login" in run("--actions", dsn=dsn).stderr
+def test_actions_need_users(dsn: str, tmp_path: Path) -> None:
+    assert "actions need users" in run("--actions", dsn=dsn).stderr
     (tmp_path / "empty").touch()
-    assert "is empty" in run("--password-file", str(tmp_path / "empty"), dsn=dsn).stderr
+    assert "has no user" in run("--password-file", str(tmp_path / "empty"), dsn=dsn).stderr
 
 
-def test_roles_share_no_password(dsn: str, tmp_path: Path) -> None:
-    (tmp_path / "password").write_text("x\n")
-    done = run("--login", "role", "--password-file", str(tmp_path / "password"), dsn=dsn)
-    assert (done.returncode, "leave it out" in done.stderr) == (2, True)
+def test_users_are_added_and_their_passwords_changed(dsn: str, tmp_path: Path) -> None:
+    file = tmp_path / "users"
+    for name, password in (("ada", "first"), ("eve", "second"), ("ada", "third")):
+        done = run("--password-file", str(file), "--add-user", name, dsn=dsn, text=f"{password}\n")
+        assert done.returncode == 0, done.stderr
+    users = read_users(file)
+    assert list(users) == ["eve", "ada"]
+    assert is_right("third", users["ada"])
+    assert run("--add-user", "bob", dsn=dsn, text="x\n").returncode == 2
+    done = run("--password-file", str(tmp_path / "no folder" / "users"), "--add-user", "bob", dsn=dsn, text="x\n")
+    assert (done.returncode, "cannot write" in done.stderr) == (2, True)
 
 
-def test_it_serves_until_sigterm(dsn: str) -> None:
+@contextmanager
+def running(dsn: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run `mqpg web`, and yield the process and its address once it answers."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "mqpg", "web", "--port", str(port)]
+    command = [sys.executable, "-m", "mqpg", "web", "--port", str(port), *options]
     process = subprocess.Popen(command, env=os.environ | {"MQPG_DATABASE_URL": dsn}, stderr=subprocess.PIPE, text=True)
-
-    def page(host: str = "127.0.0.1") -> int:
-        try:
-            headers = {"Host": host}
-            return httpx.get(f"http://127.0.0.1:{port}/topics", headers=headers, trust_env=False).status_code
-        except httpx.TransportError:
-            return 0
-
+    address = f"http://127.0.0.1:{port}"
     try:
-        eventually(lambda: page() == 200, 30)
-        assert page("evil.example") == 400
-        with httpx.stream("GET", f"http://127.0.0.1:{port}/events", trust_env=False, timeout=30) as stream:
-            lines = stream.iter_lines()
-            assert next(line for line in lines if line.startswith("event:")) == "event: live"
-            process.send_signal(signal.SIGTERM)
-            _, said = process.communicate(timeout=20)
-            list(lines)  # it ends in order
+        eventually(lambda: status(f"{address}/healthz") == 200, 30)
+        yield process, address
     finally:
         process.kill()
-        process.wait()
-    assert "exceeded" not in said, "no stream holds the end up"
-    assert re.search(rf"http://127\.0\.0\.1:{port}/", said)
+        process.communicate()
+
+
+def status(address: str, **headers: str) -> int:
+    try:
+        return httpx.get(address, headers=headers, trust_env=False).status_code
+    except httpx.TransportError:
+        return 0
+
+
+def test_it_serves_until_sigterm(dsn: str) -> None:
+    with running(dsn) as (process, address):
+        assert status(f"{address}/topics") == 200
+        assert status(f"{address}/topics", Host="evil.example") == 400
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=20)
+    assert process.returncode == -signal.SIGTERM
+    assert f"{address}/" in said
+
+
+def test_the_address_of_the_connection_says_who_is_a_proxy(dsn: str) -> None:
+    """Not the one that a header claims, and a page of a foreign name on this machine is no proxy."""
+    with running(dsn, "--user-header", "Remote-User") as (_, address):
+        assert status(f"{address}/topics", **{"Remote-User": "ada"}) == 200
+        assert status(f"{address}/topics", **{"Remote-User": "ada", "X-Forwarded-For": "192.0.2.1"}) == 200
+        assert status(f"{address}/topics", **{"Remote-User": "ada", "Host": "evil.example"}) == 400
+        assert status(f"{address}/topics") == 403
+    with running(dsn, "--user-header", "Remote-User", "--trusted-proxy", "192.0.2.1") as (_, address):
+        for forwarded in ({}, {"X-Forwarded-For": "192.0.2.1"}, {"Forwarded": "for=192.0.2.1"}):
+            assert status(f"{address}/topics", **{"Remote-User": "ada"}, **forwarded) == 403

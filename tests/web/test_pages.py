@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -20,7 +21,7 @@ import mqpg.web
 from mqpg.values.handle import HANDLE
 from tests.support.broker import Session
 from tests.support.waiting import eventually
-from tests.web.story import PASSWORD, Operator, Story, log_in
+from tests.web.story import Operator, Story, log_in
 
 PAGES = ["/", "/live", "/topics", "/topics/orders", "/groups", "/groups/billing/orders", "/groups/shipping/orders",
          "/half-messages", "/search", "/dead-letters", "/dead-letters/billing/orders", "/storage", "/workers", "/audits"]  # fmt: skip
@@ -382,12 +383,18 @@ def test_a_database_without_the_schema(empty_dsn: str) -> None:
 
 def test_a_role_without_rights_is_told_so(mq: Session, dsn: str, story: Story, roles: Callable[[str], str]) -> None:
     app = mqpg.web.app(roles("nobody"))
-    answer = TestClient(app).get("/topics")
-    assert answer.status_code in (403, 503)
+    client = TestClient(app)
+    for path in ("/", "/topics", "/half-messages", "/workers"):
+        answer = client.get(path)
+        assert answer.status_code == 403, path
+        assert "mqpg grant auditor ROLE" in answer.text
+        assert "news" not in answer.text
     app.state.site.source.close()
 
 
-def test_what_a_reader_and_an_operator_need(mq: Session, story: Story, roles: Callable[[str], str], dsn: str) -> None:
+def test_what_a_reader_and_an_operator_need(
+    mq: Session, story: Story, roles: Callable[[str], str], users: Path
+) -> None:
     reader, operator = roles("reader"), roles("operator")
     for one in (reader, operator):
         name = psycopg.conninfo.conninfo_to_dict(one)["user"]
@@ -404,7 +411,7 @@ def test_what_a_reader_and_an_operator_need(mq: Session, story: Story, roles: Ca
     ):
         assert client.get(path).status_code == 200, path
     app.state.site.source.close()
-    app = mqpg.web.app(operator, password=PASSWORD, actions=True)
+    app = mqpg.web.app(operator, password_file=users, actions=True)
     client = TestClient(app, "http://localhost", follow_redirects=False)
     assert log_in(client) == 303
     Operator(client).do("commit", handle=story.parked, reason="paid")

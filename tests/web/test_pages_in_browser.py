@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
@@ -24,9 +22,9 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def address(dsn: str, story: Story) -> Iterator[str]:
+def address(dsn: str, story: Story, users: Path) -> Iterator[str]:
     """A dashboard with actions, on a real port."""
-    with serving(dsn, password=PASSWORD, actions=True) as there:
+    with serving(dsn, password_file=users, actions=True) as there:
         yield there
 
 
@@ -47,25 +45,6 @@ def log_in(browser: Chrome, address: str, name: str = "ada") -> None:
     patient(browser).until(lambda b: b.switch_to.active_element.get_attribute("name") == "name")
     browser.switch_to.active_element.send_keys(name, Keys.TAB, PASSWORD, Keys.ENTER)
     patient(browser).until(lambda b: b.find_element(By.TAG_NAME, "h1").text == "Overview")
-
-
-def test_a_role_logs_in_and_is_told_what_it_may_not_do(
-    browser: Chrome, dsn: str, story: Story, mq: Session, roles: Callable[..., str], picture_folder: Path
-) -> None:
-    role = str(conninfo_to_dict(roles("eve", PASSWORD))["user"])
-    mq.call("grant_auditor", role)
-    with serving(dsn, login="role", actions=True) as there:
-        log_in(browser, there, role)
-        browser.get(f"{there}/groups/news/returns")
-        assert role in browser.find_element(By.TAG_NAME, "header").text
-        browser.get_screenshot_as_file(str(picture_folder / "web-ways-on.png"))
-        browser.find_element(By.XPATH, "//button[text()='Resume']").send_keys(Keys.ENTER)
-        patient(browser).until(lambda b: b.find_element(By.XPATH, "//button[text()='Yes, resume']")).send_keys(
-            Keys.ENTER
-        )
-        patient(browser).until(lambda b: f"mqpg grant operator {role}" in b.find_element(By.TAG_NAME, "main").text)
-        browser.get("about:blank")
-        browser.get_log("browser")
 
 
 def patient(browser: Chrome) -> WebDriverWait[Chrome]:
@@ -106,42 +85,10 @@ def test_every_page_fits(
 
 
 def test_the_overview_renews_itself(inside: Chrome, mq: Session) -> None:
-    mq.call("subscribe", "late-comer", "returns")
-    patient(inside).until(lambda b: "late-comer" in b.find_element(By.ID, "live").text)
+    for name in ("late-comer", "later-comer"):
+        mq.call("subscribe", name, "returns")
+        patient(inside).until(lambda b, name=name: name in b.find_element(By.ID, "live").text)
     assert inside.get_log("browser") == []
-
-
-POLL = "#live > [hx-get='/live']"
-
-
-def test_a_stream_renews_the_overview(inside: Chrome) -> None:
-    patient(inside).until(lambda b: not b.find_elements(By.CSS_SELECTOR, POLL))
-    assert "Half messages" in inside.find_element(By.ID, "live").text
-    assert inside.get_log("browser") == []
-
-
-def test_without_a_stream_the_overview_asks(browser: Chrome, dsn: str, story: Story, mq: Session) -> None:
-    with serving(dsn, has_stream=False, password=PASSWORD) as there:
-        log_in(browser, there)
-        assert not browser.find_elements(By.CSS_SELECTOR, "[sse-connect]")
-        for name in ("late-comer", "later-comer"):
-            mq.call("subscribe", name, "returns")
-            patient(browser).until(lambda b, name=name: name in b.find_element(By.ID, "live").text)
-    browser.get("about:blank")
-
-
-def test_where_the_stream_is_refused_the_overview_asks(inside: Chrome, address: str, mq: Session) -> None:
-    inside.get(f"{address}/topics")  # which ends the stream of the overview
-    cookies = {one["name"]: one["value"] for one in inside.get_cookies()}
-    with ExitStack() as stack, httpx.Client(cookies=cookies, trust_env=False, timeout=30) as client:
-        for _ in range(4):
-            stream = stack.enter_context(client.stream("GET", f"{address}/events"))
-            assert stream.status_code == 200
-        inside.get(address)
-        for name in ("late-comer", "later-comer"):
-            mq.call("subscribe", name, "returns")
-            patient(inside).until(lambda b, name=name: name in b.find_element(By.ID, "live").text)
-        assert inside.find_elements(By.CSS_SELECTOR, POLL)
 
 
 def test_who_has_logged_out_elsewhere_is_asked_to_log_in(inside: Chrome, address: str) -> None:
@@ -159,8 +106,8 @@ def test_the_focus_stays_where_it_is_while_the_overview_renews_itself(inside: Ch
     assert inside.switch_to.active_element.text == "shipping"
 
 
-def test_the_database_goes_away_and_comes_back(browser: Chrome, own_server: Any) -> None:
-    with serving(own_server.dsn, password=PASSWORD) as there:
+def test_the_database_goes_away_and_comes_back(browser: Chrome, own_server: Any, users: Path) -> None:
+    with serving(own_server.dsn, password_file=users) as there:
         log_in(browser, there)
         own_server.server.stop()
         patient(browser).until(lambda b: "The broker does not answer" in b.find_element(By.ID, "live").text)

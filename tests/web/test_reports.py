@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 import mqpg.web
 from mqpg.errors import ConfigurationError
-from tests.web.story import PASSWORD, Story, log_in
+from tests.web.story import Story, log_in
 
 PAGE = "<!doctype html><title>mqpg audit: {}</title><h1>{}</h1>"
 
@@ -106,8 +106,8 @@ def test_a_folder_that_goes_away(reader: TestClient, folder: Path) -> None:
     assert reader.get("/audits/first.html").status_code == 404
 
 
-def test_they_need_the_login_as_every_page(dsn: str, story: Story, folder: Path) -> None:
-    app = mqpg.web.app(dsn, password=PASSWORD, reports=folder)
+def test_they_need_the_login_as_every_page(dsn: str, story: Story, folder: Path, users: Path) -> None:
+    app = mqpg.web.app(dsn, password_file=users, reports=folder)
     client = TestClient(app, "http://localhost", follow_redirects=False)
     for name in ("first.html", "missing.html"):
         answer = client.get(f"/audits/{name}")
@@ -128,10 +128,8 @@ def test_it_must_be_a_folder(dsn: str, folder: Path) -> None:
         with pytest.raises(ConfigurationError, match="is no folder"):
             mqpg.web.app(dsn, reports=wrong)
     command = [sys.executable, "-m", "mqpg", "web", "--reports", str(folder / "missing")]
-    env = {name: value for name, value in os.environ.items() if name != "MQPG_WEB_PASSWORD"}
-    done = subprocess.run(
-        command, env=env | {"MQPG_DATABASE_URL": dsn}, capture_output=True, text=True, timeout=60, check=False
-    )
+    env = os.environ | {"MQPG_DATABASE_URL": dsn}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "is no folder" in done.stderr
 

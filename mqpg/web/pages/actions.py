@@ -1,4 +1,4 @@
-"""Actions: each is asked for twice, and done as whoever has logged in."""
+"""Actions: each is asked for twice, and done in the name of the user."""
 
 from __future__ import annotations
 
@@ -54,10 +54,9 @@ class _Action:
 
 def submit(visit: Visit) -> Response:
     """Ask whether it is meant, or do it where it was asked."""
-    session = visit.session
-    if not visit.may_act or session is None:
+    if not visit.may_act:
         return visit.problem(403, "This dashboard only reads", "Start it with --actions, and log in.")
-    if not visit.site.security.is_token(visit.text("token"), session.nonce) or _is_foreign(visit):
+    if visit.is_forged:
         return visit.problem(403, "This form was not made for you", "Load the page again.")
     action = _ACTIONS.get(visit.place("action"))
     if action is None:
@@ -74,10 +73,6 @@ def submit(visit: Visit) -> Response:
         return visit.page("confirm.html", action=action, about=_about(visit), fields=fields, reason=reason, **shown)
     done = action.run(visit)
     return visit.page("done.html", action=action, about=_about(visit), done=done, back=action.back(visit))
-
-
-def _is_foreign(visit: Visit) -> bool:
-    return visit.request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none")
 
 
 def _about(visit: Visit) -> list[tuple[str, str]]:
@@ -101,8 +96,8 @@ def _about(visit: Visit) -> list[tuple[str, str]]:
 
 def _settle(verdict: str) -> Callable[[Visit], str]:
     def run(visit: Visit) -> str:
-        assert visit.session is not None
-        reason = f"{visit.session.name}: {visit.text('reason')[:_LONGEST_REASON]}"
+        assert visit.user is not None
+        reason = f"{visit.user.name}: {visit.text('reason')[:_LONGEST_REASON]}"
         outcome = visit.mq.settle(visit.text("handle"), "commit" if verdict == "commit" else "rollback", reason)
         return f"The half message is {outcome.replace('_', ' ')}. The decision keeps the reason “{reason}”."
 

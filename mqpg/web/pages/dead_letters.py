@@ -20,7 +20,7 @@ from mqpg.dead_letters(
 
 def overview(visit: Visit) -> Response:
     """List the groups that have dead letters. They are counted up to a thousand."""
-    found, _ = visit.view.reading()
+    found, _ = visit.site.reading()
     groups = [one for one in found.overview.groups if one["dead_letters"]]
     groups.sort(key=lambda one: (-one["dead_letters"], one["consumer_group"], one["topic"]))
     return visit.page("dead_letter_groups.html", groups=groups[:200], more=max(0, len(groups) - 200))

@@ -60,7 +60,7 @@ def listing(visit: Visit) -> Response:
 
 def marked(visit: Visit) -> dict[str, Any]:
     """What a list of groups shows beside each: marks, and the age of the oldest unread message."""
-    overview = visit.view.reading()[0].overview
+    overview = visit.site.reading()[0].overview
     oldest = {(one["consumer_group"], one["topic"]): one["oldest_unread_seconds"] for one in overview.groups}
     return {"badges": badges(overview, visit.link), "oldest": oldest}
 

@@ -49,9 +49,9 @@ def listing(visit: Visit) -> Response:
     group = visit.text("group")
     place = {"after_at": visit.text("after_at"), "after": visit.text("after")}
     found = visit.rows(_LIST, state=state, group=group, limit=_PAGE + 1, **place)
-    reading, _ = visit.view.reading()
+    reading, _ = visit.site.reading()
     halves = found[:_PAGE]
-    rows = visit.view.source.rows
+    rows = visit.site.source.rows
     known = asked(rows, [one["producer_group"] for one in halves])
     ids = [_id_of(one["handle"]) for one in halves]
     read = bodies(rows, ids, 0)
@@ -82,7 +82,7 @@ def page(visit: Visit) -> Response:
     events = visit.mq.trace(message_id)
     half = found[0] if found else None
     group = half["producer_group"] if half else None
-    known = asked(visit.view.source.rows, [group])[group]
+    known = asked(visit.site.source.rows, [group])[group]
     return visit.page(
         "half_message.html",
         handle=handle,

@@ -26,7 +26,7 @@ def page(visit: Visit) -> Response:
         causes = [one.remedy for one in visit.why(message_id) or []] if message_id >= 0 else []
         raise NotFound(" ".join([f"nothing is stored of message {place[:40]}.", *causes]))
     body, birth = visit.body(message_id), _detail(events[0])
-    half = undecided(visit.view.source.rows, message_id) if body and body["state"] == "prepared" else None
+    half = undecided(visit.site.source.rows, message_id) if body and body["state"] == "prepared" else None
     return visit.page(
         "message.html",
         message_id=message_id,

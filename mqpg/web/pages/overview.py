@@ -19,8 +19,8 @@ _ROWS = 20  # groups that the overview shows, those with the oldest unread messa
 
 
 def page(visit: Visit) -> Response:
-    """Show the page around the live part, which a stream renews, or which asks again and again."""
-    return visit.page("overview.html", has_stream=visit.site.streams is not None, **_state(visit))
+    """Show the page around the live part, which asks for its successor every three seconds."""
+    return visit.page("overview.html", **_state(visit))
 
 
 def live(visit: Visit) -> Response:
@@ -29,7 +29,7 @@ def live(visit: Visit) -> Response:
 
 
 def _state(visit: Visit) -> dict[str, Any]:
-    found, samples = visit.view.reading()
+    found, samples = visit.site.reading()
     groups, attention = found.overview.groups, findings(found.overview)
     return {
         "found": found.overview,

@@ -25,7 +25,7 @@ order by s.family, s.segment_no desc limit %(limit)s
 
 def page(visit: Visit) -> Response:
     """Show what the log takes, and what keeps it from becoming less."""
-    found, _ = visit.view.reading()
+    found, _ = visit.site.reading()
     return visit.page(
         "storage.html",
         found=found.overview,

@@ -22,7 +22,7 @@ order by w.alive desc, w.role, w.state, w.seen_at desc limit %(limit)s
 
 def page(visit: Visit) -> Response:
     """List workers, those that are alive first, and the roles that none leads."""
-    found, _ = visit.view.reading()
+    found, _ = visit.site.reading()
     return visit.page(
         "workers.html",
         workers=visit.rows(_LIST, limit=_MOST),
