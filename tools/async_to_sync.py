@@ -5,7 +5,7 @@
 
 It works on tokens, so comments and layout survive. It removes `async` and `await` and replaces the
 names of NAMES, also in docstrings and other strings. All other differences are in `_acompat.py` and
-`_lanes.py`, which are written by hand on both sides.
+`_batcher.py`, which are written by hand on both sides.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["convert", "main"]
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE, TARGET = ROOT / "mqpg" / "_async", ROOT / "mqpg" / "_sync"
-BY_HAND = {"_acompat.py", "_lanes.py"}
+BY_HAND = {"_acompat.py", "_batcher.py"}
 
 NAMES = {
     "_async": "_sync",

@@ -33,7 +33,7 @@ QUEUE: Rooms = {
     "tracing": (("mqpg.tracing.*",), ("values",)),
     # floor 3
     "compat": (
-        ("mqpg._async", "mqpg._async._acompat", "mqpg._async._lanes", "mqpg._async.closing"),
+        ("mqpg._async", "mqpg._async._acompat", "mqpg._async._batcher", "mqpg._async.closing"),
         ("connection", "values"),
     ),
     "schema": (("mqpg.schema.*",), ("connection", "values")),

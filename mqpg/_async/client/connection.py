@@ -13,7 +13,7 @@ import psycopg_pool
 import stamina
 
 from mqpg._async._acompat import BrokerConnection, PgConnection, Pool
-from mqpg._async._lanes import Lanes
+from mqpg._async._batcher import Lanes
 from mqpg._async.client.execute import REFUSALS, Caller, failure, rows_in
 from mqpg._async.client.same_broker import SameBroker
 from mqpg._async.closing import AsyncClosing

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mqpg._async.client.execute import Caller, scalar
-from mqpg._async.client.group_commit import GroupCommit, Grouped, Values, column
+from mqpg._async.client.batching import GroupCommit, Grouped, Values, column
 from mqpg.connection.statements import Statement, function, hasty
 from mqpg.tracing import producing
 from mqpg.values.arguments import encode, encode_all, handle_of, handles_of, interval, listed

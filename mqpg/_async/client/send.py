@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from mqpg._async.client.execute import Caller, scalar
-from mqpg._async.client.group_commit import GroupCommit, Grouped, Values, column
+from mqpg._async.client.batching import GroupCommit, Grouped, Values, column
 from mqpg.connection.statements import function
 from mqpg.tracing import producing
 from mqpg.values.arguments import encode, encode_all, interval, listed, moment

@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Any
 
 from mqpg._sync._acompat import in_thread
+from mqpg._sync.client.batching import GroupCommit
 from mqpg._sync.client.check_back import CheckBack
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.dead_letters import DeadLetters
-from mqpg._sync.client.group_commit import GroupCommit
 from mqpg._sync.client.half_messages import HalfMessages
 from mqpg._sync.client.maintenance import Maintenance
 from mqpg._sync.client.producer_groups import ProducerGroups

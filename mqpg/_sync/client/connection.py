@@ -14,7 +14,7 @@ import psycopg_pool
 import stamina
 
 from mqpg._sync._acompat import BrokerConnection, PgConnection, Pool
-from mqpg._sync._lanes import Lanes
+from mqpg._sync._batcher import Lanes
 from mqpg._sync.client.execute import REFUSALS, Caller, failure, rows_in
 from mqpg._sync.client.same_broker import SameBroker
 from mqpg._sync.closing import Closing

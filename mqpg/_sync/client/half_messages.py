@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mqpg._sync.client.batching import GroupCommit, Grouped, Values, column
 from mqpg._sync.client.execute import Caller, scalar
-from mqpg._sync.client.group_commit import GroupCommit, Grouped, Values, column
 from mqpg.connection.statements import Statement, function, hasty
 from mqpg.tracing import producing
 from mqpg.values.arguments import encode, encode_all, handle_of, handles_of, interval, listed

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from mqpg._sync.client.batching import GroupCommit, Grouped, Values, column
 from mqpg._sync.client.execute import Caller, scalar
-from mqpg._sync.client.group_commit import GroupCommit, Grouped, Values, column
 from mqpg.connection.statements import function
 from mqpg.tracing import producing
 from mqpg.values.arguments import encode, encode_all, interval, listed, moment

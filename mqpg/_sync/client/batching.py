@@ -1,4 +1,4 @@
-# Generated from mqpg/_async/client/group_commit.py by tools/async_to_sync.py: change that file.
+# Generated from mqpg/_async/client/batching.py by tools/async_to_sync.py: change that file.
 """Group commit: calls of one process that are made at the same time become one statement.
 
 Each caller gets its own answer. What fails for one of them is found by making the batch again in

@@ -1,4 +1,4 @@
-"""Lanes, in which calls made at the same time travel together: see mqpg/_async/_lanes.py."""
+"""Lanes, in which calls made at the same time travel together: see mqpg/_async/_batcher.py."""
 
 from __future__ import annotations
 
