@@ -46,7 +46,7 @@ def _sends(tasks: int) -> dict[str, Side]:
     told = [str(tasks), str(SECONDS)]
     return {
         "mqpg": ("mqpg", ["send", *told, "together"]),
-        "mqpg, no group commit": ("mqpg", ["send", *told, "alone"]),
+        "mqpg, no batching": ("mqpg", ["send", *told, "alone"]),
         "procrastinate": ("procrastinate", ["send", *told]),
         "pgqueuer": ("pgqueuer", ["send", *told]),
     }
@@ -56,7 +56,7 @@ def _halves(tasks: int) -> dict[str, Side]:
     told = [str(tasks), str(SECONDS)]
     return {
         "mqpg": ("mqpg", ["send", *told, "half"]),
-        "mqpg, no group commit": ("mqpg", ["send", *told, "half alone"]),
+        "mqpg, no batching": ("mqpg", ["send", *told, "half alone"]),
     }
 
 

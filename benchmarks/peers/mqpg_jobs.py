@@ -1,6 +1,6 @@
 """mqpg's part of the comparison of Python job queues: `mqpg_jobs.py ACTION DSN …`.
 
-The actions print {"count": …, "seconds": …} as JSON. `alone` turns group commit off.
+The actions print {"count": …, "seconds": …} as JSON. `alone` turns batching off.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ async def install(dsn: str) -> None:
 
 async def send(dsn: str, tasks: int, seconds: float, how: str) -> dict[str, float]:
     """Send one message at a time in each of `tasks` tasks; with "half" prepare and commit one."""
-    async with await mqpg.connect_async(dsn, group_commit="alone" not in how, pool_max_size=16) as mq:
+    async with await mqpg.connect_async(dsn, batching="alone" not in how, pool_max_size=16) as mq:
 
         async def once() -> None:
             if "half" in how:

@@ -99,7 +99,7 @@ class PeerTarget:
     bound: float
 
 
-_ALONE = "mqpg, no group commit"
+_ALONE = "mqpg, no batching"
 
 PEER_TARGETS = (
     PeerTarget("send-16", _ALONE, 4),

@@ -1,6 +1,6 @@
-"""Lanes, in which calls that are made at the same time travel together.
+"""The batcher, in which calls wait for the batch before them.
 
-mqpg/_sync/_lanes.py is the synchronous half, also written by hand.
+mqpg/_sync/_batcher.py is the synchronous half, also written by hand.
 """
 
 from __future__ import annotations
@@ -9,94 +9,115 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from mqpg.connection.travelling import CROWDED, take_batch
-
-__all__ = ["Lanes", "Run"]
+__all__ = ["Batcher", "Run"]
 
 # What answers a batch: for each given call, in its order, what its caller gets.
 Run = Callable[[Sequence[Any]], Awaitable[Sequence[Any]]]
-_Waiting = deque[tuple[Any, int, asyncio.Future[Any]]]
+
+_MORE = 0.05  # for so many seconds after a batch of several calls more are expected
 
 
-class Lanes:
-    """One batch of a lane is under way at a time, and what comes meanwhile is the next batch.
+@dataclass(eq=False, slots=True)
+class _Call:
+    given: Any
+    size: int
+    answer: asyncio.Future[Any]
 
-    A call enters a lane that is idle, and then leaves it. It joins a lane that is busy. Where calls
-    have just travelled together, it joins an idle lane too: those that were answered together make
-    their next calls one after the other, and the first of them must not go alone.
+
+class Batcher:
+    """One batch of calls with the same key is under way at a time. What comes meanwhile is the next.
+
+    A call goes alone if none of its key is under way. Otherwise it joins the next batch. Soon after
+    a batch of several calls every call joins one: callers that were answered together make their
+    next calls one after the other, and the first of them must not go alone.
 
     Args:
-        linger: How many seconds the first call of a batch waits for others. 0: it does not wait,
-            so calls only travel together while the batch before them is under way.
+        linger: How many seconds the first call of a batch waits for others. 0: it does not wait.
+        most_calls: How many calls a batch has at most.
+        most_bytes: A batch is full with the call that reaches this size.
     """
 
-    def __init__(self, linger: float) -> None:
-        self._linger = linger
-        self._lanes: dict[Hashable, _Waiting] = {}  # those that are busy
+    def __init__(self, linger: float, most_calls: int, most_bytes: int) -> None:
+        self._linger, self._most_calls, self._most_bytes = linger, most_calls, most_bytes
+        self._waiting: dict[Hashable, deque[_Call]] = {}  # for each key of which a call is under way
         self._tasks: set[asyncio.Task[None]] = set()
-        self._crowded_until = 0.0
+        self._more_until = 0.0
 
-    def enter(self, key: Hashable) -> bool:
-        """Whether the lane was idle and now belongs to the caller, who has to leave it."""
-        if key in self._lanes or self._linger or time.monotonic() < self._crowded_until:
+    def go_alone(self, key: Hashable) -> bool:
+        """Whether the call goes alone. Its caller has to say when it has ended."""
+        if key in self._waiting or self._linger or time.monotonic() < self._more_until:
             return False
-        self._lanes[key] = deque()
+        self._waiting[key] = deque()
         return True
 
-    def leave(self, key: Hashable, run: Run) -> None:
-        """Let those leave that have joined the lane meanwhile."""
-        if self._lanes[key]:
+    def ended(self, key: Hashable, run: Run) -> None:
+        """A call that went alone has ended: begin the batch of those that came meanwhile."""
+        if self._waiting[key]:
             self._start(key, run)
         else:
-            del self._lanes[key]
+            del self._waiting[key]
 
     async def join(self, key: Hashable, given: Any, size: int, run: Run) -> Any:
-        """Travel with the next batch, and return what `run` answers for this call.
+        """Wait for the next batch, and return what `run` answers for this call, or raise it.
 
         A call that is cancelled before its batch begins is left out. Afterwards its batch is
         carried out without it, so that its neighbours lose nothing.
         """
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        waiting = self._lanes.get(key)
-        if waiting is None:
-            waiting = self._lanes[key] = deque()
+        call = _Call(given, size, asyncio.get_running_loop().create_future())
+        if key not in self._waiting:
+            self._waiting[key] = deque()
             self._start(key, run)
-        waiting.append((given, size, future))
-        return await future
+        self._waiting[key].append(call)
+        answer = await call.answer
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
     def _start(self, key: Hashable, run: Run) -> None:
         # A task of its own, because the cancellation of one caller must not reach the others.
-        task = asyncio.ensure_future(self._drive(key, run))
+        task = asyncio.ensure_future(self._run_all(key, run))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _drive(self, key: Hashable, run: Run) -> None:
-        waiting = self._lanes[key]
+    async def _run_all(self, key: Hashable, run: Run) -> None:
+        waiting = self._waiting[key]
         try:
             # With 0 those that were answered at the same moment can make their next calls.
             await asyncio.sleep(self._linger)
-            while batch := take_batch(waiting, lambda call: call[1], lambda call: not call[2].done()):
+            while batch := self._take(waiting):
                 await _answer(batch, run)
                 if len(batch) > 1:
-                    self._crowded_until = time.monotonic() + CROWDED
+                    self._more_until = time.monotonic() + _MORE
                 await asyncio.sleep(self._linger)
         finally:
-            del self._lanes[key]
-            for _, _, future in waiting:  # the loop is being closed
-                future.cancel()
+            del self._waiting[key]
+            for call in waiting:  # the loop is being closed
+                call.answer.cancel()
+
+    def _take(self, waiting: deque[_Call]) -> list[_Call]:
+        """The next batch, without cancelled calls."""
+        batch: list[_Call] = []
+        size = 0
+        while waiting and len(batch) < self._most_calls and size < self._most_bytes:
+            call = waiting.popleft()
+            if not call.answer.done():
+                batch.append(call)
+                size += call.size
+        return batch
 
 
-async def _answer(batch: list[tuple[Any, int, asyncio.Future[Any]]], run: Run) -> None:
+async def _answer(batch: list[_Call], run: Run) -> None:
     try:
-        answers = await run([given for given, _, _ in batch])
+        answers = await run([call.given for call in batch])
     except Exception as error:
         answers = [error] * len(batch)
     except BaseException:
-        for _, _, future in batch:
-            future.cancel()
+        for call in batch:
+            call.answer.cancel()
         raise
-    for (_, _, future), answer in zip(batch, answers, strict=True):
-        if not future.done():
-            future.set_result(answer)
+    for call, answer in zip(batch, answers, strict=True):
+        if not call.answer.done():
+            call.answer.set_result(answer)

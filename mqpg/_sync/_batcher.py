@@ -1,4 +1,4 @@
-"""Lanes, in which calls made at the same time travel together: see mqpg/_async/_batcher.py."""
+"""The batcher, in which calls wait for the batch before them: see mqpg/_async/_batcher.py."""
 
 from __future__ import annotations
 
@@ -6,91 +6,90 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from operator import attrgetter
 from typing import Any
 
-from mqpg.connection.travelling import CROWDED, take_batch
 from mqpg.values.errors import OutcomeUnknown
 
-__all__ = ["Lanes", "Run"]
+__all__ = ["Batcher", "Run"]
 
 # What answers a batch: for each given call, in its order, what its caller gets.
 Run = Callable[[Sequence[Any]], Sequence[Any]]
 
-# Seconds in which threads that were answered at the same moment make their next calls.
-GATHER = 0.0001
+_MORE = 0.05  # for so many seconds after a batch of several calls more are expected
+_GATHER = 0.0001  # seconds in which threads that were answered at the same moment make their next calls
 
 _INTERRUPTED = "outcome unknown, the thread that made this call for several was interrupted"
 
 
 class _Call:
-    """A call that waits in a lane: for its answer, or for its turn to run the next batch."""
+    """A call that waits: for its answer, or for its turn to run the next batch."""
 
-    __slots__ = ("answer", "given", "leads", "size", "woken")
+    __slots__ = ("answer", "given", "runs_next", "size", "woken")
 
     def __init__(self, given: Any, size: int) -> None:
         self.given, self.size = given, size
         self.answer: Any = None
-        self.leads = False
+        self.runs_next = False
         self.woken = threading.Lock()
         self.woken.acquire()
 
 
-class Lanes:
-    """One batch of a lane is under way at a time, and what comes meanwhile is the next batch.
+class Batcher:
+    """One batch of calls with the same key is under way at a time. What comes meanwhile is the next.
 
-    A call enters a lane that is idle, and then leaves it. It joins a lane that is busy, or one that
-    is idle where calls have just travelled together. The thread that waited longest runs the next
-    batch for all.
+    A call goes alone if none of its key is under way and no batch of several has just been.
+    Otherwise it joins the next batch. The thread that waited longest runs that for all.
 
     Args:
-        linger: How many seconds the first call of a batch waits for others. 0: it does not wait,
-            so calls only travel together while the batch before them is under way.
+        linger: How many seconds the first call of a batch waits for others. 0: it does not wait.
+        most_calls: How many calls a batch has at most.
+        most_bytes: A batch is full with the call that reaches this size.
     """
 
-    def __init__(self, linger: float) -> None:
-        self._linger = linger
-        self._lanes: dict[Hashable, deque[_Call]] = {}  # those that are busy
+    def __init__(self, linger: float, most_calls: int, most_bytes: int) -> None:
+        self._linger, self._most_calls, self._most_bytes = linger, most_calls, most_bytes
+        self._waiting: dict[Hashable, deque[_Call]] = {}  # for each key of which a call is under way
         self._lock = threading.Lock()
-        self._crowded_until = 0.0
+        self._more_until = 0.0
 
-    def enter(self, key: Hashable) -> bool:
-        """Whether the lane was idle and now belongs to the caller, who has to leave it."""
+    def go_alone(self, key: Hashable) -> bool:
+        """Whether the call goes alone. Its caller has to say when it has ended."""
         with self._lock:
-            if key in self._lanes or self._linger or time.monotonic() < self._crowded_until:
+            if key in self._waiting or self._linger or time.monotonic() < self._more_until:
                 return False
-            self._lanes[key] = deque()
+            self._waiting[key] = deque()
             return True
 
-    def leave(self, key: Hashable, run: Run) -> None:
-        """Let those go that have joined the lane meanwhile."""
+    def ended(self, key: Hashable, run: Run) -> None:
+        """A call that went alone has ended: one that came meanwhile runs the next batch."""
         with self._lock:
             self._pass_on(key)
 
     def join(self, key: Hashable, given: Any, size: int, run: Run) -> Any:
-        """Travel with the next batch, and return what `run` answers for this call."""
+        """Wait for the next batch, and return what `run` answers for this call, or raise it."""
         call = _Call(given, size)
         with self._lock:
-            waiting = self._lanes.get(key)
-            if waiting is None:
-                waiting = self._lanes[key] = deque()
-                call.leads = True
-            waiting.append(call)
+            if key not in self._waiting:
+                self._waiting[key] = deque()
+                call.runs_next = True
+            self._waiting[key].append(call)
         try:
-            if not call.leads:
+            if not call.runs_next:
                 call.woken.acquire()
-            if call.leads:
-                time.sleep(self._linger or GATHER)
+            if call.runs_next:
+                time.sleep(self._linger or _GATHER)
         except BaseException:  # such as KeyboardInterrupt
             self._withdraw(key, call)
             raise
-        if call.leads:
-            self._lead(key, run)
+        if call.runs_next:
+            self._run_next(key, run)
+        if isinstance(call.answer, BaseException):
+            raise call.answer
         return call.answer
 
-    def _lead(self, key: Hashable, run: Run) -> None:
+    def _run_next(self, key: Hashable, run: Run) -> None:
         with self._lock:
-            batch = take_batch(self._lanes[key], attrgetter("size"))
+            batch = self._take(self._waiting[key])
         # An interruption, such as KeyboardInterrupt, is for this thread alone.
         answers: Sequence[Any] = [OutcomeUnknown(_INTERRUPTED) for _ in batch]
         try:
@@ -101,24 +100,32 @@ class Lanes:
             with self._lock:
                 self._pass_on(key)
                 if len(batch) > 1:
-                    self._crowded_until = time.monotonic() + CROWDED
+                    self._more_until = time.monotonic() + _MORE
             for call, answer in zip(batch, answers, strict=True):
                 call.answer = answer
-                call.leads = False
+                call.runs_next = False
                 call.woken.release()
 
+    def _take(self, waiting: deque[_Call]) -> list[_Call]:
+        batch: list[_Call] = []
+        size = 0
+        while waiting and len(batch) < self._most_calls and size < self._most_bytes:
+            batch.append(waiting.popleft())
+            size += batch[-1].size
+        return batch
+
     def _pass_on(self, key: Hashable) -> None:
-        waiting = self._lanes[key]
+        waiting = self._waiting[key]
         if waiting:
-            waiting[0].leads = True
+            waiting[0].runs_next = True
             waiting[0].woken.release()
         else:
-            del self._lanes[key]
+            del self._waiting[key]
 
     def _withdraw(self, key: Hashable, call: _Call) -> None:
         with self._lock:
-            waiting = self._lanes.get(key, deque())
+            waiting = self._waiting.get(key, deque())
             if call in waiting:  # its batch has not begun
                 waiting.remove(call)
-                if call.leads:
+                if call.runs_next:
                     self._pass_on(key)

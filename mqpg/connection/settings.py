@@ -38,11 +38,11 @@ class Settings(BaseSettings):
         listen: Whether the appender's notifications wake waiting calls. False: the client only
             polls. A pooler in transaction mode loses notifications, and the client notices that by
             itself.
-        group_commit: Whether calls of `send`, `prepare`, `commit` and `rollback` without `conn=`
-            that are made at the same time travel together, in one statement and one commit. Each
-            caller gets its own answer. False: every call is a statement of its own.
-        linger: How long the first of such calls waits for others to travel with. 0: it does not
-            wait, so calls travel together only while the one before them is under way.
+        batching: Whether calls of `send`, `prepare`, `commit` and `rollback` without `conn=` that
+            are made at the same time become one statement and one commit. Each caller gets its own
+            answer. False: every call is a statement of its own.
+        linger: How long the first call of a batch waits for others. 0: it does not wait, so calls
+            are only batched while the one before them is under way.
         poll_interval: The longest pause between two looks for new ticks while no notifications are
             known to arrive, 0.01 or more.
     """
@@ -64,7 +64,7 @@ class Settings(BaseSettings):
     retry_timeout: float = Field(default=15.0, ge=0)
     prepare_threshold: int | None = 5
     listen: bool = True
-    group_commit: bool = True
+    batching: bool = True
     linger: float = Field(default=0.0, ge=0, le=10)
     poll_interval: float = Field(default=1.0, ge=0.01)
 

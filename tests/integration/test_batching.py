@@ -1,4 +1,4 @@
-"""Group commit: calls that are made at the same time travel together, and each has its own answer."""
+"""Batching: calls that are made at the same time become one statement, and each has its own answer."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ async def test_a_decision_that_has_to_wait_holds_up_no_other(mq: mqpg.AsyncClien
 
 
 async def test_it_is_off_where_the_setting_says_so(dsn: str, sync: mqpg.Client) -> None:
-    async with await mqpg.connect_async(dsn, group_commit=False) as mq:
+    async with await mqpg.connect_async(dsn, batching=False) as mq:
         ids = await asyncio.gather(*(mq.send("one", n) for n in range(20)))
     assert len(set(ids)) == 20
     assert batches(dsn) == [1] * 20
@@ -263,15 +263,15 @@ def test_threads_that_share_a_client(sync: mqpg.Client, dsn: str) -> None:
     eventually(gate.waiting)
     for thread in threads[1:]:
         thread.start()
-    lanes = sync._lanes._lanes
-    eventually(lambda: [waiting for waiting in lanes.values() if len(waiting) == 11])
+    waiting_calls = sync._batcher._waiting
+    eventually(lambda: [waiting for waiting in waiting_calls.values() if len(waiting) == 11])
     gate.open()
     for thread in threads:
         thread.join(30)
     assert isinstance(answers.pop(5), InvalidArgument)
     assert {n: message_id for message_id, n in rows_of(sync)} == answers
     assert len(answers) == 11
-    assert not lanes
+    assert not waiting_calls
     assert max(batches(dsn)) > 1
 
 
@@ -291,7 +291,7 @@ def test_threads_without_a_gate(dsn: str, sync: mqpg.Client) -> None:
         thread.join(60)
     assert len(done) == 400
     assert len(rows_of(sync)) == 400
-    assert not sync._lanes._lanes
+    assert not sync._batcher._waiting
 
 
 def test_an_interrupted_thread_leaves_the_outcome_of_the_others_unknown(dsn: str, sync: mqpg.Client) -> None:
@@ -304,13 +304,13 @@ def test_an_interrupted_thread_leaves_the_outcome_of_the_others_unknown(dsn: str
         except BaseException as error:
             answers[n] = error
 
-    gate, lanes = Gate(dsn), sync._lanes._lanes
+    gate, waiting_calls = Gate(dsn), sync._batcher._waiting
     threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
     threads[0].start()
     eventually(gate.waiting)
 
     def queue() -> int:
-        return max((len(waiting) for waiting in lanes.values()), default=0)
+        return max((len(waiting) for waiting in waiting_calls.values()), default=0)
 
     def interrupt() -> None:
         eventually(lambda: queue() == 1)  # the main thread

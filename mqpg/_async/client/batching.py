@@ -1,4 +1,4 @@
-"""Group commit: calls of one process that are made at the same time become one statement.
+"""Batching: calls of one process that are made at the same time become one statement.
 
 Each caller gets its own answer. What fails for one of them is found by making the batch again in
 halves, which is safe because a statement that the server refused has changed nothing. After a lost
@@ -18,19 +18,19 @@ from mqpg._async.client.execute import scalar
 from mqpg.connection.statements import Statement
 from mqpg.values.errors import ConnectionFailed, Error, LockTimeout, OutcomeUnknown
 
-__all__ = ["GroupCommit", "Grouped", "Values", "column"]
+__all__ = ["Batched", "Batching", "Values", "column"]
 
 Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Grouped:
-    """How calls of one kind travel together.
+class Batched:
+    """How calls of one kind are batched.
 
     Attributes:
         single: The statement of one call.
-        first: The same for a call that others may have to wait for. It gives up soon where the
-            call has to wait for another session.
+        first: The same for a call that others may have to wait for. It gives up soon if it has to
+            wait for another session.
         together: The statement of several calls. Its last column has the answers.
         collect: The values of `together` for those of several calls.
         repeat: Whether the statements do no harm when they run twice.
@@ -48,42 +48,37 @@ class Grouped:
     again: Mapping[str, str] | None = None
 
 
-class GroupCommit(BaseClient):
-    """What the calls that travel together share."""
+class Batching(BaseClient):
+    """What the calls that are batched share."""
 
-    async def _grouped(self, kind: Grouped, lane: tuple[Any, ...], values: Values, size: int = 0) -> Any:
-        """The answer to one call, which travels with others of its lane.
+    async def _batched(self, kind: Batched, same: tuple[Any, ...], values: Values, size: int = 0) -> Any:
+        """The answer to one call, which may be in a batch with others of its kind.
 
-        Calls of one lane are made in the order in which they were issued. `size` is that of the
-        payload in bytes.
+        `same` are the values that all calls of a batch have in common, and `size` are the bytes of
+        the payload. Calls with the same values are made in the order in which they were issued.
         """
-        key = (kind, *lane)
-        if not self.settings.group_commit or not _is_hashable(key):
+        key = (kind, *same)
+        if not self.settings.batching or not _is_hashable(key):
             return scalar(await self._rows(kind.single, values, repeat=kind.repeat))
-        run = partial(self._answers, kind)
-        if self._lanes.enter(key):
-            first = kind.first or kind.single
+        run, first = partial(self._answers, kind), kind.first or kind.single
+        try:
+            if not self._batcher.go_alone(key):
+                return await self._batcher.join(key, values, size, run)
             try:
                 return scalar(await self._once(first, values, self._seconds(first)))
-            except LockTimeout:
-                if kind.first is None:
-                    raise
             except OutcomeUnknown:
                 if not kind.repeat:
                     raise
                 return scalar(await self._again(first, values, self._seconds(first)))
             finally:
-                self._lanes.leave(key, run)
-        else:
-            answer = await self._lanes.join(key, values, size, run)
-            if not isinstance(answer, BaseException):
-                return answer
-            if kind.first is None or not isinstance(answer, LockTimeout):
-                raise answer
-        # It has to wait for another session, so it does that outside of the lane.
+                self._batcher.ended(key, run)
+        except LockTimeout:
+            if kind.first is None:
+                raise
+        # It has to wait for another session, so it does that outside of the batch.
         return scalar(await self._rows(kind.single, values, repeat=kind.repeat))
 
-    async def _answers(self, kind: Grouped, batch: Sequence[Values]) -> list[Any]:
+    async def _answers(self, kind: Batched, batch: Sequence[Values]) -> list[Any]:
         """The answer or the error of each call of a batch."""
         try:
             if len(batch) == 1:
@@ -102,12 +97,12 @@ class GroupCommit(BaseClient):
 
 
 def column(batch: Sequence[Values], name: str) -> list[Any] | None:
-    """One value of each call as an array. None where all are None."""
+    """One value of each call as an array. None if all are None."""
     found = [values[name] for values in batch]
     return found if any(one is not None for one in found) else None
 
 
-def _spread(kind: Grouped, batch: Sequence[Values], answers: list[Any]) -> list[Any]:
+def _spread(kind: Batched, batch: Sequence[Values], answers: list[Any]) -> list[Any]:
     if kind.once_each is None or kind.again is None:
         return answers
     seen: set[Any] = set()

@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import Any
 
 from mqpg._async._acompat import in_thread
+from mqpg._async.client.batching import Batching
 from mqpg._async.client.check_back import CheckBack
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.dead_letters import DeadLetters
-from mqpg._async.client.batching import GroupCommit
 from mqpg._async.client.half_messages import HalfMessages
 from mqpg._async.client.maintenance import Maintenance
 from mqpg._async.client.producer_groups import ProducerGroups
@@ -33,7 +33,7 @@ class AsyncClient(
     RequestReply,
     Send,
     HalfMessages,
-    GroupCommit,
+    Batching,
     CheckBack,
     Receive,
     DeadLetters,

@@ -13,7 +13,7 @@ import psycopg_pool
 import stamina
 
 from mqpg._async._acompat import BrokerConnection, PgConnection, Pool
-from mqpg._async._batcher import Lanes
+from mqpg._async._batcher import Batcher
 from mqpg._async.client.execute import REFUSALS, Caller, failure, rows_in
 from mqpg._async.client.same_broker import SameBroker
 from mqpg._async.closing import AsyncClosing
@@ -39,6 +39,10 @@ _SCHEMA = statement(READ)
 # How much longer calls may take that work through all that has accumulated.
 _LONG = 10
 
+# Where a batch of calls ends. So many bytes of payloads end a record batch on the server, too.
+_MOST_CALLS = 1000
+_MOST_BYTES = 262144
+
 # The pool pauses longer after each failed attempt to connect, and begins again with the first pause
 # when it is asked after so many seconds. A call therefore asks in slices.
 _RECONNECT = 5.0
@@ -60,7 +64,7 @@ class BaseClient(AsyncClosing):
         self._info: BrokerInfo | None = None
         self._info_generation = 0
         self._listener: TickListener | None = None
-        self._lanes = Lanes(settings.linger)
+        self._batcher = Batcher(settings.linger, _MOST_CALLS, _MOST_BYTES)
         self._same_broker = SameBroker(dsn)
         self._pool = Pool(
             dsn,

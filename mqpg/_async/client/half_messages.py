@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mqpg._async.client.batching import Batched, Batching, Values, column
 from mqpg._async.client.execute import Caller, scalar
-from mqpg._async.client.batching import GroupCommit, Grouped, Values, column
 from mqpg.connection.statements import Statement, function, hasty
 from mqpg.tracing import producing
 from mqpg.values.arguments import encode, encode_all, handle_of, handles_of, interval, listed
@@ -52,8 +52,8 @@ def _collect_handles(batch: Sequence[Values]) -> Values:
     return {"handles": [values["handle"] for values in batch]}
 
 
-_PREPARE_TOGETHER = Grouped(_PREPARE, _PREPARE_BATCH, _collect_halves, repeat=True)
-_COMMIT_TOGETHER = Grouped(
+_BATCHED_PREPARE = Batched(_PREPARE, _PREPARE_BATCH, _collect_halves, repeat=True)
+_BATCHED_COMMIT = Batched(
     single=_COMMIT,
     first=hasty(_COMMIT),
     together=hasty(_COMMIT_BATCH),
@@ -62,7 +62,7 @@ _COMMIT_TOGETHER = Grouped(
     once_each="handle",
     again={Outcome.COMMITTED.value: Outcome.ALREADY_COMMITTED.value},
 )
-_ROLLBACK_TOGETHER = Grouped(
+_BATCHED_ROLLBACK = Batched(
     single=_ROLLBACK,
     first=hasty(_ROLLBACK),
     together=hasty(_ROLLBACK_BATCH),
@@ -73,7 +73,7 @@ _ROLLBACK_TOGETHER = Grouped(
 )
 
 
-class HalfMessages(GroupCommit):
+class HalfMessages(Batching):
     """Calls of a transactional producer.
 
     Decisions are idempotent: the first one stands, and the outcome of every later one says which it
@@ -143,9 +143,9 @@ class HalfMessages(GroupCommit):
             # At worst a repetition leaves a half message whose handle no producer has. The
             # check-back rolls it back.
             if conn is None and dedup_id is None:
-                lane = (topic, producer_group, values["check_after"], values["delay"])
+                same = (topic, producer_group, values["check_after"], values["delay"])
                 size = len(values["payload"] or "")
-                handle = str(await self._grouped(_PREPARE_TOGETHER, lane, values, size))
+                handle = str(await self._batched(_BATCHED_PREPARE, same, values, size))
             else:
                 handle = str(scalar(await self._rows(_PREPARE, values, conn, repeat=True)))
             span.prepared(handle)
@@ -225,7 +225,7 @@ class HalfMessages(GroupCommit):
         with producing("commit", handle=handle):
             handle = handle_of(handle)
             if payload is None and conn is None:
-                return Outcome(await self._grouped(_COMMIT_TOGETHER, (), {"handle": handle}))
+                return Outcome(await self._batched(_BATCHED_COMMIT, (), {"handle": handle}))
             if payload is None:
                 return Outcome(scalar(await self._rows(_COMMIT, {"handle": handle}, conn, repeat=True)))
             values = {"handle": handle, "payload": encode(payload)}
@@ -250,7 +250,7 @@ class HalfMessages(GroupCommit):
         with producing("rollback", handle=handle):
             handle = handle_of(handle)
             if conn is None:
-                return Outcome(await self._grouped(_ROLLBACK_TOGETHER, (), {"handle": handle}))
+                return Outcome(await self._batched(_BATCHED_ROLLBACK, (), {"handle": handle}))
             return Outcome(scalar(await self._rows(_ROLLBACK, {"handle": handle}, conn, repeat=True)))
 
     async def commit_batch(

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from mqpg._sync._acompat import in_thread
-from mqpg._sync.client.batching import GroupCommit
+from mqpg._sync.client.batching import Batching
 from mqpg._sync.client.check_back import CheckBack
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.dead_letters import DeadLetters
@@ -34,7 +34,7 @@ class Client(
     RequestReply,
     Send,
     HalfMessages,
-    GroupCommit,
+    Batching,
     CheckBack,
     Receive,
     DeadLetters,

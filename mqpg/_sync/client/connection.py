@@ -14,7 +14,7 @@ import psycopg_pool
 import stamina
 
 from mqpg._sync._acompat import BrokerConnection, PgConnection, Pool
-from mqpg._sync._batcher import Lanes
+from mqpg._sync._batcher import Batcher
 from mqpg._sync.client.execute import REFUSALS, Caller, failure, rows_in
 from mqpg._sync.client.same_broker import SameBroker
 from mqpg._sync.closing import Closing
@@ -40,6 +40,10 @@ _SCHEMA = statement(READ)
 # How much longer calls may take that work through all that has accumulated.
 _LONG = 10
 
+# Where a batch of calls ends. So many bytes of payloads end a record batch on the server, too.
+_MOST_CALLS = 1000
+_MOST_BYTES = 262144
+
 # The pool pauses longer after each failed attempt to connect, and begins again with the first pause
 # when it is asked after so many seconds. A call therefore asks in slices.
 _RECONNECT = 5.0
@@ -61,7 +65,7 @@ class BaseClient(Closing):
         self._info: BrokerInfo | None = None
         self._info_generation = 0
         self._listener: TickListener | None = None
-        self._lanes = Lanes(settings.linger)
+        self._batcher = Batcher(settings.linger, _MOST_CALLS, _MOST_BYTES)
         self._same_broker = SameBroker(dsn)
         self._pool = Pool(
             dsn,

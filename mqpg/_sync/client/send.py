@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from mqpg._sync.client.batching import GroupCommit, Grouped, Values, column
+from mqpg._sync.client.batching import Batched, Batching, Values, column
 from mqpg._sync.client.execute import Caller, scalar
 from mqpg.connection.statements import function
 from mqpg.tracing import producing
@@ -39,7 +39,7 @@ def _collect(batch: Sequence[Values]) -> Values:
     }
 
 
-_SEND_TOGETHER = Grouped(
+_BATCHED_SEND = Batched(
     single=_SEND,
     together=function(
         "send_batch", "topic text, payloads text[], keys text[], tags text[], headers jsonb[]", columns="*"
@@ -49,7 +49,7 @@ _SEND_TOGETHER = Grouped(
 )
 
 
-class Send(GroupCommit):
+class Send(Batching):
     """Calls of a producer whose business tables are in the broker's database."""
 
     def send(
@@ -70,8 +70,8 @@ class Send(GroupCommit):
         With `conn` the message belongs to the caller's transaction: it is sent if and when that
         transaction commits. Without `conn` and without a `dedup_id` the call is never repeated, so
         a connection that is lost meanwhile raises OutcomeUnknown. Without `conn`, `delay`,
-        `deliver_at` and `dedup_id`, calls that are made at the same time travel together, see the
-        setting `group_commit`.
+        `deliver_at` and `dedup_id`, calls that are made at the same time are one statement (see the
+        setting `batching`).
 
         Args:
             topic: The topic's name.
@@ -115,7 +115,7 @@ class Send(GroupCommit):
             }
             if conn is None and dedup_id is None and delay is None and deliver_at is None:
                 size = len(values["payload"] or "")
-                message_id = int(self._grouped(_SEND_TOGETHER, (topic,), values, size))
+                message_id = int(self._batched(_BATCHED_SEND, (topic,), values, size))
             else:
                 message_id = int(scalar(self._rows(_SEND, values, conn, repeat=dedup_id is not None)))
             span.sent(message_id)
