@@ -40,6 +40,7 @@ REFERENCE = {
     "mqpg/settings.py": "reference/python.md#settings",
     "mqpg/protocols.py": "reference/python.md#mqpgprotocols",
     "mqpg/errors.py": "reference/python.md#mqpgerrors",
+    "mqpg/values/errors.py": "reference/python.md#mqpgerrors",
     "mqpg/metrics/catalog.py": "reference/metrics.md",
     "deploy/prometheus-alerts.yml": "reference/metrics.md#alerts",
 }
@@ -151,8 +152,12 @@ def python_page() -> str:
     parts.append(f"## Settings\n\n::: {Settings.__module__}.Settings\n")
     parts.append("## mqpg.protocols\n")
     parts += [f"::: {one.__module__}.{one.__name__}\n" for one in map(partial(getattr, protocols), protocols.__all__)]
-    parts.append("## mqpg.errors\n")
-    parts += [f"::: mqpg.errors.{name}\n" for name in errors.__all__ if name[0].isupper()]
+    parts.append("## mqpg.errors\n\n| SQLSTATE | exception | cause |\n|---|---|---|")
+    classes = [getattr(errors, name) for name in errors.__all__ if name[0].isupper()]
+    for one in sorted(classes, key=lambda one: (one.sqlstate or "~", one.__name__)):
+        parts.append(f"| {one.sqlstate or ''} | `{one.__name__}` | {' '.join(_first_paragraph(one))} |")
+    parts.append("")
+    parts += [f"::: mqpg.errors.{one.__name__}\n" for one in classes]
     return "\n".join(parts)
 
 
@@ -172,6 +177,11 @@ def metrics_page(alerts: Path) -> str:
         when = f"`{rule['expr']}`".replace("|", "\\|") + (f" for {rule['for']}" if "for" in rule else "")
         parts.append(f"| `{rule['alert']}` | {severity} | {when} | {notes['summary']}. {notes['description']} |")
     return "\n".join(parts) + "\n"
+
+
+def _first_paragraph(one: type) -> list[str]:
+    """The words of what a docstring says first."""
+    return (one.__doc__ or "").partition("\n\n")[0].split()
 
 
 def _signature(source: str) -> str:

@@ -225,7 +225,10 @@ class UnknownSubscription(NotFound):
 
 
 class UnknownHandle(NotFound):
-    """No half message of this broker has this handle."""
+    """No half message of this broker has this handle.
+
+    `commit`, `rollback` and `settle` answer `unknown` instead.
+    """
 
     sqlstate = "MQ006"
 
@@ -241,7 +244,11 @@ class ReceiptError(Error):
 
 
 class MalformedReceipt(ReceiptError):
-    """The text is no receipt of this broker."""
+    """The text is no receipt of this broker.
+
+    It was changed, or comes from another broker, from a subscription that is gone, or from a
+    `receive` that was rolled back.
+    """
 
     sqlstate = "MQ007"
 
