@@ -81,7 +81,7 @@ def role_of(session: Session) -> str:
 
 def plant(session: Session, body: str, rights: str = "security definer", name: str = "planted.evil") -> None:
     session.conn.execute(
-        f"create or replace function {name}(handle text, key text, headers jsonb, payload json)"  # type: ignore[arg-type]
+        f"create or replace function {name}(handle text, key text, headers jsonb, payload json)"
         f" returns mqpg.verdict language plpgsql {rights} as $$ begin {body} end $$"
     )
 
@@ -168,7 +168,7 @@ def test_it_reads_nothing_of_mqpg_with_the_workers_rights(mq: Session, app: Sess
         if "produce" in grant:
             plant(app, f"perform ({call}); return 'commit';")
             create(app)
-        mq.conn.execute(sql.SQL("select mqpg." + grant).format(name))  # type: ignore[arg-type]
+        mq.conn.execute(sql.SQL("select mqpg." + grant).format(name))
     mq.call("send", "secrets", '"the code"', key="k")
     why = str(compensate(mq))
     assert "mqpg is not open to a checker function" in why or "in a read-only transaction" in why

@@ -37,10 +37,10 @@ ATTACKS = {
 def planter(company: Company, request: pytest.FixtureRequest) -> Connection:
     """A session of an application that may call these functions, though not for the topic `theirs`."""
     role = company.application()
-    company.boss.execute(f'grant create on database "{company.boss.info.dbname}" to {role}')  # type: ignore[arg-type]
+    company.boss.execute(f'grant create on database "{company.boss.info.dbname}" to {role}')
     session = company.session(role)
     attack = ATTACKS[request.param].format(role=role)
-    session.execute(PLANT.format(role=role, attack=attack))  # type: ignore[arg-type]
+    session.execute(PLANT.format(role=role, attack=attack))
     return session
 
 
@@ -51,6 +51,6 @@ def test_maintenance_by_a_superuser_lends_no_rights(company: Company, planter: C
     role = planter.info.user
     before = value(company.boss, "select count(*) from mqpg.commit_log")
     with pytest.raises(psycopg.errors.InsufficientPrivilege, match="security-restricted operation"):
-        company.boss.execute(command.format(role=role))  # type: ignore[arg-type]
+        company.boss.execute(command.format(role=role))
     assert value(planter, f"select count(*) from {role}.loot") == 0
     assert value(company.boss, "select count(*) from mqpg.commit_log") == before

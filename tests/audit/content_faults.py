@@ -196,7 +196,7 @@ def _send_twice(story: Story, dedup_id: str, **options: object) -> None:
             f"select mqpg.send('orders', '{{}}'::text, dedup_id => %s{extra})", f"{dedup_id} {kept}", *options.values()
         )
         story.broker.execute(
-            f"delete from mqpg.dedup where dedup_id = %s and slot <> "  # type: ignore[arg-type]
+            f"delete from mqpg.dedup where dedup_id = %s and slot <> "
             f"(select {kept}(slot) from mqpg.dedup where dedup_id = %s)",
             (f"{dedup_id} {kept}",) * 2,
         )

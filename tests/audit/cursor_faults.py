@@ -46,7 +46,7 @@ def _write(story: Story, group: str, action: str, *, queue: int = 0, member: str
         for name in ("committed", "claimed", "epoch", "subscription_id", "slot", "queue_id", "owner", "claims")
     }
     story.broker.execute(
-        "insert into mqpg.cursor (version, at, action, "  # type: ignore[arg-type]
+        "insert into mqpg.cursor (version, at, action, "
         + ", ".join(values)
         + f") select c.version + 1, clock_timestamp(), '{action}', {', '.join(map(str, values.values()))} "
         "from mqpg.cursor c where c.subscription_id = %s and c.queue_id = %s and c.version = %s",
@@ -58,8 +58,7 @@ def _change(story: Story, group: str, change: str, *, back: int = 0) -> None:
     """Change a version of a cursor of queue 0: the newest one, or one of those before it."""
     row = _newest(story, group)
     story.broker.execute(
-        f"update mqpg.cursor set {change} "  # type: ignore[arg-type]
-        "where subscription_id = %s and queue_id = 0 and version = %s",
+        f"update mqpg.cursor set {change} where subscription_id = %s and queue_id = 0 and version = %s",
         (row["subscription_id"], row["version"] - back),
     )
 

@@ -15,7 +15,7 @@ _JUMP = (
 
 def _effect(story: Story, condition: str) -> dict[str, Any]:
     row = story.consumer.execute(
-        f"select * from mqpg_applied where {condition} order by queue_id, queue_offset limit 1"  # type: ignore[arg-type]
+        f"select * from mqpg_applied where {condition} order by queue_id, queue_offset limit 1"
     ).fetchone()
     assert row is not None
     return row

@@ -56,7 +56,7 @@ def live(story: Story, seed: int, steps: int = 400, look: Callable[[int], None] 
     broker.execute("select mqpg.create_topic('world', 3)")
     for group, options in _GROUPS.items():
         broker.execute(
-            f"select mqpg.subscribe(%s, 'world', {options}, retry_delay => '1 ms')",  # type: ignore[arg-type]
+            f"select mqpg.subscribe(%s, 'world', {options}, retry_delay => '1 ms')",
             (group,),
         )
     deliveries: list[_Delivery] = []

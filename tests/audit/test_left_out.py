@@ -29,7 +29,7 @@ def test_seek_purge_and_discard_are_no_anomalies(audit: Callable[..., Report], s
         for _ in range(3):
             story.business()
         story.append()
-        broker.execute(f"select mqpg.{why}")  # type: ignore[call-overload]
+        broker.execute(f"select mqpg.{why}")
         story.business()
         story.drain()
     _forget_local_offsets(story)
@@ -108,7 +108,7 @@ def test_a_pinned_snapshot_keeps_its_tables_from_being_dropped(trio: Trio) -> No
         assert partition is not None
         keeper.execute("set lock_timeout = '100ms'")
         with pytest.raises(psycopg.errors.LockNotAvailable):
-            keeper.execute(f"drop table {partition[0]}")  # type: ignore[call-overload]
+            keeper.execute(f"drop table {partition[0]}")
         writer = threading.Thread(target=keeper.execute, args=("select mqpg.send('orders', '1'::text)",))
         writer.start()
         writer.join(5)

@@ -326,7 +326,7 @@ def decided_by_the_batch(story: Story, number: int, verdict: str) -> list[str]:
     handles = [row["handle"] for row in story.broker.execute(query, (number,)).fetchall()]
     for handle in handles:
         story.local(handle, "local" if verdict == "commit" else "fence", done=True)
-    story.broker.execute(f"select mqpg.{verdict}_batch(%s)", (handles,))  # type: ignore[arg-type]
+    story.broker.execute(f"select mqpg.{verdict}_batch(%s)", (handles,))
     return handles
 
 

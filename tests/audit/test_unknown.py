@@ -70,4 +70,4 @@ def test_unknown_names_are_errors(run_audit: RunAudit, trio: Trio) -> None:
         ({"applied": {"board": trio.ledger}}, LedgerError),
     ):
         with pytest.raises(error):
-            run_audit(AuditOptions(dsn=trio.broker, **options))  # type: ignore[arg-type]
+            run_audit(AuditOptions(dsn=trio.broker, **options))

@@ -81,7 +81,7 @@ def _drop_bodies(story: Story) -> None:
         "where family = 'log' and segment_no = 1"
     )
     partition = story.one("select 'mqpg.' || mqpg._partition_name('commit_log', 1)")
-    story.broker.execute(f"drop table {partition}")  # type: ignore[arg-type]
+    story.broker.execute(f"drop table {partition}")
 
 
 @fault("lost", "which the newest tick has seen, but in no queue", alone=True, ledgers={})

@@ -173,4 +173,4 @@ def _received(mq: mqpg.Client) -> list[mqpg.Message]:
 def _audit(broker: str, shop: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "mqpg", "audit", "--engine", "sql", "--json", "--ledger", f"shop={shop}"]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False, env=os.environ | {"MQPG_DATABASE_URL": broker})
-    return json.loads(done.stdout)  # type: ignore[no-any-return]
+    return json.loads(done.stdout)

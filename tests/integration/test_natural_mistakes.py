@@ -221,6 +221,6 @@ def test_options_that_can_be_read_once_are_kept() -> None:
     tags = ["urgent"]
     options = ConsumerOptions(
         topic="orders", group="billing", middleware=iter([print]), tags=tags, queues=(queue for queue in (0, 1))
-    )  # type: ignore[arg-type]
+    )
     tags.append("late")
     assert (options.middleware, options.tags, options.queues) == ((print,), ("urgent",), (0, 1))

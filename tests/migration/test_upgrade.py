@@ -104,7 +104,7 @@ def test_roles_get_the_functions_that_their_rights_have_in_the_new_release(
 ) -> None:
     """A function that the right has now, and not one that the right no longer has."""
     role = f"upgrade_{uuid.uuid4().hex[:8]}"
-    db.execute(f"create role {role}")  # type: ignore[arg-type]
+    db.execute(f"create role {role}")
     db.execute("select mqpg.grant_send('*', %s)", (role,))
     entries = tmp_path / "sql/functions/rights/_entry_points.sql"
     text = entries.read_text()
@@ -120,7 +120,7 @@ def test_roles_get_the_functions_that_their_rights_have_in_the_new_release(
         migrate.upgrade(dsn, source=Source(tmp_path / "sql", "0.2.0"))
         assert db.execute(executable, (role, role)).fetchone() == (False, True)
     finally:
-        db.execute(f"drop owned by {role}; drop role {role}")  # type: ignore[arg-type]
+        db.execute(f"drop owned by {role}; drop role {role}")
 
 
 def test_a_long_reader_does_not_block_an_upgrade_of_functions(dsn: str, db: Connection, tmp_path: Path) -> None:

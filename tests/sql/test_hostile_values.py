@@ -326,7 +326,7 @@ class Stage:
         """The SQLSTATE of a call, '00000' where it succeeds, and its message. The call is rolled back."""
         try:
             with self.mq.conn.transaction(force_rollback=True):
-                self.mq.conn.execute(text)  # type: ignore[call-overload]
+                self.mq.conn.execute(text)
         except psycopg.Error as error:
             return error.sqlstate or type(error).__name__, str(error)
         return "00000", ""

@@ -86,7 +86,7 @@ class Admin(Settling, Invariants):
         everybody = [sub, *sub.members.values()]
         numbers = {one.subscription_id for one in everybody}
         return any(
-            lock[0] in ("cursor", "member") and lock[1] in numbers  # type: ignore[index]
+            lock[0] in ("cursor", "member") and lock[1] in numbers
             for tx in self.model.open
             for lock in tx.locks
             if isinstance(lock, tuple)

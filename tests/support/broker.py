@@ -69,7 +69,7 @@ class Session:
         return self.conn.transaction()
 
     def execute(self, sql: str, *params: object) -> psycopg.Cursor[Any]:
-        return self.conn.execute(sql, params or None)  # type: ignore[arg-type]
+        return self.conn.execute(sql, params or None)
 
     def rows(self, sql: str, *params: object) -> list[Any]:
         return self.execute(sql, *params).fetchall()
@@ -139,7 +139,7 @@ class Broker:
         conn = psycopg.connect(self.dsn, autocommit=True, row_factory=namedtuple_row)
         self._open.append(conn)
         if options:
-            conn.execute(options)  # type: ignore[call-overload]
+            conn.execute(options)
         return Session(conn)
 
     def background(self, work: Callable[..., Any], *args: object, **named: object) -> Future[Any]:

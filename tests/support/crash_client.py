@@ -37,7 +37,7 @@ def produce(conn: psycopg.Connection[Any], rng: random.Random) -> None:
         return
     call = "send('t', '{}', key => 'k')" if kind == "send" else "send_batch('t', array['1', '2', '3'])"
     with conn.transaction() as tx:
-        conn.execute(f"insert into sale select mqpg.{call}")  # type: ignore[arg-type]
+        conn.execute(f"insert into sale select mqpg.{call}")
         tx.force_rollback = rng.random() < 0.2
 
 

@@ -188,7 +188,7 @@ def local(rng: random.Random, broker: str, shop: str) -> None:
                 tx.force_rollback = rng.random() < 0.2
             fate = "rollback" if tx.force_rollback else "commit"
             if rng.random() < 0.67:
-                conn.execute(f"select mqpg.{fate}_batch(%s)", [handles])  # type: ignore[arg-type]
+                conn.execute(f"select mqpg.{fate}_batch(%s)", [handles])
             pause(rng)
 
 

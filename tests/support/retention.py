@@ -90,7 +90,7 @@ def pass_time(mq: Session, interval: str) -> None:
     """Let time pass for the segments: everything that happened to them happened that much earlier."""
     columns = ("made_at", "opened_at", "closed_at", "body_dropped_at", "dropped_at")
     moved = ", ".join(f"{column} = {column} - %(by)s::interval" for column in columns)
-    mq.conn.execute(f"update mqpg.segment set {moved}", {"by": interval})  # type: ignore[arg-type]
+    mq.conn.execute(f"update mqpg.segment set {moved}", {"by": interval})
 
 
 def partitions(mq: Session, parent: str) -> set[str]:

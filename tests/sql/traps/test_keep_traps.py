@@ -22,7 +22,7 @@ def brisk(mq: Session) -> Session:
 
 
 def keep(mq: Session, passes: int = 4) -> list[tuple[str, str, int]]:
-    return [tuple(row)[:3] for _ in range(passes) for row in mq.call("keep")]  # type: ignore[misc]
+    return [tuple(row)[:3] for _ in range(passes) for row in mq.call("keep")]
 
 
 # a log segment is closed when no transaction can write into it and all of it has its offsets
