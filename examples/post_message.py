@@ -9,6 +9,7 @@ so the reverse flow asks for its result until it is known.
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import mqpg
 from mqpg.protocols import PostProducer, Result
@@ -42,7 +43,7 @@ def main() -> None:
         producer = PostProducer(mq, group="cashier", check=payments.look)
 
         for order, result in ((1, Result.SUCCESS), (2, Result.FAILURE), (3, Result.WAIT)):
-            posted = producer.post("paid", {"order": order}, lambda handle, result=result: payments.pay(handle, result))
+            posted = producer.post("paid", {"order": order}, partial(payments.pay, result=result))
             print(f"order {order}: {posted.result}, {posted.outcome or 'not decided yet'}")
 
         payments.state[posted.handle] = Result.SUCCESS  # the bank has answered

@@ -35,8 +35,7 @@ def main(path: Path) -> None:
         producer.create_ledger()
 
         with producer.transaction("placed", {"customer": "Ada"}, key="Ada") as tx:
-            inserted = tx.execute(insert(orders).values(customer="Ada"))
-            (number,) = inserted.inserted_primary_key or (None,)
+            number = tx.execute(insert(orders).values(customer="Ada").returning(orders.c.id)).scalar_one()
             # The final payload has the id that the database generated.
             tx.commit_payload({"customer": "Ada", "order": number})
             tx.add("invoices", {"order": number, "amount": 90}, key="Ada")

@@ -205,7 +205,7 @@ def test_a_file_that_differs_is_not_noted(
 ) -> None:
     """The file loses a row between the write and the read."""
     fill(mq)
-    read = running.read_rows
+    read = running.read_rows  # type: ignore[attr-defined]
     monkeypatch.setattr(running, "read_rows", lambda path, names: list(read(path, names))[1:])
     with pytest.raises(WrongState, match="rows with digest"):
         archive(tmp_path, dsn)
@@ -217,7 +217,8 @@ def test_a_row_that_changes_under_way_is_written_again(
     mq: Session, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(mq)
-    publish, changed = running.publish, []
+    publish = running.publish  # type: ignore[attr-defined]
+    changed: list[Path] = []
 
     def change(path: Path, manifest: dict[str, object]) -> None:
         publish(path, manifest)

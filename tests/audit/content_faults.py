@@ -7,12 +7,12 @@ from typing import Any
 from tests.audit.planting import BROKER_ONLY, Story, fault, id_of, message_id
 
 
-def _send(story: Story, key: str, **options: object) -> int:
+def _send(story: Story, key: str, **options: Any) -> int:
     extra = "".join(f", {name} => %s" for name in options)
     return int(story.one(f"select mqpg.send('orders', '{{}}'::text, key => %s{extra})", key, *options.values()))
 
 
-def _final(story: Story, **options: object) -> int:
+def _final(story: Story, **options: Any) -> int:
     """Commit a half message with a final payload and return its id."""
     handle = story.prepare(**options)
     story.local(handle, done=True)
@@ -188,7 +188,7 @@ def dead_letter_with_another_body(story: Story) -> None:
     story.broker.execute("update mqpg.dead_letter set deliver_id = 3072")
 
 
-def _send_twice(story: Story, dedup_id: str, **options: object) -> None:
+def _send_twice(story: Story, dedup_id: str, **options: Any) -> None:
     """Store two messages under one dedup id, each in one slot."""
     extra = "".join(f", {name} => %s" for name in options)
     for kept in ("min", "max"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +111,7 @@ def drop(story: Story) -> None:
 
 
 @pytest.fixture
-def folder(closed: Story, trio: Trio, tmp_path: Path) -> Iterator[Path]:
+def folder(closed: Story, trio: Trio, tmp_path: Path) -> Path:
     """The archive of the history, before anything is dropped."""
     assert not gone(closed)
     archive(tmp_path / "archive", trio.broker)

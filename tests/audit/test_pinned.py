@@ -23,7 +23,7 @@ NUMBERS = Query("numbers", "x.id, x.n", "numbers x", StructType([StructField("n"
 PAGES = dataclasses.replace(NUMBERS, columns="x.n", key=None, table=("public", "numbers"))
 
 
-class Unpinned(Snapshot):
+class Unpinned(Snapshot):  # type: ignore[misc]
     """A snapshot whose sessions pin nothing, as with SET TRANSACTION in autocommit mode."""
 
     def session_init(self) -> str:

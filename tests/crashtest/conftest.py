@@ -22,7 +22,13 @@ def crash(server: Server) -> Callable[..., Result]:
 
     def tried(target: str, *setups: str, folder: Path = APPS, **options: Any) -> Result:
         found = tuple(str(APPS / name) if name.endswith(".sql") else name for name in setups)
-        given = {"messages": MESSAGES, "points": 6, "dsn": server.dsn(), "modules": str(folder), "patience": 60.0}
+        given: dict[str, Any] = {
+            "messages": MESSAGES,
+            "points": 6,
+            "dsn": server.dsn(),
+            "modules": str(folder),
+            "patience": 60.0,
+        }
         return run(Options(target, setups=found, **(given | options)))
 
     return tried

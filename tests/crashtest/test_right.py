@@ -23,7 +23,7 @@ CASES = {
     "right:place": ("right:create_topic", "bill.sql"),
     "right:place_half": ("right:create_topic", "bill.sql"),
 }
-OF_EXAMPLES = {
+OF_EXAMPLES: dict[str, list[tuple[str, tuple[str, ...]]]] = {
     "consumer_local_database.py": [("of_examples:book", ("of_examples:make_stock",))],
     "relay_topic.py": [("of_examples:ship", ("of_examples:dispatch",))],
     "same_database_send.py": [("of_examples:place_order", ("of_examples:make_orders",))],

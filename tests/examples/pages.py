@@ -34,7 +34,7 @@ _VARIABLE = re.compile(r":'(\w+)'")
 
 def snippets(page: Path) -> Iterator[tuple[str, str]]:
     """(language, code), in order."""
-    return (match.groups() for match in _BLOCK.finditer(page.read_text()))
+    return ((match[1], match[2]) for match in _BLOCK.finditer(page.read_text()))
 
 
 def saved_files(page: Path) -> dict[str, str]:

@@ -46,7 +46,7 @@ def test_psql(dsn: str, db: Connection, connect: Callable[..., Connection], serv
 
     assert {"1|committed", "2|rolled_back", "delivered|1"} <= psql()
     assert decisions(db) == {1: "c", 2: "b"}
-    (handle,) = db.execute("select mqpg.prepare('kiosk', '{\"id\": 3}'::text, 'kiosk')").fetchone() or ()
+    ((handle,),) = db.execute("select mqpg.prepare('kiosk', '{\"id\": 3}'::text, 'kiosk')").fetchall()
     local = connect(autocommit=False)
     local.execute("insert into kiosk_ledger values (%s, 'local')", [handle])
     assert {"1|committed", "2|rolled_back", "3|wait"} <= psql()
@@ -81,7 +81,7 @@ def test_javascript(shop_node: Path, dsn: str, db: Connection, new_database: Cal
     node("sell", "2", "after", dies=True)
     node("sell", "3", "before", dies=True)
     with psycopg.connect(shop) as local:
-        (handle,) = db.execute("select mqpg.prepare('shop-node', '{\"id\": 4}'::text, 'shop-node')").fetchone() or ()
+        ((handle,),) = db.execute("select mqpg.prepare('shop-node', '{\"id\": 4}'::text, 'shop-node')").fetchall()
         local.execute("insert into ledger values (%s, 'local')", [handle])
         time.sleep(0.7)
         assert {"2 commit", "3 rollback", "4 wait"} <= set(node("poll", "3"))

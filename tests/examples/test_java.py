@@ -60,7 +60,7 @@ def test_producer_and_check_back(shop: Callable[..., list[str]], db: psycopg.Con
     shop("sell", "3", "before", status=DIED)
     shop("sell", "1", status=1)  # a duplicate key, rolled back at both
     with psycopg.connect(shop_dsn) as local:
-        (handle,) = db.execute("select mqpg.prepare('shop-java', '{\"id\": 4}'::text, 'shop-java')").fetchone() or ()
+        ((handle,),) = db.execute("select mqpg.prepare('shop-java', '{\"id\": 4}'::text, 'shop-java')").fetchall()
         local.execute("insert into ledger values (%s, 'local')", [handle])
         time.sleep(0.7)  # check_after, which the server's clock measures
         assert sorted(shop("check")) == ["2 commit", "3 rollback", "4 wait"]

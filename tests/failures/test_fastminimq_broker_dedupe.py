@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from tests.support.waiting import eventually
 
 STEPS = "mqpg._sync.producer.outbox"
 NOW = timedelta(0)
-IMPATIENT = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
+IMPATIENT: dict[str, Any] = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -20,7 +21,7 @@ from tests.failures.stage import Stage
 from tests.support.waiting import eventually
 
 POSTING = "mqpg._sync.producer.post_message"
-IMPATIENT = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
+IMPATIENT: dict[str, Any] = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
 
 
 @pytest.fixture

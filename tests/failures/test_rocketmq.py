@@ -28,7 +28,7 @@ from tests.support.standby import Pair
 from tests.support.waiting import eventually
 
 STEPS = "mqpg._sync.producer.transactional"
-IMPATIENT = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
+IMPATIENT: dict[str, Any] = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
 
 
 @pytest.fixture
@@ -380,7 +380,7 @@ def test_1_3_21_what_is_checked_or_retried_often_takes_effect_once(stage: Stage)
             undecided.force_rollback = True
         assert [recovery.result(30) for recovery in recoveries] == [3, 3, 3]
         eventually(lambda: stage.pending() == [], timeout=20)
-    assert [stage.decision(handle)[0] for handle in handles] == ["c", "c", "c"]
+    assert [op for op, _ in filter(None, map(stage.decision, handles))] == ["c", "c", "c"]
     stage.append()
     for _ in range(2):
         stage.finished("consume_there")

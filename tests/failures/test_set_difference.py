@@ -22,7 +22,7 @@ from tests.support.broker import refused
 from tests.support.waiting import eventually
 
 STEPS = "mqpg._sync.producer.transactional"
-IMPATIENT = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
+IMPATIENT: dict[str, Any] = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
 
 
 @pytest.fixture

@@ -28,7 +28,8 @@ def mq(dsn: str) -> Iterator[mqpg.Client]:
 
 def options(kind: str, path: Path) -> dict[str, Any]:
     where: dict[str, Any] = {"database": f"sqlite:///{path / 'own.db'}"} if kind == "C2" else {"effect": "external"}
-    return where | {"C3 in batches": {"batch": True}, "C3": {"ack": "delivery"}}.get(kind, {})
+    more: dict[str, dict[str, Any]] = {"C3 in batches": {"batch": True}, "C3": {"ack": "delivery"}}
+    return where | more.get(kind, {})
 
 
 def versions(mq: mqpg.Client) -> list[str]:

@@ -153,7 +153,7 @@ def test_c2_passes_over_what_it_has_applied(mq: mqpg.Client, topic: str, engine:
         conn.execute(INSERT, {"id": message.payload["id"]})
 
     send(mq, range(3))
-    ack, mq.ack_delivery = mq.ack_delivery, lambda *_, **__: None  # type: ignore[method-assign,assignment]
+    ack, mq.ack_delivery = mq.ack_delivery, lambda *_, **__: None  # type: ignore[method-assign]
     assert handle.step(mq) == 3
     mq.ack_delivery = ack  # type: ignore[method-assign]
     assert handle.step(mq) == 3
@@ -231,10 +231,10 @@ def test_c2_keeps_the_offsets_of_several_brokers_apart(
                                 journal=True)(handle.handler), broker)  # fmt: skip
         brokers = sorted((one.info().broker_id, offset) for one, offset in ((mq, 2), (other, 3)))
     assert ids(engine) == [2, 1, 12, 13, 11]
-    with engine.connect() as conn:
-        offsets = conn.execute(text("select broker, next_offset from mqpg_offsets order by broker")).all()
+    with engine.connect() as own:
+        offsets = own.execute(text("select broker, next_offset from mqpg_offsets order by broker")).all()
         assert [tuple(row) for row in offsets] == brokers
-        journal = conn.execute(text("select broker, count(*), count(distinct subscription_id) from mqpg_applied"
+        journal = own.execute(text("select broker, count(*), count(distinct subscription_id) from mqpg_applied"
                                     " group by broker order by broker")).all()  # fmt: skip
         assert [tuple(row) for row in journal] == [(broker, count, 1) for broker, count in brokers]
     databases.drop(name)

@@ -255,7 +255,7 @@ def test_exclusive_workers_keep_the_order_of_a_key(mq: mqpg.Client) -> None:
 )
 @pytest.mark.parametrize("ack", ["each", "delivery"])
 def test_what_must_not_overtake_a_failed_message_waits(
-    mq: mqpg.Client, on_failure: str, seen: list[int], ack: str
+    mq: mqpg.Client, on_failure: Any, seen: list[int], ack: Any
 ) -> None:
     mq.create_topic("orders", queues=1)
     handled: list[int] = []

@@ -108,7 +108,7 @@ def test_what_the_commit_refuses_is_its_messages_failure(
 
 @pytest.mark.parametrize(("on_failure", "first"), [("block_key", [0, 3]), ("block_queue", [0])])
 def test_what_the_commit_refuses_blocks_what_must_not_overtake(
-    mq: mqpg.Client, db: psycopg.Connection[Any], on_failure: str, first: list[int]
+    mq: mqpg.Client, db: psycopg.Connection[Any], on_failure: Any, first: list[int]
 ) -> None:
     mq.create_topic("orders", queues=1)
     for sql in (PARENT, CHILD, "insert into parent (id) values (1)"):

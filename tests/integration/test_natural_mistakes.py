@@ -219,8 +219,7 @@ def test_an_interval_with_a_typing_error(mq: mqpg.Client, orders: str) -> None:
 def test_options_that_can_be_read_once_are_kept() -> None:
     """A list that the caller changes later does not change the consumer either."""
     tags = ["urgent"]
-    options = ConsumerOptions(
-        topic="orders", group="billing", middleware=iter([print]), tags=tags, queues=(queue for queue in (0, 1))
-    )
+    once: dict[str, Any] = {"middleware": iter([print]), "queues": (queue for queue in (0, 1))}
+    options = ConsumerOptions(topic="orders", group="billing", tags=tags, **once)
     tags.append("late")
     assert (options.middleware, options.tags, options.queues) == ((print,), ("urgent",), (0, 1))

@@ -59,7 +59,7 @@ def send_keyed(mq: mqpg.Client) -> None:
 
 @pytest.mark.parametrize(("on_failure", "first"), [("skip", [0, 2, 3, 4]), ("block_key", [0, 3]), ("block_queue", [0])])
 def test_here_what_must_not_overtake_is_not_applied(
-    mq: mqpg.Client, topic: str, db: psycopg.Connection[Any], on_failure: str, first: list[int]
+    mq: mqpg.Client, topic: str, db: psycopg.Connection[Any], on_failure: Any, first: list[int]
 ) -> None:
     db.execute("create table business (row serial, id int)")
 

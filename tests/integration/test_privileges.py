@@ -47,7 +47,7 @@ def app(mq: mqpg.Client, dsn: str, role: str) -> Iterator[mqpg.Client]:
 
 
 @pytest.mark.parametrize("mode", ["exclusive", "shared", "pinned", "broadcast"])
-def test_consumers_of_each_mode(app: mqpg.Client, mq: mqpg.Client, mode: str) -> None:
+def test_consumers_of_each_mode(app: mqpg.Client, mq: mqpg.Client, mode: Any) -> None:
     mq.subscribe("g", "orders", mode=mode, retry_delay=timedelta(0), max_attempts=2)
     app.receive("g", "orders", consumer="one")
     app.send("orders", {"id": 1})

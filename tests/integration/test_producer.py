@@ -307,7 +307,7 @@ def test_a_fenced_transaction_cannot_begin(
     """The check-back comes between the half message and the local transaction."""
     from mqpg._sync.producer import transactional
 
-    prepare = transactional.prepare_half
+    prepare = transactional.prepare_half  # type: ignore[attr-defined]
 
     def slow(*args: Any, **kwargs: Any) -> str:
         handle = prepare(*args, **kwargs)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -291,7 +292,7 @@ def test_an_outbox_keeps_the_context(mq: mqpg.Client, topic: str, spans: Spans, 
         producer.create_outbox()
         with trace.get_tracer("shop").start_as_current_span("checkout"), engine.begin() as conn:
             producer.send(topic, 1, conn=conn)
-        assert producer.recover(older_than=0) == 1
+        assert producer.recover(older_than=timedelta(0)) == 1
     engine.dispose()
     drain(consumer(), mq)
     assert is_child(spans.one("process orders"), spans.one("checkout"))

@@ -85,7 +85,7 @@ def comparable(dsn: str) -> list[tuple[str, str, str]]:
             "select oid::regclass::text as name from pg_class where relispartition"
             " and relnamespace = 'mqpg'::regnamespace"
         ).fetchall()
-    partitions = {row.name for row in parts}
+    partitions = {name for (name,) in parts}
     found = []
     for kind, name, text in catalog(dsn):
         table = name.rsplit(".", 1)[0] if kind in ("column", "constraint") else name

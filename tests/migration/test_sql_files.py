@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pglast
 import psycopg
@@ -64,10 +65,11 @@ def test_a_function_file_holds_its_function(path: str) -> None:
     made, commented = [], []
     for statement in pglast.parse_sql(text):
         node = statement.stmt
-        if isinstance(node, pglast.ast.CreateFunctionStmt):
+        if isinstance(node, pglast.ast.CreateFunctionStmt) and node.funcname:
             made.append(node.funcname[-1].sval)
         elif isinstance(node, pglast.ast.CommentStmt):
-            commented.append(node.object.objname[-1].sval)
+            function: Any = node.object
+            commented.append(function.objname[-1].sval)
     assert set(made) == {Path(path).stem}
     assert len(commented) == len(made)
 

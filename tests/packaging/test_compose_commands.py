@@ -328,7 +328,11 @@ def test_spark_master_worker_and_audit(compose: Callable[..., Compose], dsn: str
             "spark-master": "127.0.0.1",
         },
     )
-    ports = {"SPARK_MASTER_PORT": str(master), "SPARK_MASTER_WEBUI_PORT": str(page), "SPARK_WORKER_WEBUI_PORT": "0"}
+    ports: dict[str, Any] = {
+        "SPARK_MASTER_PORT": str(master),
+        "SPARK_MASTER_WEBUI_PORT": str(page),
+        "SPARK_WORKER_WEBUI_PORT": "0",
+    }
     first = services.start("spark-master", **ports)
     services.become_healthy(first, "spark-master")
     assert not services.healthy("spark-worker")

@@ -158,7 +158,7 @@ def test_failover_before_the_local_transaction_leaves_nothing_visible(
     """
     from mqpg._sync.producer import transactional
 
-    prepare = transactional.prepare_half
+    prepare = transactional.prepare_half  # type: ignore[attr-defined]
     first: list[Any] = []
 
     def unlucky(mq: mqpg.Client, **arguments: Any) -> str:
@@ -301,6 +301,7 @@ def test_looking_up_a_broker(brokers: protocols.Brokers, sites: list[Site]) -> N
 
 
 def test_arguments(sites: list[Site]) -> None:
+    wrong: Any
     for wrong in ([], sites[0].dsn):
         with pytest.raises(errors.ConfigurationError, match="dsns"):
             protocols.Brokers(wrong)

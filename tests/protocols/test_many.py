@@ -132,7 +132,7 @@ def test_a_fence_on_any_of_them_stops_all(
 
     producer = mqpg.TransactionalProducer(mq, group="shop", ledger=engine)
     producer.create_ledger()
-    prepare = localtx.prepare_half
+    prepare = localtx.prepare_half  # type: ignore[attr-defined]
 
     def slow(*arguments: Any) -> str:
         handle = prepare(*arguments)

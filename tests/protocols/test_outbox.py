@@ -257,7 +257,7 @@ def test_arguments(mq: mqpg.Client, orders: str, sqlite: Engine) -> None:
     producer = outbox(mq, sqlite)
     for qos in (2, -1):
         with pytest.raises(errors.InvalidArgument, match="qos"):
-            producer.send(orders, 1, qos=qos)
+            producer.send(orders, 1, qos=qos)  # type: ignore[arg-type]
     with pytest.raises(errors.InvalidArgument, match="payload"):
         producer.send(orders, None)
     with pytest.raises(errors.ConfigurationError, match="group"):
@@ -369,7 +369,7 @@ def test_qos_2_is_recovered_only_with_a_business_that_is_on_disk(
     with losing_the_unflushed(losing_database):
         with monkeypatch.context() as patch:
             patch.setattr(outboxing, "decide", lambda *arguments: None)
-            patch.setattr(outboxing.OutboxEntry, "before_commit", lambda *arguments: None)
+            patch.setattr(f"{outboxing.__name__}.OutboxEntry.before_commit", lambda *arguments: None)
             with producer.transaction(orders, 1, merged=merged) as tx:
                 tx.execute(INSERT, {"id": 1})
                 tx.execute(text("set local synchronous_commit = off"))
@@ -531,7 +531,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(("checker", "target"), [("ledger", None), ("url", "shop")])
 def test_a_group_whose_checker_rolls_back_what_it_does_not_know_is_refused(
-    mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine, checker: str, target: str | None
+    mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine, checker: Any, target: str | None
 ) -> None:
     producer = outbox(mq, sqlite)
     mq.alter_producer_group("shop", checker=checker, checker_target=target)

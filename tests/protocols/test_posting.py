@@ -262,7 +262,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(("checker", "target"), [("ledger", None), ("url", "shop")])
 def test_a_group_whose_checker_rolls_back_what_it_does_not_know_is_refused(
-    mq: mqpg.Client, dsn: str, orders: str, checker: str, target: str | None
+    mq: mqpg.Client, dsn: str, orders: str, checker: Any, target: str | None
 ) -> None:
     mq.create_producer_group("wrong", checker=checker, checker_target=target)
     producer = protocols.PostProducer(mq, group="wrong")

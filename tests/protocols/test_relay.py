@@ -266,7 +266,8 @@ def test_consumers_without_a_transaction_are_refused(mq: mqpg.Client, relayed: s
 
 
 def test_modes_in_which_phases_could_overtake_are_refused(mq: mqpg.Client, relayed: str) -> None:
-    for arguments in ({"mode": "shared"}, {"mode": "broadcast"}, {"filter": "$.id > 1"}):
+    wrong: tuple[dict[str, Any], ...] = ({"mode": "shared"}, {"mode": "broadcast"}, {"filter": "$.id > 1"})
+    for arguments in wrong:
         with pytest.raises(errors.WrongTopicKind, match="PREPARE"):
             mq.subscribe("readers", relayed, **arguments)
     mq.subscribe("readers", relayed)

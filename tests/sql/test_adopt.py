@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -262,7 +262,7 @@ def test_no_sender_fails_while_adopt_commits(mq: Session, broker: Broker) -> Non
         with adopter.transaction():
             adopter.value("adopt")
             sessions = [broker.session() for _ in range(4)]
-            senders = [pool.submit(s.send, "one", str(n)) for n, s in enumerate(sessions[:3], 1)]
+            senders: list[Future[Any]] = [pool.submit(s.send, "one", str(n)) for n, s in enumerate(sessions[:3], 1)]
             senders.append(pool.submit(sessions[3].prepare, "one", '"half"'))
             waiting = "select count(*) from pg_locks where locktype = 'relation' and not granted and database = %s"
             here = mq.scalar("select oid from pg_database where datname = current_database()")

@@ -66,7 +66,8 @@ def slot_of(mq: Session, *, group: str = "g", topic: str = "one", queue_id: int 
 def test_a_hundred_thousand_cursors_are_carried_with_at_most_500_locks(mq: Session) -> None:
     many_cursors(mq, topics=1000, groups=12)
     age(mq, "0 s")
-    locks, calls = 0, []
+    locks = 0
+    calls: list[list[Any]] = []
     while ("closed", "cursor") not in {row[:2] for call in calls for row in call}:
         with mq.transaction():
             calls.append(mq.call("keep"))

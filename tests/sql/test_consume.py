@@ -22,7 +22,7 @@ def ids_of(rows: list[Any]) -> list[int]:
     return [row.message_id for row in rows]
 
 
-def again(mq: Session, topic: str = "one", **named: object) -> list[Any]:
+def again(mq: Session, topic: str = "one", **named: Any) -> list[Any]:
     """Wait until a lease ends or a retry is due, and return the next delivery."""
     return list(eventually(lambda: (mq.append(), mq.receive(topic, **named))[1]))
 

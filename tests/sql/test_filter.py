@@ -520,13 +520,14 @@ def test_the_audit_judges_each_message_by_the_filter_of_its_time(mq: Session) ->
         return ids, {m.message_id for m in mq.drain("one", group="f")}
 
     seen, everything = set[int](), set[int]()
-    for change in (
+    changes: tuple[dict[str, Any], ...] = (
         {"tags": []},
         {"filter": "$ > 1"},
         {"tags": ["b"]},
         {"filter": "true", "tags": []},
         {"max_attempts": 3},
-    ):
+    )
+    for change in changes:
         ids, found = pass_all()
         seen, everything = seen | found, everything | set(ids)
         age()

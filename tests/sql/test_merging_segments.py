@@ -88,7 +88,7 @@ def begun(mq: Session, family: str = "log", older: str = "0 s") -> None:
     assert mq.rows("select * from mqpg.segment_merge where family = %s", family)
 
 
-def taken(mq: Session, topic: str) -> list[str]:
+def taken(mq: Session, topic: str) -> list[Any]:
     return payloads(mq.drain(topic, max_messages=1000))
 
 

@@ -257,7 +257,7 @@ def test_a_queue_in_use_is_left_for_the_next_pass(brisk: Session, broker: Broker
     ("argument", "value"),
     [("lose_after", seconds(-1)), ("lose_over", -1), ("message_ttl", seconds(-1)), ("on_expired", "maybe")],
 )
-def test_bad_policies(mq: Session, argument: str, value: object) -> None:
+def test_bad_policies(mq: Session, argument: str, value: Any) -> None:
     with refused("MQ001", argument):
         policy(mq, **{argument: value})
 

@@ -40,7 +40,8 @@ def versions(mq: Session) -> list[Any]:
 
 
 def test_a_backlog_in_calls_of_one_version_each(moded: Session) -> None:
-    got, receipt = [], None
+    got: list[Any] = []
+    receipt: Any = None
     while rows := receive(moded, ack=receipt):
         got += offsets(rows)
         receipt = rows[0].receipt
@@ -141,7 +142,8 @@ def test_other_queues_waited_longer(mq: Session) -> None:
     for n in range(40):
         mq.send("t", str(n))
     mq.append()
-    order, receipt = [], None
+    order: list[int] = []
+    receipt: Any = None
     for _ in range(8):
         got = mq.receive("t", max_messages=1, ack=receipt)
         order.append(got[0].queue_id)

@@ -23,7 +23,7 @@ def fill(mq: Session, n: int, *, topic: str = "one", pause: float = 0.0) -> list
     return times
 
 
-def next_payload(mq: Session, topic: str = "one", **named: object) -> Any:
+def next_payload(mq: Session, topic: str = "one", **named: Any) -> Any:
     rows = mq.receive(topic, max_messages=1, **named)
     return rows[0].payload if rows else None
 

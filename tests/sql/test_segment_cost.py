@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.support.broker import Broker, Session
@@ -53,7 +55,7 @@ def opened(broker: Broker, mq: Session) -> dict[str, int]:
                 mq.append()
             mq.execute(_LONG_AGO)
             with session.transaction():
-                rows = session.append() if name == "append" else session.receive("one", max_messages=1000)
+                rows: Any = session.append() if name == "append" else session.receive("one", max_messages=1000)
                 opens.append(session.scalar(_OPENED))
             assert bool(rows) == (name != "empty")
             if name == "receive":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from tests.support.broker import Broker, Session, messages_by_queue, positions, refused, seconds
 from tests.support.waiting import eventually
@@ -14,7 +15,7 @@ def stored(mq: Session) -> int:
     return int(mq.scalar("select coalesce(sum(n), 0) from mqpg.commit_log"))
 
 
-def delivered(mq: Session, topic: str) -> list[object]:
+def delivered(mq: Session, topic: str) -> list[Any]:
     mq.append()
     return mq.drain(topic, max_messages=1000)
 

@@ -33,7 +33,7 @@ class Tx:
     repeatable: bool = False
     begun: int = 0  # a stamp before it took its xid
     done: int | None = None  # a stamp after its commit returned
-    undo: list[Callable[[], None]] = field(default_factory=list)
+    undo: list[Callable[[], object]] = field(default_factory=list)
     effects: list[Callable[[], None]] = field(default_factory=list)  # at its commit
     locks: set[Hashable] = field(default_factory=set)
     touched: set[int] = field(default_factory=set)  # id() of what has its undo already

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from hypothesis import strategies as st
 from hypothesis.stateful import multiple, rule
 
@@ -40,7 +43,7 @@ class Producers(Appender):
                 self.model.sent(tx, Message(message_id, key, payload))
 
     @rule(target=delayed, who=PARTIES, key=KEYS, delay=DELAYS, n=st.integers(1, 3))
-    def send_delayed(self, who: str, key: str | None, delay: float, n: int) -> object:
+    def send_delayed(self, who: str, key: str | None, delay: float, n: int) -> Any:
         """A delay of 0 is no delay, and its message cannot be recalled."""
         if self.closing(who):
             return multiple(*([0] * n if delay else []))
@@ -79,7 +82,7 @@ class Producers(Appender):
                     assert row[0] == self.model.dedup[dedup_id], "a dedup id stored twice"
                     continue
                 self.model.dedup[dedup_id] = row[0]
-                tx.undo.append(lambda dedup_id=dedup_id: self.model.dedup.pop(dedup_id))
+                tx.undo.append(partial(self.model.dedup.pop, dedup_id))
                 tx.locks.add(("dedup", dedup_id))
                 self.model.sent(tx, Message(row[0], key, payload))
 

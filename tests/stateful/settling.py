@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
@@ -217,7 +218,7 @@ class Settling(Consumers, Producers):
 
     @precondition(lambda self: self.model.subs)
     @rule(target=receipts, which=WHICH, who=PARTIES, most=st.integers(1, 6), how=HOW, lease=LEASES)
-    def consume(self, which: int, who: str, most: int, how: str, lease: float) -> str:
+    def consume(self, which: int, who: str, most: int, how: str, lease: float) -> Any:
         """Receive, then acknowledge, nack or release, or do nothing."""
         receipt = self.receive(which, who, most, lease, "xy"[which % 2], None)
         if receipt and how == "nack":
@@ -231,7 +232,7 @@ class Settling(Consumers, Producers):
         return receipt
 
     @rule(target=receipts, which=WHICH, who=PARTIES, how=HOW)
-    def send_and_consume(self, which: int, who: str, how: str) -> str:
+    def send_and_consume(self, which: int, who: str, how: str) -> Any:
         """Send first, so that there is something to consume."""
         self.send_batch("main", [None, "a", "b", "a"][which % 3 :])
         self.append("main", None)

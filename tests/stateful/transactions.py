@@ -4,6 +4,8 @@ calls.
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 from hypothesis.stateful import multiple, rule
 
@@ -42,7 +44,7 @@ class Transactions(Base):
         keys=st.lists(KEYS, min_size=1, max_size=3),
         delay=st.sampled_from([None, None, 0.03]),
     )
-    def prepare(self, who: str, group: str, keys: list[str | None], delay: float | None) -> object:
+    def prepare(self, who: str, group: str, keys: list[str | None], delay: float | None) -> Any:
         if self.closing(who):
             return multiple(*([""] * len(keys)))
         payloads = [self.payload() for _ in keys]

@@ -27,8 +27,8 @@ class Outside:
 
     engine: sqlalchemy.Engine
     ledger: mqpg.Ledger
-    disconnect: Callable[[], None]
-    reconnect: Callable[[], None]
+    disconnect: Callable[[], object]
+    reconnect: Callable[[], object]
 
     @property
     def url(self) -> str:
@@ -88,7 +88,7 @@ def mariadb_ledger(server: MariaDB, database: str) -> Outside:
     return _outside(server.url(database, user), disconnect, reconnect)
 
 
-def _outside(url: str | sqlalchemy.URL, disconnect: Callable[[], None], reconnect: Callable[[], None]) -> Outside:
+def _outside(url: str | sqlalchemy.URL, disconnect: Callable[[], object], reconnect: Callable[[], object]) -> Outside:
     # No pool: nothing stays open in a database that becomes unreachable.
     engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
     ledger = mqpg.Ledger(engine)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 __all__ = ["PATIENCE", "eventually"]
 
@@ -15,7 +15,10 @@ PATIENCE = 45.0  # seconds
 
 
 def eventually(
-    probe: Callable[[], T], timeout: float = PATIENCE, interval: float = 0.01, why: Callable[[], str] = str
+    probe: Callable[[], T | Literal[False] | None],
+    timeout: float = PATIENCE,
+    interval: float = 0.01,
+    why: Callable[[], str] = str,
 ) -> T:
     """Call `probe` until its answer is true, and return that answer.
 

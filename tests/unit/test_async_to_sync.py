@@ -25,8 +25,9 @@ def test_check_notices_a_changed_file_and_one_too_many(tmp_path: Path) -> None:
     assert spec.loader is not None
     tool = module_from_spec(spec)
     spec.loader.exec_module(tool)
-    tool.TARGET = tmp_path / "_sync"
-    shutil.copytree(generated, tool.TARGET, ignore=shutil.ignore_patterns("__pycache__"))
+    target = tmp_path / "_sync"
+    vars(tool)["TARGET"] = target
+    shutil.copytree(generated, target, ignore=shutil.ignore_patterns("__pycache__"))
     assert tool.main(["--check"]) == 0
     trace = tool.TARGET / "client" / "trace.py"
     trace.write_text(trace.read_text() + "\n# changed by hand\n")

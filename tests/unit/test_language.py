@@ -70,7 +70,7 @@ def test_findings_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / "one.py").write_text("# Put\n# off\n")
     (tmp_path / "two.sql").write_text("-- it\n-- goes on\n")
     (tmp_path / "three.md").write_text("put\noff, and output of\n")
-    assert [finding.partition(" ")[0] for finding in map(findings, files(("*",))) for finding in finding] == [
+    assert [finding.partition(" ")[0] for path in files(("*",)) for finding in findings(path)] == [
         "one.py:1:", "three.md:1:", "two.sql:2:"
     ]  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -14,7 +15,7 @@ from tests.support.broker import Session
 from tests.web.story import Story
 
 
-def search(visitor: TestClient, status: int = 200, **fields: object) -> str:
+def search(visitor: TestClient, status: int = 200, **fields: Any) -> str:
     answer = visitor.get("/search", params={"topic": "orders"} | fields)
     assert answer.status_code == status, answer.text
     return html.unescape(answer.text)
@@ -95,7 +96,8 @@ def test_with_a_key(visitor: TestClient, paid: list[int]) -> None:
 
 
 def test_with_a_queue(visitor: TestClient, mq: Session, paid: list[int]) -> None:
-    for fields in ({}, {"key": "c-3"}):
+    filters: tuple[dict[str, Any], ...] = ({}, {"key": "c-3"})
+    for fields in filters:
         found = [ids(search(visitor, topic="sales", path="$.sale == 3", queue=n, **fields)) for n in range(4)]
         assert sorted(found) == [[], [], [], [paid[3]]]
 
@@ -132,7 +134,8 @@ def test_it_looks_at_so_many_and_goes_on(visitor: TestClient, paid: list[int], m
     """No message is read twice, and none is left out."""
     monkeypatch.setattr(scan, "MOST_LOOKED_AT", 70)
     monkeypatch.setattr(scan, "MOST_FOUND", 15)
-    for fields in ({}, {"at": "2020-01-01"}):
+    starts: tuple[dict[str, Any], ...] = ({}, {"at": "2020-01-01"})
+    for fields in starts:
         seen: list[int] = []
         page = search(visitor, topic="sales", path="$.paid == true", **fields)
         assert "Looked at 70 of 300 messages" in page or "15 found" in page

@@ -193,7 +193,7 @@ def test_a_keeper_with_more_to_do_than_one_iteration_takes_no_pause(
     mq.send("one")
     mq.append()
     retain(mq, "0 s")
-    pauses = []
+    pauses: list[float] = []
     with connect(broker.dsn, "keeper") as conn:
         while not pauses or pauses[-1] == 0:
             pauses.append(keeper.turn(conn))

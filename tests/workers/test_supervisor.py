@@ -122,7 +122,7 @@ def test_i12_all_workers_survive_a_crash_of_postgresql(on_own_server: Processes,
         after = eventually(lambda: len(now := everybody(db, pair)) == 6 and now, why=processes.logs)
         assert after == before
         for state in ("active", "standby"):
-            eventually(lambda state=state: set(told(db, state, list(after))) == ROLES, why=processes.logs)
+            eventually(lambda state=state: set(told(db, state, list(after))) == ROLES, why=processes.logs)  # type: ignore[misc]
         assert [process.stop() for process in (*pair, *consumers)] == [0, 0, 0, 0]
         assert stopped(db, list(after))
 

@@ -70,7 +70,12 @@ def test_the_plot_has_a_panel_for_each_figure(tmp_path: Path) -> None:
     ]
     figures = {"minutes": 60, "days of the year": 360, "messages": 5, "quarters": lines, "samples": samples}
     (tmp_path / "run.json").write_text(json.dumps({"seed": 1, "date": "2026-11-22T15:00Z", "figures": figures}))
-    command = [sys.executable, ROOT / "tools" / "plot_years.py", tmp_path / "run.json", tmp_path / "years.svg"]
+    command: list[str | Path] = [
+        sys.executable,
+        ROOT / "tools" / "plot_years.py",
+        tmp_path / "run.json",
+        tmp_path / "years.svg",
+    ]
     subprocess.run(command, check=True)
     svg = ElementTree.parse(tmp_path / "years.svg").getroot()
     panels = svg.findall("{http://www.w3.org/2000/svg}g")

@@ -14,13 +14,13 @@ from mqpg.protocols import OutboxProducer
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
-import consumer_local_database
-import half_message
-import outbox
-import relay_topic
-import request_reply
-import same_database_send
-import several_topics
+import consumer_local_database  # type: ignore[import-not-found]
+import half_message  # type: ignore[import-not-found]
+import outbox  # type: ignore[import-not-found]
+import relay_topic  # type: ignore[import-not-found]
+import request_reply  # type: ignore[import-not-found]
+import same_database_send  # type: ignore[import-not-found]
+import several_topics  # type: ignore[import-not-found]
 
 book = mqpg.consumer("deliveries", group="stock", database="sqlite:///stock.db", batch=True)(
     consumer_local_database.book

@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import uuid
+from typing import Any
 
 import psycopg
 from sqlalchemy import Connection, create_engine, text
@@ -36,9 +37,10 @@ def commits_in_sql(message: mqpg.Message, conn: psycopg.Connection) -> None:
 @mqpg.consumer("orders", group="copies", database="postgresql+psycopg://nobody@nowhere/shop")
 def commits_own_database(message: mqpg.Message, conn: Connection) -> None:
     conn.execute(text("insert into bill (order_id) values (:id)"), message.payload)
-    conn.connection.driver_connection.execute("commit")
-    conn.connection.driver_connection.execute("begin")
-    conn.connection.driver_connection.execute("savepoint sa_savepoint_1")
+    driver: Any = conn.connection.driver_connection
+    driver.execute("commit")
+    driver.execute("begin")
+    driver.execute("savepoint sa_savepoint_1")
 
 
 @mqpg.consumer("orders", group="billing")
