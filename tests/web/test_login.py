@@ -282,7 +282,7 @@ def test_what_cannot_work_is_refused(dsn: str, users: Path) -> None:
         ({"password_file": users / "missing"}, "cannot read"),
     ):
         with pytest.raises(ConfigurationError, match=match):
-            mqpg.web.app(dsn, **wrong)  # type: ignore[arg-type]
+            mqpg.web.app(dsn, **wrong)
 
 
 def test_a_password_file(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_every_page_fits(
 def test_the_overview_renews_itself(inside: Chrome, mq: Session) -> None:
     for name in ("late-comer", "later-comer"):
         mq.call("subscribe", name, "returns")
-        patient(inside).until(lambda b, name=name: name in b.find_element(By.ID, "live").text)
+        patient(inside).until(lambda b, name=name: name in b.find_element(By.ID, "live").text)  # type: ignore[misc]
     assert inside.get_log("browser") == []
 
 
