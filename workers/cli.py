@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated
 
@@ -14,9 +15,9 @@ from mqpg.cli.options import Dsn
 from mqpg.cli.passwords import warn_of_password
 from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
 from mqpg.embedded import locate
-from mqpg.metrics import Health, MetricsServer, ask_endpoint, ask_host, parse_address
 from mqpg.schema.versions import EXIT_TOO_OLD
 from mqpg.status import Source
+from mqpg.status.workers import silent_roles
 from mqpg.values import errors
 
 from . import ROLES, Options, Supervisor
@@ -69,7 +70,7 @@ Metrics = Annotated[
     typer.Option(
         "--metrics",
         metavar="HOST:PORT",
-        help="Serve /metrics for Prometheus, /healthz and /readyz there. Default: nowhere.",
+        help="Serve /metrics for Prometheus there. Default: nowhere.",
         show_default=False,
     ),
 ]
@@ -77,8 +78,8 @@ AskHealth = Annotated[
     bool,
     typer.Option(
         "--health",
-        help="Start nothing, but ask whether a running worker is healthy: the one that serves --metrics, or else, at "
-        "the broker, those of this host. Exit status 1 where it is not.",
+        help="Start nothing, but ask the broker whether the workers of this host send heartbeats. Exit status 1 if one "
+        "does not.",
     ),
 ]
 Beat = Annotated[float, typer.Option("--heartbeat", min=0.05, help="Seconds between two heartbeats.")]
@@ -121,7 +122,7 @@ def worker(
         raise errors.ConfigurationError("--interval goes with one role, because each role has its own default")
     roles = list(ROLES) if role is None else [role]
     if health:
-        _ask_health(metrics, dsn, roles)
+        _ask_health(dsn, roles)
         return
     stop = _prepare(role or "supervisor", log_level, log_format, at_eof)
     options = Options(
@@ -138,7 +139,7 @@ def worker(
     if role is None:
         _supervise(options, stop, ["--log-level", log_level, "--log-format", log_format.value], metrics)
     else:
-        with _serving(metrics, options.dsn, roles, lambda: True):
+        with _serving(metrics, options.dsn):
             ROLES[role](options, stop).run()
 
 
@@ -184,26 +185,26 @@ def consume(
     runner.run(wanted, handler, locate.resolve(dsn), stop, heartbeat=heartbeat, patience=wait)
 
 
-def _ask_health(metrics: str | None, dsn: str | None, roles: Sequence[str]) -> None:
-    """Print what is wrong with a running worker, and exit with 1, or print ok."""
-    if metrics is not None:
-        wrong = ask_endpoint(parse_address(metrics))
-    else:
-        source = Source(dsn, "mqpg worker --health", 1)
-        wrong = ask_host(source, roles)
+def _ask_health(dsn: str | None, roles: Sequence[str]) -> None:
+    """Print which workers of this host are silent, and exit with 1, or print ok."""
+    source, host = Source(dsn, "mqpg worker --health", 1), socket.gethostname()
+    try:
+        silent = silent_roles(source.rows, host, roles)
+    finally:
         source.close()
-    typer.echo(wrong or "ok", err=wrong is not None)
-    if wrong is not None:
+    if silent:
+        typer.echo(f"no heartbeat of {', '.join(silent)} on {host} within 30 s", err=True)
         raise typer.Exit(1)
+    typer.echo("ok")
 
 
-def _serving(
-    metrics: str | None, dsn: str, roles: Sequence[str], runs: Callable[[], bool]
-) -> AbstractContextManager[object]:
-    """Serve metrics and health while the block runs, where an address is given."""
+def _serving(metrics: str | None, dsn: str) -> AbstractContextManager[object]:
+    """Serve metrics while the block runs, if there is an address."""
     if metrics is None:
         return nullcontext()
-    return MetricsServer(parse_address(metrics), Health(runs, Source(dsn, "mqpg metrics"), roles))
+    from mqpg.metrics.server import serving  # needs the extra
+
+    return serving(metrics, Source(dsn, "mqpg metrics"))
 
 
 def _supervise(options: Options, stop: threading.Event, arguments: list[str], metrics: str | None) -> None:
@@ -220,7 +221,7 @@ def _supervise(options: Options, stop: threading.Event, arguments: list[str], me
     arguments += ["--check-timeout", str(options.check_timeout), "--call-timeout", str(options.call_timeout)]
     arguments += ["--adopt-promoted"] if options.adopt_promoted else []
     supervisor = Supervisor(list(ROLES), arguments, environment, stop)
-    with _serving(metrics, options.dsn, list(ROLES), supervisor.runs):
+    with _serving(metrics, options.dsn):
         clean = supervisor.run()
     if supervisor.too_old:
         raise typer.Exit(EXIT_TOO_OLD)

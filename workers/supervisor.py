@@ -59,11 +59,6 @@ class _Child:
             self.start()
         return True
 
-    def runs(self) -> bool:
-        """Whether its process runs. It may end or be replaced meanwhile, in another thread."""
-        process = self._process
-        return process is not None and process.poll() is None
-
     def ask_to_stop(self) -> None:
         if self._process is not None:
             self._process.terminate()
@@ -118,14 +113,6 @@ class Supervisor:
         self._children = [_Child(role, [*command, role, "--stop-on-eof", *arguments], environment) for role in roles]
         self._stop, self._grace = stop, grace
         self.too_old = False
-
-    def runs(self) -> bool:
-        """Say whether all child processes run now.
-
-        Returns:
-            False also while one of them is about to be restarted.
-        """
-        return all(child.runs() for child in self._children)
 
     def run(self) -> bool:
         """Watch the children until `stop` is set, then let them drain.

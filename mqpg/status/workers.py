@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from .finding import Row
 
-__all__ = ["in_words", "missing_roles"]
+__all__ = ["in_words", "missing_roles", "silent_roles"]
 
 _MISSING = """
 select r.role, l.host, l.pid, l.started_at, l.seen_at,
@@ -19,6 +19,10 @@ left join lateral (
 where not exists (
     select from mqpg.worker_status as w where w.role = r.role and w.alive and w.state = 'active'
 )
+"""
+_HERE = """
+select distinct w.role from mqpg.worker_status as w
+where w.alive and w.host = %(host)s and w.role = any(%(roles)s)
 """
 
 
@@ -33,6 +37,21 @@ def missing_roles(rows: Callable[[str], list[Row]]) -> list[Row]:
         None where none has ever reported, and `said`, a sentence that says what to do.
     """
     return [one | {"said": _said(one)} for one in rows(_MISSING)]
+
+
+def silent_roles(rows: Callable[..., list[Row]], host: str, roles: Sequence[str]) -> list[str]:
+    """Find the roles of which no process on a host sends heartbeats.
+
+    Args:
+        rows: Runs a query with values and returns its rows as dictionaries.
+        host: The name of the host, as its processes report it.
+        roles: The roles that should be there, at work or standing by.
+
+    Returns:
+        Those whose newest heartbeat is older than 30 s, or that have never sent one.
+    """
+    heard = {one["role"] for one in rows(_HERE, {"host": host, "roles": list(roles)})}
+    return [role for role in roles if role not in heard]
 
 
 def _said(one: Row) -> str:

@@ -1,4 +1,4 @@
-"""`mqpg worker --metrics` over HTTP, and `mqpg worker --health`."""
+"""`mqpg worker --metrics` over HTTP, and `mqpg worker --health`, which asks the broker."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2 as httpx
 import psycopg
 import pytest
 
 from mqpg.errors import ConfigurationError
-from mqpg.metrics import Health, MetricsServer, parse_address
+from mqpg.metrics.server import serving
 from mqpg.status import Source
 from tests.support.processes import Processes
 from tests.support.waiting import eventually
@@ -37,39 +38,31 @@ def port() -> int:
         return int(probe.getsockname()[1])
 
 
-def get(port: int, path: str) -> httpx.Response | None:
+def get(port: int) -> httpx.Response | None:
     try:
-        return httpx.get(f"http://127.0.0.1:{port}{path}", timeout=10, trust_env=False)
+        return httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10, trust_env=False)
     except httpx.TransportError:
         return None
 
 
-def status(port: int, path: str) -> int:
-    found = get(port, path)
-    return 0 if found is None else found.status_code
-
-
-def ask(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mqpg", "worker", "--health", *arguments]
+def ask(dsn: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mqpg", "worker", "--health", "--dsn", dsn, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_a_supervisor_serves_metrics_and_health(processes: Processes, port: int, dsn: str) -> None:
-    where = f"127.0.0.1:{port}"
-    assert ask("--metrics", where).returncode == 1
-    process = processes.start("worker", "--heartbeat", "0.2", "--metrics", where)
-    eventually(lambda: status(port, "/readyz") == 200, 30)
-    page = get(port, "/metrics")
+def test_a_supervisor_serves_metrics_and_sends_heartbeats(processes: Processes, port: int, dsn: str) -> None:
+    process = processes.start("worker", "--heartbeat", "0.2", "--metrics", f"127.0.0.1:{port}")
+    eventually(lambda: ask(dsn).returncode == 0, 30)
+    page = get(port)
     assert page is not None
     assert 'mqpg_workers_active{role="appender"} 1.0' in page.text
     assert page.headers["content-type"].startswith("text/plain")
     assert "process_resident_memory_bytes" in page.text
-    assert (status(port, "/healthz"), status(port, "/other")) == (200, 404)
-    asked = ask("--metrics", where)
-    assert (asked.returncode, asked.stdout.strip()) == (0, "ok"), asked.stderr
-    assert ask("--dsn", dsn).returncode == 0
+    assert ask(dsn).stdout.strip() == "ok"
     assert process.stop() == 0
-    assert ask("--metrics", where).returncode == 1
+    assert get(port) is None
+    done = ask(dsn)
+    assert (done.returncode, "no heartbeat of appender, compensator, keeper on " in done.stderr) == (1, True)
 
 
 def test_the_pass_time_is_measured(processes: Processes, port: int, dsn: str) -> None:
@@ -79,7 +72,7 @@ def test_the_pass_time_is_measured(processes: Processes, port: int, dsn: str) ->
         db.execute("select mqpg.send('orders', '1'::text)")
 
     def passed() -> bool:
-        page = get(port, "/metrics")
+        page = get(port)
         seconds = page and re.search(r"mqpg_append_pass_seconds\{.*\} (\S+)", page.text)
         return bool(seconds and 0 < float(seconds[1]) < 10)
 
@@ -87,43 +80,34 @@ def test_the_pass_time_is_measured(processes: Processes, port: int, dsn: str) ->
 
 
 def test_health_names_the_role_that_is_missing(dsn: str) -> None:
-    done = ask("--dsn", dsn, "appender")
+    done = ask(dsn, "appender")
     assert done.returncode == 1
-    assert "no heartbeat of appender on this host" in done.stderr
+    assert "no heartbeat of appender on " in done.stderr
+    assert ask("host=127.0.0.1 port=1 dbname=x").returncode == 3
 
 
-def test_the_broker_goes_away_and_comes_back(own_server: object) -> None:
-    server, dsn = own_server.server, own_server.dsn  # type: ignore[attr-defined]
-    health = Health(lambda: True, Source(dsn, "test"), [])
-    with MetricsServer(parse_address("127.0.0.1:0"), health) as serving:
-        port = serving.address.port
-        assert status(port, "/readyz") == 200
-        server.stop()
-        assert status(port, "/readyz") == 503
-        assert status(port, "/healthz") == 200
-        page = get(port, "/metrics")
-        assert page is not None
-        assert "mqpg_up 0.0" in page.text
-        server.start()
-        eventually(lambda: "mqpg_up 1.0" in getattr(get(port, "/metrics"), "text", ""), 30)
+def test_the_broker_goes_away_and_comes_back(own_server: Any) -> None:
+    with serving("127.0.0.1:0", Source(own_server.dsn, "test")) as port:
+        for is_up in (1, 0, 1):
+            eventually(lambda is_up=is_up: f"mqpg_up {is_up}.0" in getattr(get(port), "text", ""), 30)
+            own_server.server.stop() if is_up else own_server.server.start()
 
 
 def test_a_silent_client_does_not_stop_others(dsn: str) -> None:
-    server = MetricsServer(parse_address("127.0.0.1:0"), Health(lambda: True, Source(dsn, "test"), []))
-    with server as serving, socket.create_connection(serving.address):
+    with serving("127.0.0.1:0", Source(dsn, "test")) as port, socket.create_connection(("127.0.0.1", port)):
         began = time.monotonic()
-        assert status(serving.address.port, "/healthz") == 200
+        assert get(port) is not None
         assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize("text", ["9464", "localhost", ":1", "h:x", "h:70000", "h:-1", ""])
-def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="HOST:PORT"):
-        parse_address(text)
+@pytest.mark.parametrize("text", ["9464", "localhost", ":1", "h:x", "h:70000", "h:-1", "", "[h:1"])
+def test_what_is_no_address_is_refused(dsn: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match="HOST:PORT"), serving(text, Source(dsn, "test")):
+        pass
 
 
 def test_a_port_in_use_is_one_line(dsn: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = parse_address(f"127.0.0.1:{taken.getsockname()[1]}")
-        with pytest.raises(ConfigurationError, match="cannot listen on"):
-            MetricsServer(address, Health(lambda: True, Source(dsn, "test"), []))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(ConfigurationError, match="cannot listen on"), serving(address, Source(dsn, "test")):
+            pass

@@ -127,6 +127,7 @@ class Compose:
         _, program, *rest = [self.text(word) for word in self.services[name]["healthcheck"]["test"]]
         done = subprocess.run(
             [shutil.which(program, path=self.environment(name)["PATH"]) or program, *rest],
+            env=self.environment(name),
             capture_output=True,
             check=False,
         )
@@ -174,7 +175,7 @@ def broker(dsn: str) -> dict[str, str]:
 
 def worker_port(port: int) -> dict[str, str]:
     """Each container has the port of its own."""
-    return {"0.0.0.0:9464": f"127.0.0.1:{port}", "127.0.0.1:9464": f"127.0.0.1:{port}"}
+    return {"0.0.0.0:9464": f"127.0.0.1:{port}"}
 
 
 def initialise(data: Path, *more: str) -> None:

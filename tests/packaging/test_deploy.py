@@ -121,8 +121,7 @@ def test_commands_and_ports_of_the_manifests() -> None:
             assert "MQPG_CONSUMER" in names, "pinned queues belong to a name that stays"
         for port in container.get("ports", []):
             assert any(text.endswith(f":{port['containerPort']}") for text in container["command"])
-            assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
-            assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+            assert container["readinessProbe"]["exec"]["command"] == ["mqpg", "worker", "--health"]
 
 
 def test_selectors_choose_their_pods() -> None:
