@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 
 from psycopg.rows import dict_row
 
-from mqpg.values.remedies import remedy_of
+from mqpg.values.cause import Cause
+from mqpg.values.explanations import explain
 
 from .session import Connection
 
@@ -59,6 +61,7 @@ class UnreadGroups:
         rows = conn.cursor(row_factory=dict_row).execute(_LOOK, {"seconds": self._seconds}).fetchall()
         found = {(row["consumer_group"], row["topic"]): row for row in rows}
         for name in found.keys() - self._known:
-            remedy = remedy_of("waiting_for_consumer", "", found[name])
-            logger.warning("nobody reads a consumer group", extra=found[name] | {"remedy": remedy})
+            row = found[name]
+            cause = Cause("waiting_for_consumer", json.dumps({"consumer_group": row["consumer_group"]}), None)
+            logger.warning("nobody reads a consumer group", extra=row | {"remedy": explain(cause)})
         self._known = set(found)

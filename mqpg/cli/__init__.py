@@ -36,7 +36,7 @@ from mqpg.cli import (
     why,
 )
 from mqpg.cli.plugins import PluginGroup, missing_extra
-from mqpg.cli.sentences import hint_in_commands
+from mqpg.cli.sentences import hint
 from mqpg.schema.versions import EXIT_TOO_OLD
 from mqpg.values import errors
 
@@ -147,7 +147,7 @@ def _described(error: Exception) -> str:
 def _fail(error: errors.Error) -> None:
     text = str(error)
     if error.hint:
-        text = text.replace(error.hint, hint_in_commands(error.hint))
+        text = text.replace(error.hint, hint(error) or "")
     line = " ".join(text.encode("utf-8", "backslashreplace").decode().split())
     typer.echo(f"mqpg: {line}", err=True)
     raise SystemExit(_status(error)) from error

@@ -15,12 +15,13 @@ from mqpg.cli.connecting import broker, rows
 from mqpg.cli.options import Dsn, Json, JsonResult, print_result, print_rows, printable
 from mqpg.cli.passwords import warn_of_password
 from mqpg.connection.settings import ledger_url, ledger_variable
-from mqpg.status.finding import Row, counted
+from mqpg.status.finding import Row
 from mqpg.status.half_messages import Rows, asked, bodies, parked_because, parks_again
 from mqpg.values.choices import Decision
 from mqpg.values.errors import ConfigurationError
 from mqpg.values.handle import parse_handle
 from mqpg.values.messages import Outcome
+from mqpg.values.words import counted
 
 __all__ = ["app"]
 

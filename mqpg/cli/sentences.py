@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import string
 from collections.abc import Mapping
 from typing import Any
 
-from mqpg.status.finding import counted
+from mqpg.values.errors import Error
+from mqpg.values.remedies import as_command
+from mqpg.values.words import counted
 
-__all__ = ["HINTS", "hint_in_commands", "sentence"]
+__all__ = ["hint", "sentence"]
 
 # Action -> what is said of it. _words() says what stands for words that are no facts, and
 # {number:noun} is a number with its noun.
@@ -46,38 +47,19 @@ _DONE = {
     "worker": "run workers",
 }
 
-# A hint of the broker, which names SQL functions -> the same for somebody at the command line.
-HINTS = {
-    "create_topic() creates it.": "mqpg topic create TOPIC creates it.",
-    "create_topic() creates it. The consumer group is named first, and then the topic.": "mqpg topic create TOPIC "
-    "creates it. The consumer group is named first, and then the topic.",
-    "Call alter_topic() to change it.": "mqpg topic alter TOPIC changes it.",
-    "Call drop_topic() with force => true to drop the topic with them.": "mqpg topic drop TOPIC --force drops "
-    "the topic with them.",
-    "Run mqpg archive when their segments are closed, or give up the archive with alter_topic(archive => false) or "
-    "force => true.": "Run mqpg archive when their segments are closed, or give up the archive with mqpg topic alter "
-    "TOPIC --no-archive, or with --force.",
-    "subscribe() creates it.": "mqpg subscription add GROUP TOPIC creates it.",
-    "subscribe() creates a subscription.": "mqpg subscription add GROUP TOPIC creates one.",
-    "Call subscribe() first.": "Run mqpg subscription add GROUP TOPIC first.",
-    "Call alter_subscription() to change it.": "mqpg subscription alter GROUP TOPIC changes it.",
-    "Call unsubscribe() and subscribe() to start over in another mode.": "Run mqpg subscription remove and mqpg "
-    "subscription add to start over in another mode.",
-    "create_producer_group() creates it.": "mqpg group create GROUP creates it.",
-    "Call alter_producer_group() to change it.": "mqpg group alter GROUP changes it.",
-    "Call commit(), rollback() or settle() for them first; see the views half_pending and half_parked.": "Decide them "
-    "first with mqpg half settle; mqpg half list shows them.",
-    "Wait until they are decided (views half_pending and half_parked), or use another producer group for new ones.": ""
-    "Wait until they are decided (mqpg half list), or use another producer group for new ones.",
-    "If it is parked, rearm() has it checked again.": "If it is parked, mqpg half rearm has it checked again.",
-    "Call mqpg.adopt() without arguments to rewrite the transaction ids.": "Run mqpg migrate adopt to rewrite the "
-    "transaction ids.",
-    "Stop all workers and call mqpg.adopt() to continue here.": "Stop all workers and run mqpg migrate adopt to "
-    "continue here.",
-    "Appending would lose or repeat messages. Stop all workers and call mqpg.adopt() to continue here.": "Appending "
-    "would lose or repeat messages. Stop all workers and run mqpg migrate adopt to continue here.",
+# Function of an error's remedy -> what its command does. Of the other errors the broker's hint is
+# said.
+_HINTS = {
+    "create_topic": "{} creates it.",
+    "create_producer_group": "{} creates it.",
+    "subscribe": "{} creates it.",
+    "alter_topic": "{} changes it.",
+    "alter_producer_group": "{} changes it.",
+    "alter_subscription": "{} changes it.",
+    "drop_topic": "{} drops it with them.",
+    "rearm": "If it is parked, {} has it checked again.",
 }
-_GRANT = re.compile(r"^Missing: mqpg\.grant_(\w+)\((.*)\)\.$")
+_GRANT = "The owner gives it with {}."
 _MOST_IDS = 10
 
 
@@ -101,9 +83,9 @@ def sentence(action: str, facts: Mapping[str, Any]) -> str | None:
     Returns:
         One line. None: nothing is said of this action.
     """
-    right = re.match("(grant|revoke)_(.*)", action)
-    if right:
-        return _of_right(right[1] == "grant", _DONE[right[2]].format_map(facts), facts)
+    verb, _, right = action.partition("_")
+    if verb in ("grant", "revoke"):
+        return _of_right(verb == "grant", _DONE[right].format_map(facts), facts)
     template = _DONE.get(_variant(action, facts))
     if template is None or facts.get("moved") is False:
         return None
@@ -141,20 +123,18 @@ def _ids(facts: Mapping[str, Any]) -> str:
     return f": {', '.join(map(str, ids))}" if ids and len(ids) == facts["messages"] <= _MOST_IDS else ""
 
 
-def hint_in_commands(hint: str) -> str:
-    """Say a hint of the broker in the words of the command line.
+def hint(error: Error) -> str | None:
+    """Say what helps against an error, in the words of the command line.
 
     Args:
-        hint: What the broker says.
+        error: The error.
 
     Returns:
-        The hint with commands instead of SQL functions. Unchanged where it names none.
+        The broker's hint, or a command in its place. None: there is no hint.
     """
-    grant = _GRANT.match(hint)
-    if grant:
-        words = [word.strip().strip("'") for word in grant[2].split(",")]
-        return f"The owner gives it with mqpg grant {' '.join([grant[1], *words])}."
-    return HINTS.get(hint, hint)
+    if error.remedy is None:
+        return error.hint
+    return _HINTS.get(error.remedy.function, _GRANT).format(as_command(error.remedy))
 
 
 def _of_right(granted: bool, may: str, facts: Mapping[str, Any]) -> str | None:

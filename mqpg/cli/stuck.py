@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -13,10 +13,10 @@ from mqpg.cli.names import did_you_mean
 from mqpg.status import Finding, Overview, findings, read_overview
 from mqpg.status.merging import merged
 from mqpg.status.moment import SENT_LONG_AGO, senders
-from mqpg.status.words import duration
 from mqpg.values.cause import Cause
 from mqpg.values.errors import UnknownHandle, UnknownTopic
-from mqpg.values.remedies import remedy
+from mqpg.values.explanations import explain
+from mqpg.values.words import duration
 
 __all__ = ["Stuck", "described", "everything_stuck"]
 
@@ -42,30 +42,30 @@ class Stuck:
 
     Attributes:
         found: What is so.
-        remedy: What to do, where the causes do not say it.
+        advice: What to do. None: the causes say it.
         causes: What holds it up, each with what would move it.
     """
 
     found: str
-    remedy: str | None
+    advice: str | None
     causes: list[dict[str, Any]] = field(default_factory=list)
 
 
-def described(cause: Cause, topic: str | None) -> dict[str, Any]:
+def described(cause: Cause) -> dict[str, Any]:
     """Describe a cause in the words of the command line.
 
     Args:
         cause: The cause.
-        topic: The name of its topic. None: it is not known.
 
     Returns:
-        Its word, its facts and its remedy.
+        Its word, its facts, the call that would move it, and the advice that says so in words.
     """
-    said = remedy(cause, topic)
+    said = explain(cause)
     if cause.cause == "not_subscribed":
         question = did_you_mean(cause.detail["consumer_group"], cause.detail.get("groups") or [])
         said = f"{question} {said}".lstrip()
-    return {"cause": cause.cause, "detail": cause.detail, "remedy": said}
+    call = cause.remedy and asdict(cause.remedy)
+    return {"cause": cause.cause, "detail": cause.detail, "remedy": call, "advice": said}
 
 
 def everything_stuck(mq: mqpg.Client) -> Iterator[Stuck]:
@@ -95,7 +95,7 @@ def _explained(mq: mqpg.Client, one: Finding, asked: set[tuple[str, str]]) -> St
     if one.check not in _OF_GROUPS:
         return Stuck(one.found, one.remedy)
     group, topic = one.about["consumer_group"], one.about["topic"]
-    causes = [] if (group, topic) in asked else _causes(partial(mq.why, group, topic), topic)
+    causes = [] if (group, topic) in asked else _causes(partial(mq.why, group, topic))
     asked.add((group, topic))
     return Stuck(one.found, None if causes else one.remedy, causes)
 
@@ -103,7 +103,7 @@ def _explained(mq: mqpg.Client, one: Finding, asked: set[tuple[str, str]]) -> St
 def _halves(mq: mqpg.Client, producer_group: str | None) -> Iterator[Stuck]:
     """The oldest half messages of a producer group that wait. None: of groups that were dropped."""
     for one in rows(mq, _HALVES, {"producer_group": producer_group, "limit": _MOST_HALVES}):
-        causes = _causes(partial(mq.why, one["handle"]), one["topic"])
+        causes = _causes(partial(mq.why, one["handle"]))
         if causes:
             yield Stuck(f"half message {one['handle']} of topic {one['topic']}", None, causes)
 
@@ -113,7 +113,7 @@ def _waiting(mq: mqpg.Client, overview: Overview, asked: set[tuple[str, str]]) -
     for one in overview.groups[:_MOST_GROUPS]:
         group, topic, seconds = one["consumer_group"], one["topic"], one["oldest_unread_seconds"]
         if seconds is not None and seconds > _PATIENCE and (group, topic) not in asked:
-            causes = _causes(partial(mq.why, group, topic), topic)
+            causes = _causes(partial(mq.why, group, topic))
             if causes:
                 yield Stuck(
                     f"group {group} of topic {topic}: its oldest message waits for {duration(seconds)}", None, causes
@@ -129,9 +129,9 @@ def _senders(mq: mqpg.Client) -> Iterator[Stuck]:
         yield Stuck(one.found, one.remedy)
 
 
-def _causes(ask: Callable[[], list[Cause]], topic: str) -> list[dict[str, Any]]:
+def _causes(ask: Callable[[], list[Cause]]) -> list[dict[str, Any]]:
     """Ask why. What is gone meanwhile has no cause."""
     try:
-        return [described(one, topic) for one in merged(ask())]
+        return [described(one) for one in merged(ask())]
     except (UnknownHandle, UnknownTopic):
         return []

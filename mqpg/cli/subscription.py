@@ -11,8 +11,8 @@ from mqpg.cli.connecting import broker, rows
 from mqpg.cli.options import Dsn, Filter, Group, Json, JsonResult, Topic, Yes, confirm, print_result, print_rows
 from mqpg.cli.passwords import warn_of_password
 from mqpg.status import seeking
-from mqpg.status.finding import counted
 from mqpg.values.choices import Mode, OnFailure, WithoutJournal
+from mqpg.values.words import counted
 
 __all__ = ["app"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_module
 import re
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -46,30 +47,29 @@ def why(
         _everything(as_json=json, dsn=dsn)
         return
     with broker(dsn) as mq:
-        found, name = _ask(mq, about, topic)
+        found = _ask(mq, about, topic)
     if json:
-        print_rows([described(one, name) for one in found], ["cause"], as_json=True)
+        print_rows([described(one) for one in found], ["cause"], as_json=True)
     else:
-        _print([described(one, name) for one in merged(found)])
+        _print([described(one) for one in merged(found)])
         if not found:
             typer.echo("nothing holds it up")
     if found:
         raise typer.Exit(1)
 
 
-def _ask(mq: mqpg.Client, about: str, topic: str | None) -> tuple[list[Cause], str | None]:
-    """Ask the broker, and say of which topic it is. An unknown name gets similar ones."""
+def _ask(mq: mqpg.Client, about: str, topic: str | None) -> list[Cause]:
+    """Ask the broker. An unknown name gets similar ones."""
     if topic is not None:
         try:
-            return mq.why(about, topic), topic
+            return mq.why(about, topic)
         except UnknownTopic as error:
             raise unknown_topic(mq, topic) from error
     if about.isdecimal():
-        found = mq.why(int(about))
-        return found, _topic(mq, int(about)) if found else None
+        return mq.why(int(about))
     if "." in about:  # as in every handle, and in names of some groups
         try:
-            return mq.why(about), None
+            return mq.why(about)
         except UnknownHandle:
             if (name := topic_of(mq, about)) is None:
                 raise
@@ -78,7 +78,7 @@ def _ask(mq: mqpg.Client, about: str, topic: str | None) -> tuple[list[Cause], s
         raise typer.BadParameter(
             f"{about!r} is no message id, no handle, and no group that reads a topic" + (f"; {more}" if more else "")
         )
-    return mq.why(about, name), name
+    return mq.why(about, name)
 
 
 def _everything(*, as_json: bool, dsn: str | None) -> None:
@@ -88,7 +88,7 @@ def _everything(*, as_json: bool, dsn: str | None) -> None:
         print_rows([asdict(one) for one in stuck], ["found"], as_json=True)
     else:
         for one in stuck:
-            typer.echo(f"! {printable(f'{one.found}: {one.remedy}' if one.remedy else one.found)}")
+            typer.echo(f"! {printable(f'{one.found}: {one.advice}' if one.advice else one.found)}")
             _print(one.causes, "    ")
         if not stuck:
             typer.echo("nothing is stuck")
@@ -98,23 +98,16 @@ def _everything(*, as_json: bool, dsn: str | None) -> None:
 
 def _print(causes: list[dict[str, Any]], margin: str = "") -> None:
     for row in causes:
-        typer.echo(f"{margin}{row['cause']}: {printable(row['remedy'])}")
+        typer.echo(f"{margin}{row['cause']}: {printable(row['advice'])}")
         if row["detail"]:
             facts = ", ".join(f"{key} {_fact(value)}" for key, value in row["detail"].items())
             typer.echo(f"{margin}    {printable(facts)}")
 
 
 def _fact(value: object) -> object:
-    """A list without brackets. Nobody reads the microseconds of a time."""
+    """A list without brackets, and a time without its fraction."""
     if isinstance(value, list):
-        return ", ".join(map(str, value))
+        return ", ".join(str(_fact(one)) for one in value)
+    if isinstance(value, dict):
+        return json_module.dumps(value)
     return _FRACTION.sub(r"\1", value) if isinstance(value, str) else value
-
-
-def _topic(mq: Any, message_id: int) -> str | None:
-    """The name of the topic of a message. None where the history does not tell."""
-    for event in mq.trace(message_id):
-        if event.event in ("born", "prepared"):
-            name: str | None = event.detail.get("topic")
-            return name
-    return None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
-from mqpg.values.remedies import in_commands, remedy_of
+from mqpg.values.cause import Cause
+from mqpg.values.explanations import explain
+from mqpg.values.words import counted, duration
 
-from .finding import LATER, LOSS, SOME_WAIT, STANDS, Finding, Row, counted
+from .finding import LATER, LOSS, SOME_WAIT, STANDS, Finding, Row
 from .overview import STUCK, Overview
-from .words import duration
 
 __all__ = ["advice", "findings"]
 
@@ -97,8 +100,7 @@ def _groups(found: Overview) -> Iterator[Finding]:
 def _stuck(one: Row) -> Iterator[Finding]:
     """A group that does not move, or does so only in part."""
     name, about = _named(one)
-    said: dict[str, str] = one.get("causes") or {}
-    causes = {cause: remedy_of(cause, remedy, about) for cause, remedy in said.items()}
+    causes = {each["cause"]: _explained(each) for each in one.get("causes") or []}
     unread = f"with {counted(one['lag'], 'message')} unread"
     changed = one["changed_seconds_ago"]
     if changed is None or changed > STUCK:
@@ -111,6 +113,12 @@ def _stuck(one: Row) -> Iterator[Finding]:
             if cause in causes:
                 what = f"{name} is held up in part, {unread} ({cause})"
                 yield _trouble("group", SOME_WAIT, what, causes[cause], _why(one), **about)
+
+
+def _explained(cause: Row) -> str:
+    remedy = cause["remedy"]
+    at = datetime.fromisoformat(cause["at"])
+    return explain(Cause(cause["cause"], json.dumps(cause["detail"]), remedy and json.dumps(remedy), at))
 
 
 def _dead_letters(one: Row) -> Finding:
@@ -149,7 +157,7 @@ def _filters(found: Overview) -> Iterator[Finding]:
         name, about = _named(one)
         chosen = f"filter {one['filter']}" if one["filter"] else f"tags {', '.join(one['tags'])}"
         what = f"{name} gets nothing through its {chosen}"
-        yield _trouble("filter", LOSS, what, in_commands(one["remedy"]), _why(one), **about)
+        yield _trouble("filter", LOSS, what, _explained(one["cause"]), _why(one), **about)
 
 
 def _losses(found: Overview) -> Iterator[Finding]:

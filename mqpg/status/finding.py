@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["LATER", "LOSS", "SOME_WAIT", "STANDS", "Finding", "Row", "counted"]
+__all__ = ["LATER", "LOSS", "SOME_WAIT", "STANDS", "Finding", "Row"]
 
 Row = dict[str, Any]
 
@@ -39,16 +39,3 @@ class Finding:
     urgency: int = LATER
     about: Mapping[str, str] = field(default_factory=dict)
     look: str | None = None
-
-
-def counted(number: int, noun: str) -> str:
-    """Put a number and a noun together.
-
-    Args:
-        number: How many.
-        noun: What, in the singular.
-
-    Returns:
-        For example `1 queue` or `2,000 queues`.
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mqpg.values.errors import NotGranted
+from mqpg.values.words import counted, span
 
-from .finding import Row, counted
-from .words import span
+from .finding import Row
 
 __all__ = ["Asked", "Rows", "asked", "bodies", "parked_because", "parks_again", "undecided"]
 

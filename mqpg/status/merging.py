@@ -13,7 +13,6 @@ __all__ = ["merged"]
 # Causes that a group has in several queues at once, and what tells two of them apart.
 _SHARED = ("owner_gone", "too_many_deliveries", "leased", "queue_locked", "keys_blocked")
 _WHO = ("consumer_group", "member", "owner", "consumer", "pid")
-_MOST_QUEUES = 10
 
 
 def merged(causes: Iterable[Cause]) -> list[Cause]:
@@ -40,11 +39,4 @@ def _together(causes: list[Cause]) -> Cause:
         return first
     numbers = [one.detail["queue_id"] for one in (first, *others)]
     detail = {name: value for name, value in first.detail.items() if name not in ("queue_id", "queue_offset")}
-    same = "" if all(one.remedy == first.remedy for one in others) else f" The same holds for {_queues(numbers[1:])}."
-    return replace(first, raw_detail=json.dumps({"queues": numbers} | detail), remedy=first.remedy + same)
-
-
-def _queues(numbers: list[int]) -> str:
-    """As mqpg._group_causes() names them."""
-    named, left = ", ".join(map(str, numbers[:_MOST_QUEUES])), len(numbers) - _MOST_QUEUES
-    return f"queue{'' if len(numbers) == 1 else 's'} {named}" + (f" and {left} more" if left > 0 else "")
+    return replace(first, raw_detail=json.dumps({"queues": numbers} | detail))

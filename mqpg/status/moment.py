@@ -6,9 +6,10 @@ import platform
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from mqpg.values.words import duration
+
 from .clocks import is_synchronised, judge_clocks
 from .finding import LATER, SOME_WAIT, STANDS, Finding, Row
-from .words import duration
 
 __all__ = ["SENT_LONG_AGO", "check_moment", "senders"]
 

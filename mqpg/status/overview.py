@@ -34,7 +34,10 @@ select g.consumer_group, g.topic, g.mode, g.paused,
         and w.detail ->> 'consumer_group' = g.consumer_group and w.detail ->> 'topic' = g.topic) as consumers,
     round(extract(epoch from clock_timestamp() - g.changed_at))::int as changed_seconds_ago,
     case when g.oldest_unread_seconds > {STUCK} and row_number() over (order by g.oldest_unread_at) <= 20
-        then (select json_object_agg(c.cause, c.remedy) from mqpg._group_causes(g.consumer_group, g.topic) as c)
+        then (
+            select json_agg(json_build_object('cause', c.cause, 'detail', c.detail, 'remedy', c.remedy,
+                'at', clock_timestamp()) order by c.cause)
+            from mqpg._group_causes(g.consumer_group, g.topic) as c)
     end as causes,
     case when g.dead_letters > 0 and row_number() over (order by g.dead_letters desc) <= 20
         then (select left(d.reason, 200) from mqpg._newest_dead_letter(g.consumer_group, g.topic) as d)
@@ -47,7 +50,11 @@ select f.consumer_group, f.topic, f.messages, f.message_id, f.attempt, left(f.re
     f.until::text as until
 from mqpg._failing() as f order by f.attempt desc, f.messages desc
 """
-_FILTERS = "select f.consumer_group, f.topic, f.filter, f.tags, f.remedy from mqpg._silent_filters() as f"
+_FILTERS = """
+select f.consumer_group, f.topic, f.filter, f.tags, json_build_object('cause', 'filter_chooses_nothing',
+    'detail', f.detail, 'remedy', f.remedy, 'at', clock_timestamp()) as cause
+from mqpg._silent_filters() as f
+"""
 _HALVES = """
 select h.producer_group, count(*) filter (where h.state = 'pending') as pending,
     count(*) filter (where h.state = 'pending' and h.check_at < clock_timestamp() - interval '1 minute') as overdue,
@@ -96,7 +103,7 @@ class Overview:
         workers: Each role that has ever reported, and how many of its processes are alive. Alive
             means that the last heartbeat is at most 30 seconds old.
         groups: Each subscription, the one with the oldest unread message first. `causes` says what
-            holds it up where that message waits for more than a minute, `dead_letter_reason` why
+            holds it up if that message waits for more than a minute, `dead_letter_reason` why
             its newest dead letter failed.
         half_messages: Undecided half messages of each producer group.
         blocked: Drops and merges of segments that open transactions hold up.

@@ -7,8 +7,7 @@ from typing import Any
 from psycopg.rows import dict_row
 
 import mqpg
-
-from .finding import counted
+from mqpg.values.words import counted
 
 __all__ = ["preview", "sentence"]
 

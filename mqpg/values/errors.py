@@ -56,7 +56,7 @@ from collections.abc import Sequence
 
 import psycopg
 
-from mqpg.values.cause import Cause
+from mqpg.values.cause import Cause, Remedy
 
 __all__ = [
     "AlreadyDefined",
@@ -113,11 +113,13 @@ class Error(Exception):
         sqlstate: The SQLSTATE of the server's error. None where the error came from no server.
         detail: The server's DETAIL. None where it sent none.
         hint: The server's HINT. None where it sent none.
+        remedy: The call that would help, as the broker says it. None: there is none.
     """
 
     sqlstate: str | None = None
     detail: str | None = None
     hint: str | None = None
+    remedy: Remedy | None = None
 
 
 class ConfigurationError(Error):
@@ -430,6 +432,7 @@ def by_sqlstate(sqlstate: str | None) -> type[Error]:
 
 _POOLED = "behind a pooler in transaction mode set MQPG_PREPARE_THRESHOLD=none"
 
+_REMEDY = '{"function": '  # the beginning of a remedy, as jsonb writes it
 # Part of a message of PostgreSQL, which names no argument and shows no example -> the advice.
 _ADVICE = {
     "jsonpath input": "a filter is a predicate such as $.total > 100 or $.paid == true",
@@ -466,7 +469,14 @@ def translate(error: BaseException) -> Error:
         translated = cls(f"{origin.diag.message_primary}: the schema of this database is older: run mqpg migrate")
     translated.sqlstate = origin.sqlstate or cls.sqlstate
     translated.detail, translated.hint = origin.diag.message_detail, origin.diag.message_hint
+    translated.remedy = _remedy(origin)
     return translated
+
+
+def _remedy(error: psycopg.Error) -> Remedy | None:
+    """The call that mqpg says in the DETAIL of its errors, as JSON."""
+    detail = error.diag.message_detail or ""
+    return Remedy.from_json(detail) if detail.startswith(_REMEDY) else None
 
 
 def _foreign(error: BaseException) -> Error:
@@ -483,7 +493,8 @@ def _describe(error: psycopg.Error) -> str:
     message = _in_sentences(diag.message_primary or str(error) or type(error).__name__)
     advice = [_POOLED] if error.sqlstate in ("26000", "42P05") else []
     advice += [text for part, text in _ADVICE.items() if part in message]
-    more = "; ".join(_one_line(part) for part in (diag.message_detail, diag.message_hint, *advice) if part)
+    detail = None if _remedy(error) else diag.message_detail
+    more = "; ".join(_one_line(part) for part in (detail, diag.message_hint, *advice) if part)
     return f"{message} ({more})" if more else message
 
 

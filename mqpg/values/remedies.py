@@ -1,124 +1,108 @@
-"""What would move a message, in the words of the command line."""
+"""A call that would move something, as a statement and as a command."""
 
 from __future__ import annotations
 
-import re
+import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from mqpg.values.cause import Cause
+from mqpg.values.cause import Remedy
 
-__all__ = ["in_commands", "remedy", "remedy_of"]
+__all__ = ["COMMANDS", "Command", "as_command", "as_sql"]
 
-_WORKERS = "start mqpg worker"
-# What to run for a cause, with the facts of its detail. Of the others the broker's sentence is
-# said, with commands instead of its SQL statements.
-_COMMANDS = {
-    "appender_not_running": _WORKERS,
-    "compensator_not_running": _WORKERS,
-    "ledger_not_served": "start mqpg worker with --ledger {ledger}=URL",
-    "half_parked": "look at mqpg half list --parked, then mqpg half rearm HANDLE or mqpg half settle HANDLE",
-    "no_group": "run mqpg subscription add GROUP {topic}",
-    "topic_paused": "run mqpg topic resume {topic}",
-    "group_paused": "run mqpg subscription resume {consumer_group} {topic}",
-    "waiting_for_consumer": "start mqpg consume for group {consumer_group}",
-    "no_member": "start mqpg consume for group {consumer_group}",
+
+@dataclass(frozen=True)
+class Command:
+    """A command that does what a function does.
+
+    Attributes:
+        words: The command.
+        places: Arguments of the function that follow in this order.
+        options: Argument of the function -> the option that takes it.
+    """
+
+    words: str
+    places: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+_GROUP = ("consumer_group", "topic")
+COMMANDS = {
+    "append": Command("mqpg worker"),
+    "compensate": Command("mqpg worker"),
+    "create_topic": Command("mqpg topic create", ("topic",)),
+    "alter_topic": Command("mqpg topic alter", ("topic",)),
+    "drop_topic": Command("mqpg topic drop", ("topic",), {"force": "--force"}),
+    "resume": Command("mqpg topic resume", ("topic",)),
+    "subscribe": Command("mqpg subscription add", _GROUP),
+    "alter_subscription": Command("mqpg subscription alter", _GROUP, {"filter": "--filter", "tags": "--tag"}),
+    "seek": Command("mqpg subscription seek", (*_GROUP, "target"), {"queue_id": "--queue", "consumer": "--consumer"}),
+    "unpin": Command("mqpg subscription unpin", _GROUP, {"consumer": "--consumer"}),
+    "redrive": Command("mqpg dead-letters redrive", _GROUP, {"message_ids": "--id"}),
+    "create_producer_group": Command("mqpg group create", ("producer_group",)),
+    "alter_producer_group": Command("mqpg group alter", ("producer_group",)),
+    "rearm": Command("mqpg half rearm", ("handle",)),
+    "settle": Command("mqpg half settle", ("handle", "verdict"), {"reason": "--reason"}),
+    "grant_send": Command("mqpg grant send", ("topic", "role")),
+    "grant_produce": Command("mqpg grant produce", ("producer_group", "role")),
+    "grant_receive": Command("mqpg grant receive", (*_GROUP, "role")),
+    "grant_operator": Command("mqpg grant operator", ("role",)),
+    "grant_auditor": Command("mqpg grant auditor", ("role",)),
+    "grant_worker": Command("mqpg grant worker", ("role",)),
 }
-_TEXT = r"'(?:[^']|'')*'"
-_CALL = re.compile(rf"(?:select )?mqpg\.(\w+)\(((?:{_TEXT}|[^()'])*)\);?")
-_ARGUMENT = re.compile(rf"(?:(\w+) => )?({_TEXT}|array\[[^]]*\]|[^,\s]+)")
-Builder = Callable[[list[str], dict[str, str]], str | None]
+"""Every function that a remedy names, and the command that does the same."""
+
+_RESUME_GROUP = Command("mqpg subscription resume", _GROUP)
 
 
-def _with_options(command: str, *options: str) -> Builder:
-    """The command, then what has no name in the call, then what has one, as options."""
-    names = dict(one.split("=") for one in options)
-
-    def build(places: list[str], named: dict[str, str]) -> str | None:
-        if not named.keys() <= names.keys():
-            return None
-        given = [f"{names[name]} {_word(value)}" for name, value in named.items()]
-        return " ".join([command, *map(_word, places), *given])
-
-    return build
-
-
-def _seek(places: list[str], named: dict[str, str]) -> str | None:
-    queue = {"queue": places[3]} if len(places) > 3 else {}
-    return _with_options("mqpg subscription seek", "queue=--queue", "consumer=--consumer")(places[:3], queue | named)
-
-
-# A function that remedies name -> the command that calls it.
-_BUILDERS: dict[str, Builder] = {
-    "subscribe": _with_options("mqpg subscription add"),
-    "alter_subscription": _with_options("mqpg subscription alter", "filter=--filter", "tags=--tag"),
-    "unpin": _with_options("mqpg subscription unpin", "consumer=--consumer"),
-    "redrive": _with_options("mqpg dead-letters redrive", "message_ids=--id"),
-    "seek": _seek,
-}
-
-
-def remedy(cause: Cause, topic: str | None = None) -> str:
-    """Say what would move a message.
+def as_sql(remedy: Remedy) -> str:
+    """Write a remedy for psql.
 
     Args:
-        cause: What holds it up.
-        topic: The name of its topic. None: it is not known.
+        remedy: The call.
 
     Returns:
-        A sentence: what to run, or else what the broker says.
+        A statement without a semicolon. `...` stands for an argument that you choose.
     """
-    return remedy_of(cause.cause, cause.remedy, {"topic": topic or "TOPIC", "consumer_group": "GROUP"} | cause.detail)
+    command = _command(remedy)
+    names = sorted(remedy.arguments, key=[*command.places, *command.options].index)
+    arguments = [f"{name} => {_literal(remedy.arguments[name])}" for name in names]
+    return f"select mqpg.{remedy.function}({', '.join(arguments)})"
 
 
-def remedy_of(cause: str, said: str, facts: Mapping[str, Any]) -> str:
-    """Say what would move a message, where its cause is only a word.
+def as_command(remedy: Remedy) -> str:
+    """Write a remedy for a shell.
 
     Args:
-        cause: The word.
-        said: What the broker says of it.
-        facts: The `topic` and the `consumer_group`, and others that the cause names.
+        remedy: The call.
 
     Returns:
-        A sentence: what to run, or else what the broker says.
+        A command. A name in capitals stands for an argument that you choose.
     """
-    command = _COMMANDS.get(cause)
-    return in_commands(said) if command is None else command.format_map(facts)
+    command = _command(remedy)
+    said = [command.words]
+    said += [_word(name, remedy.arguments.get(name)) for name in command.places]
+    for name in filter(remedy.arguments.__contains__, command.options):
+        value = remedy.arguments[name]
+        for one in value if isinstance(value, list) else [value]:
+            said += [command.options[name]] if one is True else [command.options[name], _word(name, one)]
+    return " ".join(said)
 
 
-def in_commands(said: str) -> str:
-    """Replace the statements of a remedy by the commands that do the same.
-
-    Args:
-        said: What the broker says.
-
-    Returns:
-        The same with commands. A statement that no command stands for stays.
-    """
-    return _CALL.sub(_command, said)
+def _command(remedy: Remedy) -> Command:
+    is_of_group = remedy.function == "resume" and "consumer_group" in remedy.arguments
+    return _RESUME_GROUP if is_of_group else COMMANDS[remedy.function]
 
 
-def _command(call: re.Match[str]) -> str:
-    builder = _BUILDERS.get(call[1])
-    if builder is None:
-        return call[0]
-    arguments = [(name, _value(value)) for name, value in _ARGUMENT.findall(call[2])]
-    places = [value for name, value in arguments if not name]
-    # A shell takes the semicolon too.
-    ending = ";" if call[0].endswith(";") and call.end() < len(call.string) else ""
-    command = builder(places, {name: value for name, value in arguments if name})
-    # The sentence may contain the error of a handler, and in that any text.
-    return call[0] if command is None else command + ending
+def _word(name: str, value: object) -> str:
+    return name.removeprefix("consumer_").upper() if value is None else shlex.quote(str(value))
 
 
-def _value(literal: str) -> str:
-    """The text of a literal; of an array, what is in it."""
-    if literal.startswith("'"):
-        return literal[1:-1].replace("''", "'").removeprefix("{").removesuffix("}")
-    return literal.removeprefix("array[").removesuffix("]")
-
-
-def _word(value: str) -> str:
-    """A word of a command; `...` stands for what the reader has to find."""
-    return value if value == "..." else shlex.quote(value)
+def _literal(value: Any) -> str:
+    if value is None:
+        return "..."
+    if isinstance(value, list):
+        return f"array[{', '.join(map(_literal, value))}]"
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else json.dumps(value)

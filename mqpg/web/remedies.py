@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mqpg.values.cause import Cause
-from mqpg.values.remedies import remedy
+from mqpg.values.cause import Cause, Remedy
+from mqpg.values.explanations import explain
 
 from .leads import lead_of_cause
 
-__all__ = ["Button", "Explained", "explained", "parked_ones"]
+__all__ = ["Button", "Explained", "as_button", "explained", "parked_ones"]
+
+# Cause -> what its button says. The page of a half message has its own buttons.
+_TITLES = {
+    "topic_paused": "Resume the topic…",
+    "group_paused": "Resume the group…",
+    "owner_gone": "Unpin…",
+    "dead_letter": "Redrive…",
+    "queue_blocked": "Try it again at once…",
+}
+# Argument of a function -> field of the form.
+_FIELDS = {"consumer_group": "group", "queue_id": "queue", "message_ids": "id"}
 
 
 @dataclass(frozen=True)
@@ -36,15 +47,15 @@ class Explained:
     Attributes:
         cause: Its word.
         detail: Its facts.
-        remedy: A sentence with the command to run, or with what else would help.
-        buttons: What the page can do about it. None of them where it only reads.
+        advice: A sentence with the command to run, or with what else would help.
+        buttons: What the page can do about it. None of them if it only reads.
         lead: The words and the address of the page that shows more. None: there is none, or it is
             this page.
     """
 
     cause: str
     detail: dict[str, Any]
-    remedy: str
+    advice: str
     buttons: list[Button]
     lead: tuple[str, str] | None
 
@@ -65,46 +76,48 @@ def explained(
     Returns:
         What the page shows.
     """
-    said = _of_parked(about, may_act) if cause.cause == "half_parked" else remedy(cause, topic)
-    buttons = _buttons(cause, about, topic) if may_act and topic is not None else []
+    is_parked = may_act and cause.cause == "half_parked"
+    advice = _of_parked(about) if is_parked else explain(cause)
+    buttons = _buttons(cause, about) if may_act else []
     lead = lead_of_cause(cause, topic, link)
     is_here = lead is not None and lead[1] == here
-    return Explained(cause.cause, cause.detail, said[:1].upper() + said[1:], buttons, None if is_here else lead)
+    return Explained(cause.cause, cause.detail, advice[:1].upper() + advice[1:], buttons, None if is_here else lead)
 
 
-def _of_parked(about: int | str, may_act: bool) -> str:
-    said = "Nobody answered its checks. Look at its payload, and decide it"
-    if may_act:
-        return f"{said} {'with the buttons below' if isinstance(about, str) else 'on the page of the half message'}."
-    handle = about if isinstance(about, str) else "HANDLE"
-    return (
-        f"{said}: mqpg half settle {handle} commit|rollback --reason WHY. Or have it checked again: mqpg half rearm "
-        f"{handle}."
-    )
+def as_button(remedy: Remedy, title: str) -> Button:
+    """Write a remedy as a button.
+
+    Args:
+        remedy: The call. The dashboard has an action of that name.
+        title: What the button says.
+
+    Returns:
+        The button.
+    """
+    fields: dict[str, object] = {_FIELDS.get(name, name): value for name, value in remedy.arguments.items()}
+    if "id" in fields:
+        (fields["id"],) = remedy.arguments["message_ids"]
+        fields["scope"] = "chosen"
+    return Button(remedy.function, title, fields)
 
 
-def _buttons(cause: Cause, about: int | str, topic: str) -> list[Button]:
-    """The same as the remedy says, as far as the dashboard can do it."""
-    detail = cause.detail
-    place: dict[str, object] = {"group": cause.consumer_group, "topic": topic}
-    if cause.cause == "topic_paused":
-        return [Button("resume", "Resume the topic…", {"topic": topic})]
-    # The page of the group itself has this button in any case.
-    if cause.cause == "group_paused" and about != cause.consumer_group:
-        return [Button("resume", "Resume the group…", place)]
-    if cause.cause == "owner_gone":
-        return [Button("unpin", "Unpin…", place | {"consumer": detail["owner"]})]
-    if cause.cause == "dead_letter" and isinstance(about, int):
-        return [Button("redrive", "Redrive…", place | {"scope": "chosen", "id": about})]
-    # The broker names a seek where one helps.
-    if cause.cause == "queue_blocked" and "mqpg.seek(" in cause.remedy and "member" not in detail:
-        offset = detail["queue_offset"]
-        place |= {"queue": detail["queue_id"]}
-        return [
-            Button("seek", "Try it again at once…", place | {"target": offset}),
-            Button("seek", "Leave it out…", place | {"target": offset + 1}),
-        ]
-    return []
+def _of_parked(about: int | str) -> str:
+    where = "with the buttons below" if isinstance(about, str) else "on the page of the half message"
+    return f"Its checks are used up. Look at its payload, and decide it {where}."
+
+
+def _buttons(cause: Cause, about: int | str) -> list[Button]:
+    """The remedy, as far as the dashboard can do it."""
+    title, remedy = _TITLES.get(cause.cause), cause.remedy
+    # The page of the group itself can resume it in any case.
+    if title is None or remedy is None or (cause.cause == "group_paused" and about == cause.consumer_group):
+        return []
+    if remedy.function != "seek":
+        return [as_button(remedy, title)]
+    if "consumer" in remedy.arguments:
+        return []
+    beyond = replace(remedy, arguments={**remedy.arguments, "target": str(int(remedy.arguments["target"]) + 1)})
+    return [as_button(remedy, title), as_button(beyond, "Leave it out…")]
 
 
 def parked_ones(may_act: bool) -> str:

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from mqpg.status.words import duration, span
 from mqpg.status.workers import in_words
+from mqpg.values.words import duration, span
 
 from .charts import plot
 

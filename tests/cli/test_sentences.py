@@ -11,13 +11,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from mqpg.cli.sentences import HINTS, hint_in_commands, sentence
-from tests.support.commands import COMMANDS, ROOT_COMMAND, changes_something, subcommand
+from mqpg.cli.sentences import sentence
+from tests.support.commands import COMMANDS, changes_something
 from tests.support.in_process import Run
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
-RAISED = re.compile(r"hint\s*=\s*('(?:[^']|'')*'(?:\s+'(?:[^']|'')*')*)")
 MUTE = re.compile(r'print_result\(\s*"(\w+)", as_json')
 
 
@@ -133,11 +132,13 @@ def test_every_action_has_its_sentence() -> None:
 
 
 def test_hints_name_commands(run: Run) -> None:
-    assert "(mqpg topic create TOPIC creates it.)" in run("send", "nothing", "1")[2]
+    assert "(mqpg topic create nothing creates it.)" in run("send", "nothing", "1")[2]
     run("topic", "create", "orders")
+    assert "(mqpg topic alter orders changes it.)" in run("topic", "create", "orders", "--queues", "3")[2]
+    assert "(mqpg subscription add billing orders creates it.)" in run("subscription", "pause", "billing", "orders")[2]
     run("send", "orders", "1")
     status, _, err = run("topic", "drop", "orders")
-    assert (status, "(mqpg topic drop TOPIC --force drops the topic with them.)" in err) == (1, True)
+    assert (status, "(mqpg topic drop orders --force drops it with them.)" in err) == (1, True)
 
 
 def test_a_missing_right_names_the_command(run: Run, role: str, dsn: str) -> None:
@@ -147,37 +148,6 @@ def test_a_missing_right_names_the_command(run: Run, role: str, dsn: str) -> Non
     other = psycopg.conninfo.make_conninfo(dsn, user=role, password="x")
     _, _, err = run("send", "orders", "1", "--dsn", other)
     assert f"The owner gives it with mqpg grant send orders {role}." in err
-
-
-def raised_hints() -> set[str]:
-    found = set()
-    for path in (ROOT / "sql" / "functions").rglob("*.sql"):
-        for literal in RAISED.findall(path.read_text()):
-            found.add("".join(re.findall(r"'((?:[^']|'')*)'", literal)).replace("''", "'"))
-    return found
-
-
-def test_every_hint_that_names_a_function_has_its_command() -> None:
-    hints = raised_hints()
-    assert set(HINTS) <= hints, "the broker no longer says these"
-    calls = {hint for hint in hints if re.search(r"\w\(\)|=>", hint)}
-    others = {
-        "A receipt stands for the whole delivery. ack() takes through or offsets for a part of it.",  # no command acks
-        "exists($.total ? (@ > 100)) makes a predicate of a path.",
-    }
-    assert calls - set(HINTS) - others == set()
-    assert all(hint_in_commands(hint) != hint for hint in HINTS)
-
-
-def test_the_commands_of_the_hints_exist() -> None:
-    for text in HINTS.values():
-        for words in re.findall(r"mqpg ([a-z]+(?: [a-z]+)?)", text):
-            group, *rest = words.split()
-            found = subcommand(ROOT_COMMAND, group)
-            assert found is not None, text
-            if hasattr(found, "list_commands"):
-                assert rest, text
-                assert subcommand(found, rest[0]) is not None, text
 
 
 def test_the_command_line_starts_without_sqlalchemy() -> None:

@@ -13,12 +13,11 @@ SQL = ROOT / "sql"
 
 # Who calls whom. A new arrow belongs here only if the room it comes from stays above the room it goes to.
 ALLOWED = {
-    "append": {"access", "adopt", "check", "cursor", "keep", "lookup", "store", "validate"},
+    "append": {"access", "check", "cursor", "keep", "lookup", "store", "validate"},
     "archive": {"access", "keep"},
     "adopt": {"access", "cursor", "keep", "lookup", "validate"},
     "keep": {"access", "cursor", "half", "lookup", "store", "validate"},
-    # It names functions of topic/ in its remedies only.
-    "why": {"access", "append", "check", "consume", "cursor", "find", "half", "lookup", "topic", "validate", "watch"},
+    "why": {"access", "append", "check", "consume", "cursor", "find", "half", "lookup", "validate", "watch"},
     "reconcile": {"access", "half", "lookup", "validate"},
     "transact": {"access", "half", "lookup", "store", "validate"},
     "client": {"access", "consume", "cursor"},

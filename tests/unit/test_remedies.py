@@ -1,70 +1,92 @@
-"""Remedies of the broker become commands, and lengths of time words."""
+"""What would move something, as a statement and as a command."""
 
 from __future__ import annotations
 
-import json
 import re
+import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer import Context
-from typer.main import get_command
 
-from mqpg.cli import app
-from mqpg.status.words import duration
-from mqpg.values.cause import Cause
-from mqpg.values.remedies import in_commands, remedy
+from mqpg.values.cause import Cause, Remedy
+from mqpg.values.explanations import SENTENCES, explain
+from mqpg.values.remedies import COMMANDS, as_command, as_sql
+from mqpg.values.words import duration
+from tests.support.commands import COMMANDS as OF_MQPG
 
-WHY = Path(__file__).parents[2] / "sql" / "functions" / "why"
+SQL = Path(__file__).parents[2] / "sql" / "functions"
 
 
 @pytest.mark.parametrize(
-    ("said", "command"),
+    ("remedy", "statement", "command"),
     [
-        ("select mqpg.unpin('g', 't', consumer => 'c-1');", "mqpg subscription unpin g t --consumer c-1"),
-        ("select mqpg.redrive('g', 't', message_ids => array[17]);", "mqpg dead-letters redrive g t --id 17"),
-        ("select mqpg.subscribe('g', 't');", "mqpg subscription add g t"),
-        # the error of a handler, which may be any text
-        ("no: select mqpg.subscribe('g', 't', mode => 'shared')", "no: select mqpg.subscribe('g', 't', mode => 'shared')"),
-        ("no: select mqpg.seek('g', 't', 'x', why => 'y')", "no: select mqpg.seek('g', 't', 'x', why => 'y')"),
-        ("select mqpg.seek('g', 't', '7', 1, consumer => 'c'); It moves.",
-         "mqpg subscription seek g t 7 --queue 1 --consumer c; It moves."),
-        ("select mqpg.seek('g', 't', '2026-11-24 12:01:00+00');", "mqpg subscription seek g t '2026-11-24 12:01:00+00'"),
-        ("A: select mqpg.alter_subscription('g', 't', filter => '...', tags => '{...}'); B",
-         "A: mqpg subscription alter g t --filter ... --tag ...; B"),
-        ("select mqpg.append();", "select mqpg.append();"),
-        ("A consumer has to call receive('g', 't').", "A consumer has to call receive('g', 't')."),
+        (Remedy("append", {}), "select mqpg.append()", "mqpg worker"),
+        (Remedy("resume", {"topic": "t"}), "select mqpg.resume(topic => 't')", "mqpg topic resume t"),
+        (
+            Remedy("resume", {"topic": "t", "consumer_group": "g"}),
+            "select mqpg.resume(consumer_group => 'g', topic => 't')",
+            "mqpg subscription resume g t",
+        ),
+        (
+            Remedy("seek", {"topic": "t", "target": "7", "queue_id": -1, "consumer": "it's", "consumer_group": "g"}),
+            "select mqpg.seek(consumer_group => 'g', topic => 't', target => '7', queue_id => -1, consumer => 'it''s')",
+            "mqpg subscription seek g t 7 --queue -1 --consumer 'it'\"'\"'s'",
+        ),
+        (
+            Remedy("redrive", {"consumer_group": "g", "topic": "t", "message_ids": [17, 18]}),
+            "select mqpg.redrive(consumer_group => 'g', topic => 't', message_ids => array[17, 18])",
+            "mqpg dead-letters redrive g t --id 17 --id 18",
+        ),
+        (
+            Remedy("drop_topic", {"topic": "t", "force": True}),
+            "select mqpg.drop_topic(topic => 't', force => true)",
+            "mqpg topic drop t --force",
+        ),
+        (
+            Remedy("alter_subscription", {"consumer_group": "g", "topic": "t", "tags": None, "filter": None}),
+            "select mqpg.alter_subscription(consumer_group => 'g', topic => 't', filter => ..., tags => ...)",
+            "mqpg subscription alter g t --filter FILTER --tag TAGS",
+        ),
+        (Remedy("subscribe", {"consumer_group": None, "topic": "t"}),
+         "select mqpg.subscribe(consumer_group => ..., topic => 't')", "mqpg subscription add GROUP t"),
     ],
 )  # fmt: skip
-def test_a_statement_becomes_a_command(said: str, command: str) -> None:
-    assert in_commands(said) == command
+def test_a_remedy_in_both_forms(remedy: Remedy, statement: str, command: str) -> None:
+    assert (as_sql(remedy), as_command(remedy)) == (statement, command)
 
 
-def test_a_cause_says_one_of_both() -> None:
-    cause = Cause("half_parked", json.dumps({"producer_group": "app"}), "Decide it with settle().")
-    assert remedy(cause) == "look at mqpg half list --parked, then mqpg half rearm HANDLE or mqpg half settle HANDLE"
+@pytest.mark.parametrize("function", COMMANDS)
+def test_the_command_takes_the_arguments(function: str) -> None:
+    values = {"force": True, "verdict": "commit"}
+    names = [*COMMANDS[function].places, *COMMANDS[function].options]
+    _, *words = shlex.split(as_command(Remedy(function, {name: values.get(name, "1") for name in names})))
+    name, count = max((" ".join(words[:n]), n) for n in (1, 2) if " ".join(words[:n]) in OF_MQPG)
+    command = OF_MQPG[name]
+    command.make_context(name, words[count:], parent=Context(command))
 
 
-def test_the_commands_take_their_options() -> None:
-    root: Any = get_command(app)
-    for name, options in (
-        ("alter", ("--filter", "--tag")),
-        ("seek", ("--queue", "--consumer")),
-        ("unpin", ("--consumer",)),
-    ):
-        command = root.get_command(Context(root), "subscription").get_command(Context(root), name)
-        known = {option for one in command.params for option in one.opts}
-        assert known.issuperset(options), name
+def test_every_function_that_sql_names_has_its_command() -> None:
+    text = "".join(path.read_text() for path in SQL.rglob("*.sql"))
+    named = set(re.findall(r"_remedy\('(\w+)'", text)) | set(re.findall(r"'(grant_\w+)', (?:jsonb|'\{)", text))
+    named |= {f"grant_{right}" for right in re.findall(r"_require_privilege\('(\w+)'", text)}
+    assert {"seek", "redrive", "grant_send", "grant_operator"} <= named
+    assert named <= COMMANDS.keys()
 
 
-def test_every_statement_of_the_broker_has_a_command() -> None:
-    """Those that no command stands for end a session, or run what a worker does."""
-    said = "".join(path.read_text() for path in WHY.glob("_why*.sql"))
-    called = set(re.findall(r"select mqpg\.(\w+)\((?:%|'')", said))
-    assert called
-    left = {name for name in called if in_commands(f"select mqpg.{name}('g', 't');").startswith("select")}
-    assert left <= {"resume"}, "of resume() the cause has its own command"
+def test_every_cause_has_its_sentence() -> None:
+    """Those that SQL assigns, and those of the functions that select them."""
+    found = set[str]()
+    for path in (SQL / "why").glob("_why*.sql"):
+        text = path.read_text()
+        for assigned in re.findall(r"cause := (.*?);", text, re.DOTALL):
+            found |= set(re.findall(r"(?:^|then |else )'(\w+)'", assigned))
+        found |= set(re.findall(r"select '(\w+)',", text))
+    assert found == SENTENCES.keys()
+
+
+def test_a_cause_of_a_newer_broker_says_nothing() -> None:
+    assert explain(Cause("unheard_of", "{}", None)) == ""
 
 
 @pytest.mark.parametrize(

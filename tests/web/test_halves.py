@@ -68,7 +68,7 @@ def test_why_it_is_parked(visitor: TestClient, story: Story, mq: Session) -> Non
 
 def test_what_to_do_is_said_with_commands_where_nobody_may_act(visitor: TestClient, story: Story) -> None:
     page = words(visitor, f"/half-messages/{story.parked}")
-    assert f"mqpg half settle {story.parked} commit|rollback --reason WHY" in page
+    assert f"mqpg half settle {story.parked} VERDICT --reason REASON" in page
     for path in ("/half-messages", f"/half-messages/{story.parked}", f"/messages/{id_of(story.parked)}"):
         page = words(visitor, path)
         assert "mqpg half rearm" in page, path

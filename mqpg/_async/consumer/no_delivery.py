@@ -16,7 +16,7 @@ from mqpg._async.client.client import AsyncClient
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.values.cause import Cause
 from mqpg.values.errors import Error
-from mqpg.values.remedies import remedy
+from mqpg.values.explanations import explain
 
 __all__ = ["NoDelivery"]
 
@@ -108,7 +108,7 @@ class NoDelivery:
 
     def _log(self, cause: Cause) -> None:
         group, topic = self._options.group, self._options.topic
-        logger.warning("%s/%s: nothing is delivered (%s): %s", group, topic, cause.cause, remedy(cause, topic))
+        logger.warning("%s/%s: nothing is delivered (%s): %s", group, topic, cause.cause, explain(cause))
 
 
 def _fact(cause: Cause) -> object:

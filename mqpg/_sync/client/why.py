@@ -13,10 +13,12 @@ from mqpg.connection.statements import function
 from mqpg.values.arguments import seconds, whole
 from mqpg.values.cause import Cause
 from mqpg.values.errors import NotDone
+from mqpg.values.explanations import explain
+from mqpg.values.remedies import as_sql
 
 __all__ = ["Why"]
 
-_COLUMNS = "cause, cast(detail as text), remedy"
+_COLUMNS = "cause, cast(detail as text), cast(remedy as text), clock_timestamp()"
 _OF_MESSAGE = function("why", "message_id bigint", columns=_COLUMNS, reads=True)
 _OF_HALF = function("why", "handle text", columns=_COLUMNS, reads=True)
 _OF_GROUP = function("why", "consumer_group text, topic text", columns=_COLUMNS, reads=True)
@@ -99,7 +101,7 @@ class Why(BaseClient):
 
     def _not_done(self, message_id: int, consumer_group: str, limit: float) -> NotDone:
         causes = [one for one in self.why(message_id) if one.consumer_group in (None, consumer_group)]
-        text = "; ".join(f"{one.cause}: {one.remedy}" for one in causes)
+        text = "; ".join(f"{one.cause}: {explain(one, as_sql)}" for one in causes)
         return NotDone(
             f"consumer group {consumer_group} has not acknowledged message {message_id} within {limit:g} s"
             + (f" ({text})" if text else ""),

@@ -10,8 +10,8 @@ from typing import Any
 from starlette.responses import Response
 
 from mqpg.status import seeking
-from mqpg.status.finding import counted
 from mqpg.values.errors import InvalidArgument
+from mqpg.values.words import counted
 
 from ..visit import Visit
 

@@ -117,5 +117,5 @@ def _to_do(visit: Visit, halves: list[Row], known: dict[str | None, Asked]) -> l
             in_vain = of_group.in_vain
             what = f"its ledger was {in_vain}" if in_vain else half["reason"] or "its check is overdue"
             causes = visit.why(half["handle"]) or []
-            lines.append((f"{name}: {what}", causes[-1].remedy if causes else ""))
+            lines.append((f"{name}: {what}", causes[-1].advice if causes else ""))
     return lines

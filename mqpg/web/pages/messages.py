@@ -23,7 +23,7 @@ def page(visit: Visit) -> Response:
     message_id = int(place) if re.fullmatch(r"[0-9]{1,18}", place) else -1
     events = visit.mq.trace(message_id) if message_id >= 0 else []
     if not events:
-        causes = [one.remedy for one in visit.why(message_id) or []] if message_id >= 0 else []
+        causes = [one.advice for one in visit.why(message_id) or []] if message_id >= 0 else []
         raise NotFound(" ".join([f"nothing is stored of message {place[:40]}.", *causes]))
     body, birth = visit.body(message_id), _detail(events[0])
     half = undecided(visit.site.source.rows, message_id) if body and body["state"] == "prepared" else None

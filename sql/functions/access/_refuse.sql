@@ -2,15 +2,20 @@
 -- same whether or not the thing exists, so that nobody finds out names by trying.
 -- Arguments:
 --   lacks: what the caller may not do, as the end of a sentence.
---   missing: the call that would give the right, with `role` for the caller's name.
+--   grant_name, arguments: the call that would give the right, without `role`. An argument that the
+--     error must not name, or does not know, is null.
 -- Locks: none. Cost: an error.
--- Errors: MQ025, always.
-create function mqpg._refuse(lacks text, missing text) returns void
+-- Errors: MQ025, always. Its detail is the call, as _remedy() writes it.
+create function mqpg._refuse(lacks text, grant_name text, arguments jsonb) returns void
 language plpgsql stable as $$
+declare
+    v_arguments jsonb := _refuse.arguments || jsonb_build_object('role', mqpg._caller());
 begin
     raise exception using errcode = 'MQ025',
         message = format('role %I %s', mqpg._caller(), _refuse.lacks),
-        hint = format('Missing: %s.', regexp_replace(
-            replace(_refuse.missing, 'role)', format('%L)', mqpg._caller())), '^grant_', 'mqpg.grant_'));
+        detail = mqpg._remedy(_refuse.grant_name, v_arguments)::text,
+        hint = format('Missing: mqpg.%s(%s).', _refuse.grant_name, (
+            select string_agg(format('%s => %s', a.key, coalesce(quote_literal(a.value), '...')), ', ')
+            from jsonb_each_text(v_arguments) a));
 end
 $$;

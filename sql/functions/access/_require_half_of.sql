@@ -24,7 +24,7 @@ begin
         else mqpg._holds('produce', _require_half_of.producer_group_id)
     end) then
         perform mqpg._refuse('may not decide half messages of this producer group',
-            'grant_produce(producer_group, role)');
+            'grant_produce', '{"producer_group": null}');
     end if;
     return true;
 end

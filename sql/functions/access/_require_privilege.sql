@@ -7,7 +7,8 @@ begin
     if not mqpg._has_privilege(variadic _require_privilege.privileges) then
         perform mqpg._refuse(
             format('does not have the right %s', array_to_string(_require_privilege.privileges, ' or ')),
-            format('grant_%s(role)', _require_privilege.privileges[1]));
+            format('grant_%s', _require_privilege.privileges[1]),
+            case _require_privilege.privileges[1] when 'produce' then '{"producer_group": null}' else '{}' end::jsonb);
     end if;
     return true;
 end

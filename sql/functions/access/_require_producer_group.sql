@@ -20,6 +20,6 @@ begin
     end if;
     perform mqpg._refuse(
         format('may not produce for producer group %L', _require_producer_group.producer_group),
-        format('grant_produce(%L, role)', _require_producer_group.producer_group));
+        'grant_produce', jsonb_build_object('producer_group', _require_producer_group.producer_group));
 end
 $$;

@@ -6,7 +6,7 @@ create function mqpg._require_sender(topic_id int) returns void
 language plpgsql stable as $$
 begin
     if not mqpg._holds('send', _require_sender.topic_id) then
-        perform mqpg._refuse('may not send to the topic of this half message', 'grant_send(topic, role)');
+        perform mqpg._refuse('may not send to the topic of this half message', 'grant_send', '{"topic": null}');
     end if;
 end
 $$;

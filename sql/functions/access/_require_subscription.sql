@@ -36,6 +36,7 @@ begin
     perform mqpg._refuse(
         format('may not receive for consumer group %L from topic %L', _require_subscription.consumer_group,
             _require_subscription.topic),
-        format('grant_receive(%L, %L, role)', _require_subscription.consumer_group, _require_subscription.topic));
+        'grant_receive', jsonb_build_object(
+            'consumer_group', _require_subscription.consumer_group, 'topic', _require_subscription.topic));
 end
 $$;

@@ -24,9 +24,9 @@ begin
     end if;
     if _require_topic.privilege = 'send' then
         perform mqpg._refuse(format('may not send to topic %L', _require_topic.topic),
-            format('grant_send(%L, role)', _require_topic.topic));
+            'grant_send', jsonb_build_object('topic', _require_topic.topic));
     end if;
     perform mqpg._refuse(format('may not receive from topic %L', _require_topic.topic),
-        format('grant_receive(consumer_group, %L, role)', _require_topic.topic));
+        'grant_receive', jsonb_build_object('consumer_group', null, 'topic', _require_topic.topic));
 end
 $$;

@@ -23,7 +23,7 @@ begin
     if v_behind and _adopt.same_xids then
         raise exception using errcode = 'MQ016',
             message = 'same_xids must be false: the transaction ids of this cluster are behind those of the data',
-            hint = 'Call mqpg.adopt() without arguments to rewrite the transaction ids.';
+            hint = 'Call adopt() (mqpg migrate adopt) without arguments. It rewrites the transaction ids.';
     end if;
     update mqpg.broker b set incarnation = b.incarnation + 1, system_identifier = v_actual,
         timeline = left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)

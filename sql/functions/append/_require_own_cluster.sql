@@ -20,13 +20,14 @@ begin
             message = 'this database was restored into another cluster, where its transaction ids are not valid',
             detail = format('system identifier %s recorded, %s found; newest tick %s, current snapshot %s',
                 v_known, v_actual, _require_own_cluster.s0, _require_own_cluster.s1),
-            hint = 'Appending would lose or repeat messages. Stop all workers and call mqpg.adopt() to continue here.';
+            hint = 'Appending would lose or repeat messages. Stop all workers, then call adopt() '
+                '(mqpg migrate adopt) to go on here.';
     end if;
     if v_timeline <> v_now then
         raise exception using errcode = 'MQ016',
             message = 'this server was promoted or recovered, and what the other one gave out last is not known here',
             detail = format('timeline %s recorded, %s found', v_timeline, v_now),
-            hint = 'Stop all workers and call mqpg.adopt() to continue here.';
+            hint = 'Stop all workers, then call adopt() (mqpg migrate adopt) to go on here.';
     end if;
 end
 $$;

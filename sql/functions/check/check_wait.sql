@@ -30,6 +30,7 @@ begin
     if not found then
         raise exception using errcode = 'MQ018',
             message = format('half message %s was not handed out by due_checks()', v_half.message_id),
+            detail = mqpg._remedy('rearm', jsonb_build_object('handle', check_wait.handle))::text,
             hint = 'If it is parked, rearm() has it checked again.';
     end if;
     perform mqpg._defer_check(v_half.message_id, v_half.producer_group_id, v_entry.msg_id, check_wait.retry_after,

@@ -8,7 +8,7 @@ declare
 begin
     if not (mqpg._holds('send', v_topic_id) or mqpg._holds('read', v_topic_id) or mqpg._has_privilege('operator')) then
         perform mqpg._refuse(format('may not use topic %L', _topic_facts.topic),
-            format('grant_send(%L, role)', _topic_facts.topic));
+            'grant_send', jsonb_build_object('topic', _topic_facts.topic));
     end if;
     return query
     select t.queues, t.kind, t.max_payload from mqpg.topic t where t.name = _topic_facts.topic;

@@ -24,7 +24,7 @@ begin
     _open_claim.to_offset := v_receipt.to_offset;
     if not mqpg._may((_open_claim.subscription).receivers) and not mqpg._holds('receive', v_id) then
         perform mqpg._refuse('may not acknowledge for the consumer group of this receipt',
-            'grant_receive(consumer_group, topic, role)');
+            'grant_receive', '{"consumer_group": null, "topic": null}');
     end if;
     v_waited := mqpg._lock_cursor(v_id, v_receipt.queue_id);
     _open_claim.last_version := mqpg._cursor(v_id, v_receipt.queue_id);

@@ -24,7 +24,7 @@ begin
         -- A caller without any right to receive learns no more than of a receipt of another group.
         if not mqpg._has_privilege('receive') then
             perform mqpg._refuse('may not acknowledge for the consumer group of this receipt',
-                'grant_receive(consumer_group, topic, role)');
+                'grant_receive', '{"consumer_group": null, "topic": null}');
         end if;
         raise exception using errcode = 'MQ007', message = format(
             '%L is not a receipt that was issued here, or its subscription has ended',

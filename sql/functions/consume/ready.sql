@@ -32,13 +32,15 @@ begin
                 and (r.consumer_group = ready.consumer_group or r.consumer_group is null)
                 and pg_has_role(mqpg._caller(), r.role, 'usage')) then
             perform mqpg._refuse(format('may not receive for consumer group %L', ready.consumer_group),
-                format('grant_receive(%L, topic, role)', ready.consumer_group));
+                'grant_receive', jsonb_build_object('consumer_group', ready.consumer_group, 'topic', null));
         end if;
     end if;
     if not exists (select from mqpg.subscription s where s.consumer_group = ready.consumer_group) then
         raise exception using errcode = 'MQ005', message = format(
             'consumer group %L has no subscription', ready.consumer_group),
-            hint = 'Call subscribe() first.';
+            detail = mqpg._remedy('subscribe', jsonb_build_object(
+                'consumer_group', ready.consumer_group, 'topic', null))::text,
+            hint = 'subscribe() creates one.';
     end if;
     if v_newest <= ready.after_tick then
         return;

@@ -18,7 +18,7 @@ begin
         left join lateral mqpg._message(i.id) m on true
         where mqpg._holds('read', m.topic_id));
     if v_readable = '{}' and _bodies.message_ids <> '{}' then
-        perform mqpg._refuse('may not read these messages', 'grant_receive(consumer_group, topic, role)');
+        perform mqpg._refuse('may not read these messages', 'grant_receive', '{"consumer_group": null, "topic": null}');
     end if;
     return query
     select i.id, t.name, m.key, m.tag, m.headers,

@@ -24,7 +24,7 @@ begin
     select m.* into v_message from mqpg._message(trace.message_id) m;
     if not mqpg._holds('read', v_message.topic_id) then
         perform mqpg._refuse('may not trace messages of this topic',
-            'grant_receive(consumer_group, topic, role)');
+            'grant_receive', '{"consumer_group": null, "topic": null}');
     end if;
     select t.name into v_topic from mqpg.topic t where t.topic_id = v_message.topic_id;
     select p.* into v_place

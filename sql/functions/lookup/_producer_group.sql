@@ -11,6 +11,8 @@ begin
         perform mqpg._require_name('producer_group', _producer_group.producer_group);
         raise exception using errcode = 'MQ004',
             message = format('producer group %L does not exist', _producer_group.producer_group),
+            detail = mqpg._remedy('create_producer_group', jsonb_build_object(
+                'producer_group', _producer_group.producer_group))::text,
             hint = 'create_producer_group() creates it.';
     end if;
     return v_group;

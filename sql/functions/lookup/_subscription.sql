@@ -10,8 +10,10 @@ declare
 begin
     if v_topic_id is null then
         perform mqpg._require_name('topic', _subscription.topic);
-        raise exception using errcode = 'MQ003', message = format('topic %L does not exist', _subscription.topic),
-            hint = 'create_topic() creates it. The consumer group is named first, and then the topic.';
+        raise exception using errcode = 'MQ003', message = format(
+            'topic %L does not exist (the consumer group is named before it)', _subscription.topic),
+            detail = mqpg._remedy('create_topic', jsonb_build_object('topic', _subscription.topic))::text,
+            hint = 'create_topic() creates it.';
     end if;
     select s.* into v_subscription from mqpg.subscription s
     where s.topic_id = v_topic_id and s.consumer_group = _subscription.consumer_group
@@ -20,6 +22,8 @@ begin
         perform mqpg._require_name('consumer_group', _subscription.consumer_group);
         raise exception using errcode = 'MQ005', message = format(
             'consumer group %L has no subscription to topic %L', _subscription.consumer_group, _subscription.topic),
+            detail = mqpg._remedy('subscribe', jsonb_build_object(
+                'consumer_group', _subscription.consumer_group, 'topic', _subscription.topic))::text,
             hint = 'subscribe() creates it.';
     end if;
     return v_subscription;

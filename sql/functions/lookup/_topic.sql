@@ -10,6 +10,7 @@ begin
     if not found then
         perform mqpg._require_name('topic', _topic.topic);
         raise exception using errcode = 'MQ003', message = format('topic %L does not exist', _topic.topic),
+            detail = mqpg._remedy('create_topic', jsonb_build_object('topic', _topic.topic))::text,
             hint = 'create_topic() creates it.';
     end if;
     return v_topic;

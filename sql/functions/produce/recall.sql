@@ -22,7 +22,7 @@ begin
         limit 1;
     end if;
     if recall.message_id >= 0 and not mqpg._holds('send', v_topic_id) then
-        perform mqpg._refuse('may not recall messages of this topic', 'grant_send(topic, role)');
+        perform mqpg._refuse('may not recall messages of this topic', 'grant_send', '{"topic": null}');
     end if;
     -- What another producer group committed is not the sender's to take back.
     perform mqpg._require_half_of(h.producer_group_id) from mqpg._half_by_id(recall.message_id) h

@@ -6,7 +6,9 @@ create function mqpg._require_owner() returns boolean
 language plpgsql stable as $$
 begin
     if not mqpg._is_owner() then
-        perform mqpg._refuse('may not do what only the owner of the schema may', 'membership in the owner');
+        raise exception using errcode = 'MQ025',
+            message = format('role %I may not do what only the owner of the schema may', mqpg._caller()),
+            hint = 'Missing: membership in the owner.';
     end if;
     return true;
 end

@@ -63,6 +63,7 @@ begin
     then
         raise exception using errcode = 'MQ011',
             message = format('producer group %L exists with other arguments', v_group.name),
+            detail = mqpg._remedy('alter_producer_group', jsonb_build_object('producer_group', v_group.name))::text,
             hint = 'Call alter_producer_group() to change it.';
     end if;
 end

@@ -36,7 +36,9 @@ begin
         is distinct from (create_topic.queues, create_topic.retention, create_topic.kind) then
         raise exception using errcode = 'MQ011', message = format(
             'topic %L exists with queues = %s, retention = %s, kind = %s', v_topic.name, v_topic.queues,
-            v_topic.retention, v_topic.kind), hint = 'Call alter_topic() to change it.';
+            v_topic.retention, v_topic.kind),
+            detail = mqpg._remedy('alter_topic', jsonb_build_object('topic', v_topic.name))::text,
+            hint = 'Call alter_topic() to change it.';
     end if;
 end
 $$;

@@ -23,7 +23,8 @@ begin
         or exists (select from mqpg.half_parked h where h.producer_group = v_group.name) then
         raise exception using errcode = 'MQ018',
             message = format('producer group %L has undecided half messages', v_group.name),
-            hint = 'Call commit(), rollback() or settle() for them first; see the views half_pending and half_parked.';
+            hint = 'Decide them first, with settle() (mqpg half settle). The views half_pending and half_parked '
+                'show them.';
     end if;
     delete from mqpg.producer_group g where g.producer_group_id = v_group.producer_group_id;
 end

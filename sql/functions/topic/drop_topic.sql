@@ -16,6 +16,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_may boolean := mqpg._require_privilege('operator');
     v_topic mqpg.topic := mqpg._topic(drop_topic.topic);
+    v_remedy jsonb := mqpg._remedy('drop_topic', jsonb_build_object('topic', v_topic.name, 'force', true));
     v_tick mqpg.tick;
 begin
     if drop_topic.force is null then
@@ -30,20 +31,20 @@ begin
             or mqpg._awaits_members(v_topic) then
             raise exception using errcode = 'MQ012',
                 message = format('topic %L has undelivered messages', v_topic.name),
-                hint = 'Call drop_topic() with force => true to drop the topic with them.';
+                detail = v_remedy::text, hint = 'Call drop_topic() with force => true to drop the topic with them.';
         end if;
         if not exists (select from mqpg.subscription s where s.topic_id = v_topic.topic_id)
             and exists (
                 select from mqpg.queue_depth q where q.topic = v_topic.name and q.next_offset > q.oldest_offset) then
             raise exception using errcode = 'MQ012',
                 message = format('topic %L has messages, and no consumer group reads it', v_topic.name),
-                hint = 'Call drop_topic() with force => true to drop the topic with them.';
+                detail = v_remedy::text, hint = 'Call drop_topic() with force => true to drop the topic with them.';
         end if;
         if exists (select from mqpg.half_pending h where h.topic = v_topic.name)
             or exists (select from mqpg.half_parked h where h.topic = v_topic.name) then
             raise exception using errcode = 'MQ012',
                 message = format('topic %L has undecided half messages', v_topic.name),
-                hint = 'Call drop_topic() with force => true to drop the topic with them.';
+                detail = v_remedy::text, hint = 'Call drop_topic() with force => true to drop the topic with them.';
         end if;
         select k.* into v_tick from mqpg.tick k order by k.tick_id desc limit 1;
         if exists (
@@ -70,7 +71,7 @@ begin
         ) then
             raise exception using errcode = 'MQ012',
                 message = format('topic %L has messages that are delayed or not visible yet', v_topic.name),
-                hint = 'Call drop_topic() with force => true to drop the topic with them.';
+                detail = v_remedy::text, hint = 'Call drop_topic() with force => true to drop the topic with them.';
         end if;
         if v_topic.archive and mqpg._is_unarchived(v_topic.topic_id) then
             raise exception using errcode = 'MQ012',

@@ -87,6 +87,8 @@ begin
             v_new.retry_delay, v_new.on_failure) then
         raise exception using errcode = 'MQ011', message = format(
             'consumer group %L is subscribed to %L with other arguments', subscribe.consumer_group, subscribe.topic),
+            detail = mqpg._remedy('alter_subscription', jsonb_build_object(
+                'consumer_group', subscribe.consumer_group, 'topic', subscribe.topic))::text,
             hint = 'Call alter_subscription() to change it.';
     end if;
 end

@@ -1,6 +1,6 @@
 -- What holds a message, a half message or a group up, and what would move it. Each row is a cause,
--- a stable word that docs/why.md lists, with its facts and a remedy in the words of SQL. It runs as
--- the owner of the schema; why() adds what the caller may see of other sessions.
+-- a stable word that docs/why.md lists, with its facts and a remedy; see why(). It runs as the
+-- owner of the schema; why() adds what the caller may see of other sessions.
 
 -- Why a message has not reached every consumer group of its topic. A caller with the right to
 -- produce for its half message, and without the right to receive from its topic, learns what holds
@@ -10,7 +10,7 @@
 -- Locks: none.
 -- Cost: a few index lookups for each group of the topic; reads the server's list of locks.
 -- Errors: MQ001 (null, negative, or no such message), MQ025.
-create function mqpg._why(message_id bigint) returns table (cause text, detail jsonb, remedy text)
+create function mqpg._why(message_id bigint) returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
@@ -23,7 +23,7 @@ begin
     if not v_may_read and (
         v_message.producer_group_id is null or not mqpg._holds('produce', v_message.producer_group_id)) then
         perform mqpg._refuse('may not ask about messages of this topic',
-            'grant_receive(consumer_group, topic, role)');
+            'grant_receive', '{"consumer_group": null, "topic": null}');
     end if;
     if v_message.kind is null then
         return query select u.* from mqpg._why_unknown(_why.message_id, false) u;
@@ -41,7 +41,7 @@ $$;
 -- Locks: none.
 -- Cost: as for its message id.
 -- Errors: MQ001 (null), MQ006 (no such half message), MQ025.
-create function mqpg._why(handle text) returns table (cause text, detail jsonb, remedy text)
+create function mqpg._why(handle text) returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
@@ -75,7 +75,7 @@ $$;
 -- Cost: two index lookups for each queue; reads the server's list of locks for each queue with
 -- unread messages, at most 100 of them.
 -- Errors: MQ001 (null), MQ002 (name), MQ003 (unknown topic), MQ025.
-create function mqpg._why(consumer_group text, topic text) returns table (cause text, detail jsonb, remedy text)
+create function mqpg._why(consumer_group text, topic text) returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare

@@ -2,7 +2,7 @@
 -- Locks: none. Cost: two index lookups for each queue, and that of _why_queue() for at most 100
 -- queues with unread messages.
 create function mqpg._why_behind(subscription mqpg.subscription, topic mqpg.topic)
-returns table (cause text, detail jsonb, remedy text)
+returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable as $$
 declare
     v_subscription mqpg.subscription := _why_behind.subscription;
@@ -12,7 +12,7 @@ declare
     v_idle boolean := true;     -- no queue with unread messages has moved for a minute
     v_messages bigint := 0;
     v_active_at timestamptz;
-    v_fallow boolean := true;   -- nothing was said yet
+    v_fallow boolean := true;   -- there is no row yet
 begin
     for v_queue in
         select c as state, n.tail
@@ -31,9 +31,7 @@ begin
         v_fallow := v_fallow and not found;
         return query
         select 'behind_key', v_where || jsonb_build_object('queue_id', (v_queue.state).queue_id, 'key', k.key,
-            'blocked_by_offset', k.first, 'until', k.until),
-            format('The message at offset %s with this key failed, and is delivered again %s. The later ones with '
-                'the key follow it (on_failure block_key).', k.first, mqpg._until(k.until))
+            'blocked_by_offset', k.first, 'until', k.until), null::jsonb
         from (
             select c.key, min(c.from_offset) as first, max(c.lease_until) as until
             from unnest((v_queue.state).claims) c
@@ -47,8 +45,6 @@ begin
             select count(*) from mqpg.worker_status w
             where w.role = 'consumer' and w.alive and w.detail ->> 'topic' = (_why_behind.topic).name
                 and w.detail ->> 'consumer_group' = v_subscription.consumer_group));
-        remedy := format('A consumer of the group has to call receive(%L, %L).', v_subscription.consumer_group,
-            (_why_behind.topic).name);
         return next;
     end if;
     if v_subscription.filter is not null or v_subscription.tags is not null then

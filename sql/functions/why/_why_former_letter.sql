@@ -2,7 +2,7 @@
 -- Locks: none. Cost: one index lookup; where it was discarded, its deliveries.
 create function mqpg._why_former_letter(
     subscription mqpg.subscription, queue_id int, queue_offset bigint, message_id bigint
-) returns table (cause text, detail jsonb, remedy text)
+) returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable as $$
 declare
     v_letter mqpg.former_dead_letter;
@@ -19,7 +19,6 @@ begin
     detail := jsonb_strip_nulls(jsonb_build_object(
         'consumer_group', (_why_former_letter.subscription).consumer_group, 'at', v_letter.left_at, 'by', v_letter."by",
         'reason', v_letter.reason));
-    remedy := 'It was a dead letter, and somebody discarded it. Send it again if it is still wanted.';
     return next;
 end
 $$;

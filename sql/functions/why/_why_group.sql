@@ -4,7 +4,7 @@
 -- Locks: none. Cost: a few index lookups, and one message read where the group has a filter.
 create function mqpg._why_group(
     subscription mqpg.subscription, topic mqpg.topic, message_id bigint, body_id bigint, queue_offset bigint
-) returns table (cause text, detail jsonb, remedy text)
+) returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable as $$
 declare
     v_subscription mqpg.subscription := _why_group.subscription;
@@ -37,8 +37,8 @@ begin
         cause := 'dead_letter';
         detail := v_where || jsonb_strip_nulls(jsonb_build_object('reason', v_letter.reason,
             'attempts', v_letter.attempts, 'died_at', v_letter.died_at));
-        remedy := format('Mend what made it fail, then deliver it again: select mqpg.redrive(%L, %L, message_ids => '
-            'array[%s]);', v_group, (_why_group.topic).name, _why_group.message_id);
+        remedy := mqpg._remedy('redrive', jsonb_build_object('consumer_group', v_group,
+            'topic', (_why_group.topic).name, 'message_ids', jsonb_build_array(_why_group.message_id)));
         return next;
         return;
     end if;
@@ -53,8 +53,7 @@ begin
         cause := 'retry_due';
         detail := v_where || jsonb_strip_nulls(jsonb_build_object('until', v_retry.visible_at,
             'next_attempt', v_retry.attempt, 'reason', v_retry.reason));
-        remedy := format('Its last attempt failed. It is delivered again %s. Mend what makes the handler fail.',
-            mqpg._until(v_retry.visible_at));
+        remedy := null;
         return next;
         if v_retry.visible_at <= clock_timestamp() then
             return query select n.* from mqpg._why_not_appended() n;
@@ -91,13 +90,7 @@ begin
                     v_message.tag, v_message.headers, v_message.payload))
             else '{}'
         end;
-    if v_subscription.filter is null and v_subscription.tags is null then
-        remedy := 'The filter or the tags that the group had then did not choose it, so the group never gets it.';
-    else
-        remedy := format('The filter or the tags of the group do not choose it, so the group never gets it. To change '
-            'them for what comes: select mqpg.alter_subscription(%L, %L, %s);', v_group,
-            (_why_group.topic).name, mqpg._filter_arguments(v_subscription));
-    end if;
+    remedy := mqpg._filter_remedy(v_subscription, _why_group.topic);
     return next;
 end
 $$;

@@ -4,7 +4,7 @@
 -- Locks: none. Cost: that of _why_queue(); for a failed message also its deliveries.
 create function mqpg._why_lane(
     subscription mqpg.subscription, topic mqpg.topic, queue_id int, queue_offset bigint, chosen boolean
-) returns table (cause text, detail jsonb, remedy text)
+) returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable as $$
 declare
     v_subscription mqpg.subscription := _why_lane.subscription;
@@ -28,8 +28,6 @@ begin
         cause := 'leased';
         detail := v_where || jsonb_strip_nulls(jsonb_build_object('consumer', v_claim.consumer,
             'until', v_claim.lease_until, 'attempt', v_claim.attempt));
-        remedy := format('%s has it and has to call ack() or nack(). Its lease ends %s. Then another consumer gets it.',
-            coalesce('Consumer ' || v_claim.consumer, 'A consumer'), mqpg._until(v_claim.lease_until));
         return next;
         return query
         select q.* from mqpg._why_queue(v_subscription, _why_lane.topic, v_cursor) q
@@ -49,14 +47,10 @@ begin
                     v_subscription.subscription_id, _why_lane.queue_id, _why_lane.queue_offset) d
                 where d.failed_at is not null
                 order by d.failed_at desc limit 1) end));
-        remedy := case
-            when cause = 'behind_key' then format('The message at offset %s has the same key, failed, and is delivered again '
-                '%s. This one follows it (on_failure block_key).', v_first, mqpg._until(v_claim.lease_until))
-            when v_subscription.on_failure = 'block_queue'
-                then (mqpg._why_blocked(v_subscription, _why_lane.topic, v_cursor, v_claim)).remedy
-            else format('Its last attempt failed. It is delivered again %s. Mend what makes the handler fail.',
-                mqpg._until(v_claim.lease_until))
-        end;
+        if cause = 'retry_due' and v_subscription.on_failure = 'block_queue' then
+            select _why_lane.detail || b.detail, b.remedy into _why_lane.detail, _why_lane.remedy
+            from mqpg._why_blocked(v_subscription, _why_lane.topic, v_cursor, v_claim) b;
+        end if;
         return next;
         return;
     end if;
@@ -75,8 +69,6 @@ begin
             select count(*) from mqpg.worker_status w
             where w.role = 'consumer' and w.alive and w.detail ->> 'topic' = (_why_lane.topic).name
                 and w.detail ->> 'consumer_group' = v_subscription.consumer_group)));
-    remedy := format('It is ready. A consumer of the group has to call receive(%L, %L).',
-        v_subscription.consumer_group, (_why_lane.topic).name);
     return next;
 end
 $$;

@@ -1,7 +1,7 @@
 -- What holds a stored message up: its decision, its offset, or, with `groups`, each consumer group.
 -- Locks: none. Cost: a few index lookups, and those of _why_group() for each group of the topic.
 create function mqpg._why_message(message_id bigint, groups boolean)
-returns table (cause text, detail jsonb, remedy text)
+returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable as $$
 declare
     v_message record;
@@ -18,7 +18,6 @@ begin
         detail := (
             select jsonb_build_object('topic', d.name, 'dropped_at', d.dropped_at)
             from mqpg.dropped_topic d where d.topic_id = v_message.topic_id);
-        remedy := 'The topic of the message was dropped. Send it to another topic.';
         return next;
         return;
     end if;
@@ -33,11 +32,9 @@ begin
             return query select u.* from mqpg._why_undecided(_why_message.message_id) u;
         when 'rolled_back' then
             cause := 'half_rolled_back';
-            remedy := 'The first decision stands, so nobody gets it. Prepare it again if it is still wanted.';
             return next;
         when 'recalled' then
             cause := 'recalled';
-            remedy := 'It was taken back with recall(). Send it again if it is still wanted.';
             return next;
         when 'relayed' then
             return query select w.* from mqpg._why_message(v_op.deliver_id, _why_message.groups) w;
@@ -48,7 +45,6 @@ begin
             if v_due > clock_timestamp() then
                 cause := 'delayed';
                 detail := jsonb_build_object('until', v_due);
-                remedy := format('It becomes visible %s. Until then recall() takes it back.', mqpg._until(v_due));
                 return next;
             else
                 return query select n.* from mqpg._why_not_appended() n;

@@ -4,7 +4,7 @@
 -- ago.
 -- Locks: none. Cost: reads the server's list of locks, and one row for each worker; that of
 -- _unappended() where the lock of append() is held.
-create function mqpg._why_not_appended() returns table (cause text, detail jsonb, remedy text)
+create function mqpg._why_not_appended() returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable as $$
 declare
     v_worker record;
@@ -18,16 +18,12 @@ begin
             > greatest(v_last, (select u.oldest_at from mqpg._unappended() u)) then
         cause := 'append_locked';
         detail := detail || v_holder;
-        remedy := 'One call of append() runs at a time, and this one has not ended. If it hangs: '
-            || mqpg._ending(v_holder);
     elsif v_worker.at_work then
         cause := 'not_appended';
-        remedy := 'The appender runs. Wait for its next call of append(), or look at last_error.';
     else
         cause := 'appender_not_running';
         detail := detail || coalesce(v_worker.seat, '{}');
-        remedy := 'Start an appender (mqpg worker), or call append() yourself: select mqpg.append();'
-            || coalesce(' The seat of the appender is taken. To free it: ' || mqpg._ending(v_worker.seat), '');
+        remedy := mqpg._remedy('append', '{}');
     end if;
     return next;
 end

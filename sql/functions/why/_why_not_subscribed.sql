@@ -2,7 +2,7 @@
 -- learns which groups do, and what the group reads instead.
 -- Locks: none. Cost: one row for each of at most ten groups and ten topics.
 create function mqpg._why_not_subscribed(consumer_group text, topic mqpg.topic)
-returns table (cause text, detail jsonb, remedy text)
+returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable as $$
 declare
     v_group text := _why_not_subscribed.consumer_group;
@@ -21,17 +21,11 @@ begin
     cause := 'not_subscribed';
     detail := jsonb_strip_nulls(jsonb_build_object('consumer_group', v_group, 'topic', v_topic.name,
         'groups', to_jsonb(v_groups), 'topics', to_jsonb(v_topics)));
-    remedy := case
-        when exists (select from mqpg.producer_group p where p.name = v_group)
-            then format('It is a producer group. Ask for one of its half messages: select handle from '
-                'mqpg.half_pending where producer_group = %L;', v_group)
-        else format('%s %s%sIf it is to read it: select mqpg.subscribe(%L, %L);', case v_topics
-                when '{}' then 'There is no group of that name.'
-                else 'The group does not read the topic.'
-            end,
-            'Groups that read the topic: ' || nullif(array_to_string(v_groups, ', '), '') || '. ',
-            'Topics that it reads: ' || nullif(array_to_string(v_topics, ', '), '') || '. ', v_group, v_topic.name)
-    end;
+    if exists (select from mqpg.producer_group p where p.name = v_group) then
+        detail := detail || jsonb_build_object('producer_group', v_group);
+    else
+        remedy := mqpg._remedy('subscribe', jsonb_build_object('consumer_group', v_group, 'topic', v_topic.name));
+    end if;
     return next;
 end
 $$;

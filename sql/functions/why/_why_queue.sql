@@ -4,7 +4,7 @@
 -- Locks: none. Cost: reads the server's list of locks; linear in the claims; that of _why_blocked()
 -- where a message blocks the queue, and of _why_full() where it is full.
 create function mqpg._why_queue(subscription mqpg.subscription, topic mqpg.topic, last_version mqpg.cursor)
-returns table (cause text, detail jsonb, remedy text)
+returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable as $$
 declare
     v_subscription mqpg.subscription := _why_queue.subscription;
@@ -14,7 +14,6 @@ declare
     v_holder jsonb;
     v_claim mqpg.claim;
     v_others text;      -- consumers of the group that are at work
-    v_more record;
 begin
     v_holder := coalesce(
         mqpg._lock_session(1836150833, v_subscription.subscription_id::bigint * 1024 + v_cursor.queue_id + 1),
@@ -22,8 +21,6 @@ begin
     if v_holder is not null then
         cause := 'queue_locked';
         detail := v_where || v_holder;
-        remedy := 'An open transaction works on the queue, and has to commit or roll back. If it hangs: '
-            || mqpg._ending(v_holder);
         return next;
     end if;
     if mqpg._owner_is_gone(v_subscription.consumer_group, (_why_queue.topic).name, v_cursor.owner, v_cursor.at)
@@ -34,9 +31,8 @@ begin
         cause := 'owner_gone';
         detail := v_where || jsonb_build_object('owner', v_cursor.owner, 'last_active_at', v_cursor.at)
             || jsonb_strip_nulls(jsonb_build_object('consumers_at_work', v_others));
-        remedy := format('Start the consumer %1$s again%4$s. Only if it is gone for good: select mqpg.unpin(%2$L, '
-            '%3$L, consumer => %1$L);', v_cursor.owner, v_subscription.consumer_group, (_why_queue.topic).name,
-            ' (at work under another name, which owns no such queue: ' || v_others || ')');
+        remedy := mqpg._remedy('unpin', jsonb_build_object('consumer_group', v_subscription.consumer_group,
+            'topic', (_why_queue.topic).name, 'consumer', v_cursor.owner));
         return next;
         return;
     end if;
@@ -44,8 +40,6 @@ begin
         if mqpg._count_blocked(v_cursor.claims) >= 4096 then
             cause := 'keys_blocked';
             detail := v_where || jsonb_build_object('messages', mqpg._count_blocked(v_cursor.claims));
-            remedy := 'So many messages wait behind failed ones with their keys that no fresh one is delivered. '
-                'Mend what makes the handler fail.';
             return next;
         end if;
         return;
@@ -62,17 +56,12 @@ begin
     detail := v_where || jsonb_strip_nulls(jsonb_build_object('queue_offset', v_claim.from_offset, 'key', v_claim.key,
         'until', v_claim.lease_until, 'attempt', v_claim.attempt, 'consumer', v_claim.consumer));
     if cause = 'queue_blocked' then
-        select b.* into v_more from mqpg._why_blocked(v_subscription, _why_queue.topic, v_cursor, v_claim) b;
+        select _why_queue.detail || b.detail, b.remedy into _why_queue.detail, _why_queue.remedy
+        from mqpg._why_blocked(v_subscription, _why_queue.topic, v_cursor, v_claim) b;
     elsif cause = 'too_many_deliveries' then
-        select f.* into v_more from mqpg._why_full(v_subscription, _why_queue.topic, v_cursor) f;
-    else
-        remedy := format('Its consumer has to call ack() or nack(). Its lease ends %s. Then the next receive() takes '
-            'the messages over.', mqpg._until(v_claim.lease_until));
-        return next;
-        return;
+        select _why_queue.detail || f.detail, f.remedy into _why_queue.detail, _why_queue.remedy
+        from mqpg._why_full(v_subscription, _why_queue.topic, v_cursor) f;
     end if;
-    detail := detail || v_more.detail;
-    remedy := v_more.remedy;
     return next;
 end
 $$;

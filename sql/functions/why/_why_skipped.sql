@@ -5,7 +5,7 @@
 create function mqpg._why_skipped(
     subscription mqpg.subscription, topic mqpg.topic, queue_id int, queue_offset bigint, written_at timestamptz,
     retry_offset bigint, purged boolean
-) returns table (cause text, detail jsonb, remedy text)
+) returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable as $$
 declare
     v_id int := (_why_skipped.subscription).subscription_id;
@@ -26,9 +26,8 @@ begin
     detail := jsonb_strip_nulls(jsonb_build_object(
         'consumer_group', (_why_skipped.subscription).consumer_group, 'why', v_jump.why, 'at', v_jump.at,
         'by', v_jump."by", 'queue_id', _why_skipped.queue_id, 'queue_offset', _why_skipped.queue_offset));
-    remedy := format('The group was moved over it. To get it and all that follow it: select mqpg.seek(%L, %L, %L, %s);',
-        (_why_skipped.subscription).consumer_group, (_why_skipped.topic).name, _why_skipped.queue_offset,
-        _why_skipped.queue_id);
+    remedy := mqpg._seek_remedy(
+        _why_skipped.subscription, _why_skipped.topic, _why_skipped.queue_id, _why_skipped.queue_offset);
     return next;
 end
 $$;

@@ -1,7 +1,7 @@
 -- What holds a group up in a topic.
 -- Locks: none. Cost: as for why(consumer_group, topic).
 create function mqpg._why_subscription(consumer_group text, topic mqpg.topic)
-returns table (cause text, detail jsonb, remedy text)
+returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable as $$
 declare
     v_topic mqpg.topic := _why_subscription.topic;

@@ -3,7 +3,7 @@
 -- Locks: none. Cost: reads the server's list of locks.
 -- Errors: MQ001 (an id), MQ006 (a handle).
 create function mqpg._why_unknown(message_id bigint, is_handle boolean)
-returns table (cause text, detail jsonb, remedy text)
+returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable as $$
 declare
     v_sessions jsonb [];
@@ -16,11 +16,6 @@ begin
     if v_sessions <> '{}' then
         cause := 'transaction_open';
         detail := v_sessions[1] || jsonb_build_object('sessions', cardinality(v_sessions));
-        remedy := case cardinality(v_sessions)
-            when 1 then 'No such message is committed. An open transaction may have sent it, and has to commit.'
-            else format('No such message is committed. One of %s open transactions may have sent it, and has to '
-                'commit.', cardinality(v_sessions))
-        end || ' If the oldest hangs, this gives up what it sent: ' || mqpg._ending(v_sessions[1]);
         return next;
         return;
     end if;

@@ -30,7 +30,7 @@ begin
     end) then
         perform mqpg._refuse(
             format('may not ask what consumer group %L has acknowledged of this topic', acknowledged.consumer_group),
-            format('grant_receive(%L, topic, role)', acknowledged.consumer_group));
+            'grant_receive', jsonb_build_object('consumer_group', acknowledged.consumer_group, 'topic', null));
     end if;
     if v_message.kind is null then
         raise exception using errcode = 'MQ001',
@@ -41,6 +41,8 @@ begin
         raise exception using errcode = 'MQ005', message = format(
             'consumer group %L does not read the topic of message %s', acknowledged.consumer_group,
             acknowledged.message_id),
+            detail = mqpg._remedy('subscribe', jsonb_build_object(
+                'consumer_group', acknowledged.consumer_group, 'topic', null))::text,
             hint = 'subscribe() creates a subscription.';
     end if;
     return mqpg._acknowledged(acknowledged.message_id, v_group);

@@ -1,6 +1,8 @@
 -- What holds a message, a half message or a group up, and what would move it. Each row is a cause,
--- a stable word that docs/why.md lists, with its facts and a remedy in the words of SQL. No row
--- where nothing holds it up: every group has acknowledged the message, or the group has nothing to
+-- a stable word that docs/why.md lists, with its facts. `remedy` is what somebody can do about
+-- it: {"function": …, "arguments": {…}} of a function of mqpg, where an argument that is null is
+-- for the caller to choose; null if it ends by itself, or if no such function ends it. There is no
+-- row if nothing holds it up: every group has acknowledged the message, or the group has nothing to
 -- do. why() runs as its caller, so that PostgreSQL decides what the caller may see of the session
 -- that detail names by its `pid`: how long its transaction is open, its role, application and
 -- state.
@@ -13,7 +15,7 @@
 -- Locks: none.
 -- Cost: a few index lookups for each group of the topic; reads the server's list of locks.
 -- Errors: MQ001 (null, negative, or no such message), MQ025.
-create function mqpg.why(message_id bigint) returns table (cause text, detail jsonb, remedy text)
+create function mqpg.why(message_id bigint) returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable as $$
 begin
     return query
@@ -28,7 +30,7 @@ $$;
 -- Locks: none.
 -- Cost: as for its message id.
 -- Errors: MQ001 (null), MQ006 (no such half message), MQ025.
-create function mqpg.why(handle text) returns table (cause text, detail jsonb, remedy text)
+create function mqpg.why(handle text) returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable as $$
 begin
     return query
@@ -45,7 +47,7 @@ $$;
 -- Cost: two index lookups for each queue; reads the server's list of locks for each queue with
 -- unread messages, at most 100 of them.
 -- Errors: MQ001 (null), MQ002 (name), MQ003 (unknown topic), MQ025.
-create function mqpg.why(consumer_group text, topic text) returns table (cause text, detail jsonb, remedy text)
+create function mqpg.why(consumer_group text, topic text) returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable as $$
 begin
     return query

@@ -12,7 +12,7 @@ begin
             perform mqpg._require_privilege('auditor');
             if _heartbeat.state not in ('active', 'stopped') or pg_column_size(_heartbeat.detail) > 65536 then
                 perform mqpg._refuse('may not report another state of an audit than active or stopped, '
-                    'or more than 64 KiB', 'the right worker');
+                    'or more than 64 KiB', 'grant_worker', '{}');
             end if;
         elsif _heartbeat.role = 'consumer' and _heartbeat.worker_id like 'consumer-%' then
             perform mqpg._require_subscription(_heartbeat.detail ->> 'consumer_group', _heartbeat.detail ->> 'topic');
@@ -28,8 +28,10 @@ begin
     set state = excluded.state, detail = excluded.detail, seen_at = clock_timestamp()
     where w.reported_by = excluded.reported_by;
     if not found then
-        perform mqpg._refuse(format('may not report for worker %L of another role', _heartbeat.worker_id),
-            'the role that reported first');
+        raise exception using errcode = 'MQ025',
+            message = format('role %I may not report for worker %L of another role', mqpg._caller(),
+                _heartbeat.worker_id),
+            hint = 'Missing: the role that reported first.';
     end if;
 end
 $$;

@@ -1,14 +1,27 @@
-"""Lengths of time in words, as the broker writes them."""
+"""Numbers and lengths of time in words."""
 
 from __future__ import annotations
 
-__all__ = ["duration", "span"]
+__all__ = ["counted", "duration", "span"]
 
 _UNITS = (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
 
 
+def counted(number: int, noun: str) -> str:
+    """Put a number and a noun together.
+
+    Args:
+        number: How many.
+        noun: What, in the singular.
+
+    Returns:
+        For example `1 queue` or `2,000 queues`.
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def duration(seconds: float) -> str:
-    """Say how long something takes, as the SQL function mqpg._duration() does.
+    """Say how long something takes.
 
     Args:
         seconds: The length. What is negative counts as 0.
