@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 
@@ -61,7 +60,6 @@ class UnreadGroups:
         rows = conn.cursor(row_factory=dict_row).execute(_LOOK, {"seconds": self._seconds}).fetchall()
         found = {(row["consumer_group"], row["topic"]): row for row in rows}
         for name in found.keys() - self._known:
-            row = found[name]
-            cause = Cause("waiting_for_consumer", json.dumps({"consumer_group": row["consumer_group"]}), None)
-            logger.warning("nobody reads a consumer group", extra=row | {"remedy": explain(cause)})
+            remedy = explain(Cause("waiting_for_consumer", found[name]))
+            logger.warning("nobody reads a consumer group", extra=found[name] | {"remedy": remedy})
         self._known = set(found)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Mapping
 from typing import Any
 
 from mqpg.values.errors import Error
 from mqpg.values.remedies import as_command
-from mqpg.values.words import counted
+from mqpg.values.words import Words
 
 __all__ = ["hint", "sentence"]
 
@@ -63,14 +62,7 @@ _GRANT = "The owner gives it with {}."
 _MOST_IDS = 10
 
 
-class _Numbers(string.Formatter):
-    """Takes `{messages:dead letter}` for a number with its noun."""
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        return counted(value, format_spec) if format_spec else str(value)
-
-
-_NUMBERS = _Numbers()
+_WORDS = Words()
 
 
 def sentence(action: str, facts: Mapping[str, Any]) -> str | None:
@@ -89,7 +81,7 @@ def sentence(action: str, facts: Mapping[str, Any]) -> str | None:
     template = _DONE.get(_variant(action, facts))
     if template is None or facts.get("moved") is False:
         return None
-    return _NUMBERS.vformat(template, (), {**facts, **_words(template, facts)})
+    return _WORDS.vformat(template, (), {**facts, **_words(template, facts)})
 
 
 def _variant(action: str, facts: Mapping[str, Any]) -> str:

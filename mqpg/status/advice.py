@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from mqpg.values.cause import Cause
+from mqpg.values.cause import Cause, Remedy
 from mqpg.values.explanations import explain
 from mqpg.values.words import counted, duration
 
@@ -116,9 +115,8 @@ def _stuck(one: Row) -> Iterator[Finding]:
 
 
 def _explained(cause: Row) -> str:
-    remedy = cause["remedy"]
-    at = datetime.fromisoformat(cause["at"])
-    return explain(Cause(cause["cause"], json.dumps(cause["detail"]), remedy and json.dumps(remedy), at))
+    remedy = Remedy(**cause["remedy"]) if cause["remedy"] else None
+    return explain(Cause(cause["cause"], cause["detail"], remedy, datetime.fromisoformat(cause["at"])))
 
 
 def _dead_letters(one: Row) -> Finding:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -39,4 +38,4 @@ def _together(causes: list[Cause]) -> Cause:
         return first
     numbers = [one.detail["queue_id"] for one in (first, *others)]
     detail = {name: value for name, value in first.detail.items() if name not in ("queue_id", "queue_offset")}
-    return replace(first, raw_detail=json.dumps({"queues": numbers} | detail))
+    return replace(first, detail={"queues": numbers} | detail)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 
 __all__ = ["Cause", "Remedy"]
@@ -24,18 +23,6 @@ class Remedy:
     function: str
     arguments: Mapping[str, Any]
 
-    @classmethod
-    def from_json(cls, text: str | None) -> Remedy | None:
-        """Read what the broker says.
-
-        Args:
-            text: An object with `function` and `arguments`, as JSON text, or None.
-
-        Returns:
-            The call. None: there is none.
-        """
-        return None if text is None else cls(**json.loads(text))
-
 
 @dataclass(frozen=True)
 class Cause:
@@ -43,26 +30,30 @@ class Cause:
 
     Attributes:
         cause: A word that does not change between releases, such as "leased" or "filtered_out".
-        raw_detail: The facts, as JSON text.
-        raw_remedy: What would move it, as JSON text. None: it ends by itself, or no call ends it.
+        detail: The facts, such as the consumer group, the queue, times and the pid of a session.
+        remedy: What would move it. None: it ends by itself, or no call ends it.
         at: The server's time at which it was so. None: it is not known.
     """
 
     cause: str
-    raw_detail: str
-    raw_remedy: str | None
+    detail: dict[str, Any]
+    remedy: Remedy | None = None
     at: datetime | None = None
 
-    @cached_property
-    def detail(self) -> dict[str, Any]:
-        """The facts, such as the consumer group, the queue, times and the pid of a session."""
-        found: dict[str, Any] = json.loads(self.raw_detail)
-        return found
+    @classmethod
+    def from_json(cls, cause: str, detail: str, remedy: str | None, at: datetime) -> Cause:
+        """Make a cause of a row of `mqpg.why`.
 
-    @cached_property
-    def remedy(self) -> Remedy | None:
-        """What would move it. None: it ends by itself, or no call ends it."""
-        return Remedy.from_json(self.raw_remedy)
+        Args:
+            cause: The word.
+            detail: The facts, as JSON text.
+            remedy: The call, as JSON text. None: there is none.
+            at: The server's time.
+
+        Returns:
+            The cause.
+        """
+        return cls(cause, json.loads(detail), None if remedy is None else Remedy(**json.loads(remedy)), at)
 
     @property
     def consumer_group(self) -> str | None:

@@ -51,6 +51,7 @@ A message is one line that says what was wrong and what is allowed.
 
 from __future__ import annotations
 
+import json
 import reprlib
 from collections.abc import Sequence
 
@@ -476,7 +477,7 @@ def translate(error: BaseException) -> Error:
 def _remedy(error: psycopg.Error) -> Remedy | None:
     """The call that mqpg says in the DETAIL of its errors, as JSON."""
     detail = error.diag.message_detail or ""
-    return Remedy.from_json(detail) if detail.startswith(_REMEDY) else None
+    return Remedy(**json.loads(detail)) if detail.startswith(_REMEDY) else None
 
 
 def _foreign(error: BaseException) -> Error:

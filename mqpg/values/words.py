@@ -1,10 +1,23 @@
-"""Numbers and lengths of time in words."""
+"""Numbers, lists and lengths of time in words."""
 
 from __future__ import annotations
 
-__all__ = ["counted", "duration", "span"]
+import string
+from typing import Any
+
+__all__ = ["Words", "counted", "duration", "span"]
 
 _UNITS = (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
+
+
+class Words(string.Formatter):
+    """Formats templates: `{messages:dead letter}` is a number with its noun, and a list is listed."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if isinstance(value, list):
+            return ", ".join(map(str, value))
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        return counted(value, format_spec) if format_spec and is_number else str(format(value, format_spec))
 
 
 def counted(number: int, noun: str) -> str:

@@ -29,47 +29,49 @@ def role(db: psycopg.Connection[Any]) -> Any:
     db.execute(f"drop role {name}")
 
 
-def test_each_change_says_what_it_did(run: Run, role: str) -> None:
-    said = {
-        "topic create orders --queues 2": "topic orders is there: queues 2, retention 7 days, kind normal",
-        "topic alter orders --no-checksums": "topic orders: checksums no",
-        "topic alter orders": "topic orders: nothing was given, nothing changed",
-        "topic pause orders": "paused topic orders for all groups",
-        "topic resume orders": "resumed topic orders",
-        "subscription add billing orders --start latest": "group billing reads topic orders: mode exclusive, start "
-        "latest, max_attempts 16, retry_delay 10 s, on_failure skip",
-        "subscription alter billing orders --any-tag": "group billing of topic orders: tags any",
-        "subscription pause billing orders": "paused group billing on topic orders",
-        "subscription resume billing orders": "resumed group billing on topic orders",
-        "dead-letters redrive billing orders": "group billing gets 0 dead letters of topic orders again",
-        "dead-letters discard billing orders --id 7": "deleted 0 dead letters of group billing on topic orders",
-        "topic purge orders": "the groups of topic orders skip 0 messages in all",
-        "subscription add stock orders --mode pinned --start latest": "group stock reads topic orders: mode pinned, "
-        "start latest, max_attempts 16, retry_delay 10 s, on_failure skip",
-        "subscription unpin stock orders": "took all queues of topic orders from the consumers of group stock",
-        "subscription unpin stock orders --queue 1 --consumer gone": "took queue 1 of topic orders from consumer gone "
-        "of group stock",
-        "group create shop --max-checks 2": "producer group shop is there: check_after 60 s, max_checks 2, on_exhausted "
-        "park, checker due_checks, expire_after 7 days",
-        "group alter shop --max-checks 3": "producer group shop: max_checks 3",
-        f"grant send orders {role}": f"role {role} may send to topic orders",
-        f"revoke send orders {role}": f"role {role} may no longer send to topic orders",
-        f"grant produce shop {role}": f"role {role} may prepare and decide as producer group shop",
-        f"revoke produce shop {role}": f"role {role} may no longer prepare and decide as producer group shop",
-        f"grant receive billing orders {role}": f"role {role} may receive as group billing from topic orders",
-        f"revoke receive billing orders {role}": f"role {role} may no longer receive as group billing from topic orders",
-        f"grant operator {role}": f"role {role} may operate",
-        f"revoke operator {role}": f"role {role} may no longer operate",
-        f"grant auditor {role}": f"role {role} may audit",
-        f"revoke auditor {role}": f"role {role} may no longer audit",
-        f"grant worker {role}": f"role {role} may run workers",
-        f"revoke worker {role}": f"role {role} may no longer run workers",
-        "group drop shop": "dropped producer group shop",
-        "subscription remove billing orders": "group billing no longer reads topic orders",
-        "topic drop orders --force": "dropped topic orders",
-    }
-    for command, line in said.items():
-        assert run(*command.split()) == (0, f"{line}\n", ""), command
+CHANGES = """
+topic create orders --queues 2
+topic alter orders --no-checksums
+topic alter orders
+topic pause orders
+topic resume orders
+subscription add billing orders --start latest
+subscription alter billing orders --any-tag
+subscription pause billing orders
+subscription resume billing orders
+dead-letters redrive billing orders
+dead-letters discard billing orders --id 7
+topic purge orders
+subscription add stock orders --mode pinned --start latest
+subscription unpin stock orders
+subscription unpin stock orders --queue 1 --consumer gone
+group create shop --max-checks 2
+group alter shop --max-checks 3
+grant send orders ROLE
+revoke send orders ROLE
+grant produce shop ROLE
+revoke produce shop ROLE
+grant receive billing orders ROLE
+revoke receive billing orders ROLE
+grant operator ROLE
+revoke operator ROLE
+grant auditor ROLE
+revoke auditor ROLE
+grant worker ROLE
+revoke worker ROLE
+group drop shop
+subscription remove billing orders
+topic drop orders --force
+"""
+
+
+def test_each_change_says_in_one_line_what_it_changed(run: Run, role: str) -> None:
+    changes = CHANGES.strip().replace("ROLE", role).splitlines()
+    for change in changes:
+        command, *names = change.partition(" --")[0].split()[1:]
+        status, said, err = run(*change.split())
+        assert (status, said.count("\n"), err) == (0, 1, ""), change
+        assert set(names) <= set(re.findall(r"[\w-]+", said)), f"{command}: {said}"
     elsewhere = {
         "subscription seek": "test_seek_says_that_it_moved",
         "half settle": "test_half_messages of test_admin.py",
@@ -81,9 +83,9 @@ def test_each_change_says_what_it_did(run: Run, role: str) -> None:
         "up": "test_home.py",
         "down": "test_home.py",
     }
-    changes = {name for name, command in COMMANDS.items() if changes_something(command)}
-    tested = {name for name in changes if any(command.startswith(f"{name} ") for command in said)}
-    assert tested | elsewhere.keys() == changes
+    commands = {name for name, command in COMMANDS.items() if changes_something(command)}
+    tested = {name for name in commands if any(change.startswith(f"{name} ") for change in changes)}
+    assert tested | elsewhere.keys() == commands
 
 
 def test_rearm_names_the_half_message(run: Run, db: psycopg.Connection[Any]) -> None:

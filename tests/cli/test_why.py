@@ -203,7 +203,7 @@ def test_consumers_that_work_are_said_once(mq: Session, run: Run) -> None:
     for lease in (600, 900):
         mq.receive("mails", group="mailer", max_messages=1, lease=seconds(lease), consumer="mailer-7")
     out = run("why", "mailer")[1]
-    assert (out.count("leased: "), out.count("The same holds for queue 1.")) == (1, 1)
+    assert (out.count("leased: "), out.count("the same holds for queue 1.")) == (1, 1)
 
 
 def test_names_that_are_unknown(mq: Session, dsn: str) -> None:
@@ -219,16 +219,12 @@ def test_names_that_are_mistyped_or_left_out(mq: Session, run: Run) -> None:
     mq.call("subscribe", "post.eu", "letters.eu")
     for topic in ("mails", "orders"):
         mq.call("subscribe", "shipping", topic)
-    told = "did you mean mailer? There is no group of that name. Groups that read the topic: mailer, shipping. "
     status, out, _ = run("why", "mialer", "mails")
-    assert (status, out.splitlines()[0]) == (
-        1, f"not_subscribed: {told}If it is to read it: mqpg subscription add mialer mails",
-    )  # fmt: skip
-    assert (
-        "not_subscribed: There is no group of that name. Groups that read the topic: "
-        in run("why", "nosuch", "mails")[1]
-    )
-    assert "Topics that it reads: mails, orders. " in run("why", "shipping", "letters.eu")[1]
+    assert (status, out.startswith("not_subscribed: did you mean mailer? ")) == (1, True)
+    assert "mailer, shipping." in out
+    assert out.splitlines()[0].endswith(": mqpg subscription add mialer mails")
+    assert "did you mean" not in run("why", "nosuch", "mails")[1]
+    assert "mails, orders." in run("why", "shipping", "letters.eu")[1]
     assert run("why", "mailer", "mials")[2] == "mqpg: topic mials does not exist; did you mean mails?\n"
     assert "topic x does not exist; there are: letters.eu, mails, orders" in run("why", "mailer", "x")[2]
     for group in ("mailer", "post.eu"):
@@ -246,9 +242,9 @@ def test_in_words(mq: Session, dsn: str) -> None:
     command = [str(Path(sys.executable).with_name("mqpg")), "why", "billing", "orders"]
     env = os.environ | {"MQPG_DATABASE_URL": dsn, "NO_COLOR": "1"}
     ended = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    assert ended.stdout == (
-        "group_paused: run mqpg subscription resume billing orders\n    topic orders, consumer_group billing\n"
-    )
+    said, facts = ended.stdout.splitlines()
+    assert said == "group_paused: run mqpg subscription resume billing orders"
+    assert facts == "    topic orders, consumer_group billing"
 
 
 def test_without_arguments_all_that_is_stuck_is_explained(mq: Session, dsn: str, broker: Broker) -> None:

@@ -86,7 +86,7 @@ def test_every_cause_has_its_sentence() -> None:
 
 
 def test_a_cause_of_a_newer_broker_says_nothing() -> None:
-    assert explain(Cause("unheard_of", "{}", None)) == ""
+    assert explain(Cause("unheard_of", {})) == ""
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ class Why(BaseClient):
             rows = self._rows(_OF_HALF, {"handle": about}, conn, repeat=True)
         else:
             rows = self._rows(_OF_MESSAGE, {"message_id": about}, conn, repeat=True)
-        return [Cause(*row) for row in rows]
+        return [Cause.from_json(*row) for row in rows]
 
     def acknowledged(self, message_id: int, consumer_group: str, *, conn: Caller | None = None) -> bool:
         """Say whether a consumer group has acknowledged a message.
