@@ -39,18 +39,7 @@ where l.locktype = 'virtualxid' and l.granted and l.virtualxid = l.virtualtransa
 
 
 def read(connection: psycopg.Connection[Any]) -> Installed | None:
-    """Read the version of an installed schema.
-
-    Args:
-        connection: An open connection to the database.
-
-    Returns:
-        The version. None: mqpg is not installed.
-
-    Raises:
-        SchemaTooOld: The schema is from before the first release.
-        Error: psycopg's, when the version cannot be read.
-    """
+    """Read the version of the installed schema; None if mqpg is not installed."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         if not is_there(cursor.execute(FIND).fetchone()):
             return None
@@ -64,18 +53,8 @@ def apply(dsn: str, source: Source, patience: float, owner: str | None = None) -
     A newer schema that the release works with is left alone.
 
     Args:
-        dsn: The database in libpq notation.
-        source: The release.
         patience: How many seconds to try to get the locks.
-        owner: The role that owns a new schema. None: `mqpg_owner` where that is possible.
-
-    Raises:
-        ConnectionFailed: The server does not answer.
-        ConfigurationError: The encoding of the database is not UTF8.
-        SchemaTooNew: The schema is too new for this release.
-        SchemaTooOld: The schema is from before the first release.
-        LockTimeout: Other sessions kept a table locked.
-        DatabaseError: The server refused a statement. Nothing was changed.
+        owner: The role that owns a new schema. None: `mqpg_owner` if that is possible.
     """
     deadline, backoff = time.monotonic() + patience, Backoff(0.1, 1.0)
     while True:
@@ -107,7 +86,7 @@ def _once(connection: psycopg.Connection[Any], source: Source, owner: str | None
     connection.execute(_SHORT)
     connection.execute(script.LOCK)
     connection.execute(source.trusted(owner).encode())
-    # Where no schema was found, one that is made meanwhile must not be called.
+    # If no schema was found, one that is made meanwhile must not be called.
     found = connection.execute("select current_setting('mqpg.trusted_schema') <> ''").fetchone()
     installed = read(connection) if found == (True,) else None
     if installed is None:

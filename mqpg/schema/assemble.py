@@ -25,11 +25,9 @@ _SENTENCE = re.compile(r".*?(?=\.(?:\s|$))", re.S)
 def manifest(folder: Traversable) -> list[str]:
     """Paths below `folder` in install order.
 
-    A line of `manifest.txt` that ends in / stands for every file below that folder, by name; `#`
-    begins a comment.
-
-    Raises:
-        ValueError: The manifest names a file twice, omits one, or names one that does not exist.
+    A line of `manifest.txt` that ends in / stands for every file below that folder, by name; `#` begins a
+    comment. Raises ValueError if the manifest names a file twice, omits one, or names one that does not
+    exist.
     """
     present = sorted(path for path in _files(folder) if not path.startswith(_APART))
     paths = []
@@ -55,14 +53,7 @@ def _files(folder: Traversable, above: str = "") -> Iterator[str]:
 
 
 def assemble(folder: Traversable) -> str:
-    """The text of the whole schema.
-
-    Args:
-        folder: The folder `sql` of a checkout, or the installed package `mqpg.sql`.
-
-    Raises:
-        ValueError: See `manifest`.
-    """
+    """The text of the whole schema, from the folder `sql` of a checkout or the package `mqpg.sql`."""
     parts = []
     for path in manifest(folder):
         text = folder.joinpath(path).read_text(encoding="utf-8").strip()
@@ -71,10 +62,9 @@ def assemble(folder: Traversable) -> str:
 
 
 def described(text: str) -> str:
-    """Add to a function's file the COMMENT ON that says what its header's first sentence says.
+    """Add to a function's file a COMMENT ON with the first sentence of its header.
 
-    Args:
-        text: The file: a header of comments, and one function or its overloads.
+    The file has one function or its overloads.
     """
     header = " ".join(line[2:].strip() for line in text.partition("\ncreate ")[0].splitlines())
     sentence = _SENTENCE.match(header)

@@ -53,33 +53,14 @@ where n.nspname in ('mqpg', 'mqpg_audit') and c.relkind = 'v'
 
 
 def out_of_reach(connection: psycopg.Connection[Any]) -> str | None:
-    """Say whose rights `problems` needs where the role of a connection does not have them.
-
-    Args:
-        connection: An open connection to the database.
-
-    Returns:
-        The owner of the schema. None: the role has the rights, or can become the owner.
-    """
+    """The owner of the schema if the connection's role has too few rights for `problems`, else None."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute(_REACH).fetchone()
     return None if row is None else str(row[0])
 
 
 def problems(connection: psycopg.Connection[Any], installed: Installed, source: Source) -> list[str]:
-    """Look for what a restore, another owner or an interrupted upgrade left behind.
-
-    Args:
-        connection: An open connection to the database.
-        installed: The version that is installed there.
-        source: The release to compare with.
-
-    Returns:
-        One line for each problem; empty where there is none.
-
-    Raises:
-        Error: psycopg's, when the catalog cannot be read.
-    """
+    """Say in a line each what a restore, another owner or an interrupted upgrade left behind."""
     found = []
     with connection.cursor(row_factory=tuple_row) as cursor:
         # Only the owner of the schema reads its tables.

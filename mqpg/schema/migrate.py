@@ -55,13 +55,13 @@ def upgrade(dsn: str, *, owner: str | None = None, source: Source | None = None,
     """Install the schema, or upgrade it to this release, in one transaction.
 
     Producers and consumers continue meanwhile. Another migrator that runs at the same time is
-    waited for. Where nothing differs, nothing is done. A schema of a newer release that this one
+    waited for. If nothing differs, nothing is done. A schema of a newer release that this one
     works with is left as it is.
 
     Args:
         dsn: The database in libpq notation.
-        owner: The role that owns a new schema; it is made where it is missing. None: `mqpg_owner`,
-            or the migrating role itself where that may neither create nor become `mqpg_owner`. A
+        owner: The role that owns a new schema; it is made if it is missing. None: `mqpg_owner`,
+            or the migrating role itself if that may neither create nor become `mqpg_owner`. A
             schema that is installed keeps its owner.
         source: The SQL to install. None: that of this release.
         patience: How many seconds to try again while another session locks a table. Each attempt
@@ -111,7 +111,7 @@ def adopt_promoted(dsn: str) -> str | None:
         dsn: The database in libpq notation.
 
     Returns:
-        One line that says what was done. None where there was nothing to do.
+        One line that says what was done. None: there was nothing to do.
 
     Raises:
         ConnectionFailed: The server does not answer.
@@ -162,7 +162,7 @@ def problems(dsn: str, *, if_allowed: bool = False) -> list[str]:
             True: look for nothing. False, the default: say so in a line.
 
     Returns:
-        One line for each problem, with the command that mends it; empty where there is none.
+        One line for each problem, with the command that mends it; empty if there is none.
 
     Raises:
         SchemaMissing: mqpg is not installed.
@@ -188,7 +188,7 @@ def problems(dsn: str, *, if_allowed: bool = False) -> list[str]:
 def check(dsn: str) -> None:
     """Require that this release works with the installed schema.
 
-    It does where both are at most one minor release apart, and no breaking migration is unknown to
+    It does if both are at most one minor release apart, and no breaking migration is unknown to
     this release.
 
     Args:

@@ -79,17 +79,7 @@ _ROLES = "select r.rolname from pg_roles r where r.rolname like 'mqpg%' order by
 
 
 def unfinished(connection: psycopg.Connection[Any]) -> list[str]:
-    """Say what an uninstallation would lose.
-
-    Args:
-        connection: An open connection to the database.
-
-    Returns:
-        For instance `["12 undelivered messages"]`; empty where nothing is left to do.
-
-    Raises:
-        SchemaMissing: mqpg is not installed.
-    """
+    """Say what an uninstallation would lose, for instance `["12 undelivered messages"]`."""
     if apply.read(connection) is None:
         raise SchemaMissing("mqpg is not installed in this database")
     with connection.cursor(row_factory=tuple_row) as cursor:
@@ -100,16 +90,8 @@ def unfinished(connection: psycopg.Connection[Any]) -> list[str]:
 def remove(connection: psycopg.Connection[Any], *, force: bool) -> list[str]:
     """Drop the schemas mqpg and mqpg_audit, and what mqpg made in pgmq, in the current transaction.
 
-    Args:
-        connection: A connection in a transaction.
-        force: Whether to drop undelivered messages, too.
-
-    Returns:
-        Lines that say what was dropped and what remains.
-
-    Raises:
-        SchemaMissing: mqpg is not installed.
-        TopicInUse: There are undelivered messages or running workers, and `force` is False.
+    With `force` undelivered messages are dropped, too; without it they raise `TopicInUse`. Returns lines
+    that say what was dropped and what remains.
     """
     connection.execute("set local search_path = pg_catalog, pg_temp")
     connection.execute(script.LOCK)
@@ -144,15 +126,7 @@ def remove(connection: psycopg.Connection[Any], *, force: bool) -> list[str]:
 
 
 def require_nothing_left(left: list[str], *, force: bool) -> None:
-    """Refuse to lose what is left.
-
-    Args:
-        left: What `unfinished` said.
-        force: Whether it may be lost.
-
-    Raises:
-        TopicInUse: Something is left, and `force` is False.
-    """
+    """Raise `TopicInUse` if something is left (see `unfinished`) and `force` is False."""
     if left and not force:
         raise TopicInUse(f"there are {', '.join(left)}: nothing was dropped")
 

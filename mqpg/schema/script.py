@@ -136,35 +136,20 @@ end $mqpg_code$;
 
 
 def install(source: Source, owner: str | None = None) -> str:
-    """The script that installs a release into a database without mqpg.
+    """The script, without begin and commit, that installs a release into a database without mqpg.
 
-    Args:
-        source: The release.
-        owner: The role that will own the schema. None: `mqpg_owner` where that is possible.
-
-    Returns:
-        The statements, without begin and commit.
-
-    Raises:
-        ConfigurationError: The package pgmq cannot be built in.
+    The owner None stands for `mqpg_owner` if that is possible.
     """
     rows = [_row(migration, source) for migration in source.migrations]
     return f"{source.owner(owner)}\n{source.whole}\n{_note(rows)}{_insert_installation(source)}\n{source.privileges}"
 
 
 def upgrade(source: Source, current: int, owner: str | None = None) -> str:
-    """The script that upgrades an installed schema to a release.
+    """The script, without begin and commit, that upgrades an installed schema to a release.
 
     Args:
-        source: The release.
         current: The number of the last migration that was applied.
-        owner: The role that is expected to own the schema. None: whichever does.
-
-    Returns:
-        The statements, without begin and commit.
-
-    Raises:
-        ConfigurationError: The text of a function contains the quote that this script uses.
+        owner: The role that is expected to own the schema. None: any role may.
     """
     parts = [source.owner(owner), _EMPTY_RETIRED]
     for migration in source.migrations[current:]:

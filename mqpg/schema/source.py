@@ -46,10 +46,7 @@ class Migration:
     """A numbered change of tables and data.
 
     Attributes:
-        number: 1, 2, 3, …
-        name: What it does, as in the name of its file.
         breaking: Whether clients and workers that do not know it must stop.
-        sql: Its statements.
     """
 
     number: int
@@ -65,7 +62,6 @@ class Object:
     Attributes:
         kind: function, view or trigger.
         schema: mqpg, or mqpg_audit for the views of auditors.
-        name: The name of the object, without its schema.
         definition: The statement that creates or replaces it. For a function, with its comments.
         comments: The statements after the definition of a view or a trigger.
     """
@@ -80,9 +76,7 @@ class Object:
 class Source:
     """The SQL of one release.
 
-    Args:
-        folder: The folder `sql` of a checkout, or the installed package `mqpg.sql`.
-        release: The release, such as `0.1.0`.
+    Its folder is `sql` of a checkout, or the installed package `mqpg.sql`.
     """
 
     def __init__(self, folder: Traversable, release: str = RELEASE) -> None:
@@ -91,11 +85,7 @@ class Source:
 
     @cached_property
     def migrations(self) -> tuple[Migration, ...]:
-        """All migrations, in order. The first one is the schema of the first release.
-
-        Raises:
-            ConfigurationError: A file is misnamed, or does not say whether it breaks older clients.
-        """
+        """All migrations, in order. The first one is the schema of the first release."""
         found = [Migration(1, "initial", False, "")]
         folder = self._folder / "migrations"
         # A wheel has no empty folder, and the first release has no migration but the schema itself.
@@ -118,11 +108,7 @@ class Source:
 
     @cached_property
     def whole(self) -> str:
-        """The SQL that installs this release into an empty database, with that of PGMQ.
-
-        Raises:
-            ConfigurationError: The package pgmq cannot be built in.
-        """
+        """The SQL that installs this release into an empty database, with that of PGMQ."""
         text = assemble(self._folder)
         bundled = (importlib.resources.files("pgmq") / "sql" / "pgmq.sql").read_text(encoding="utf-8")
         if _BUNDLED_QUOTE in bundled:
@@ -136,19 +122,11 @@ class Source:
         return text.replace(_BUNDLED_MARKER, bundled.replace(*_BUNDLED_SCHEMA))
 
     def owner(self, role: str | None) -> str:
-        """The SQL that decides who owns the schema, and becomes that role.
-
-        Args:
-            role: The role that owns a new schema. None: `mqpg_owner` where that is possible.
-        """
+        """The SQL that decides who owns the schema, and becomes that role. None: `mqpg_owner` if possible."""
         return self._naming("owner", role)
 
     def trusted(self, role: str | None) -> str:
-        """The SQL that refuses a schema mqpg whose functions are not to be called.
-
-        Args:
-            role: The role that owns the schema, as for `owner`.
-        """
+        """The SQL that raises for a schema mqpg whose functions must not be called. `role` as for `owner`."""
         return self._naming("trusted", role)
 
     @cached_property
@@ -180,11 +158,7 @@ class Source:
 
 @cache
 def packaged() -> Source:
-    """The source of this release.
-
-    Returns:
-        The one that this package was installed with.
-    """
+    """The source that this package was installed with."""
     return Source(importlib.resources.files("mqpg.sql"))
 
 

@@ -40,40 +40,16 @@ class Installed:
     checksum: str
 
     def matches(self, source: Source) -> bool:
-        """Whether a release would change nothing.
-
-        Args:
-            source: The release.
-
-        Returns:
-            True when neither a migration nor the code differs.
-        """
+        """Whether a release would change neither tables nor code."""
         return (self.migration, self.checksum) == (source.head, source.checksum)
 
     def is_newer_than(self, source: Source) -> bool:
-        """Whether the schema is of a later release.
-
-        Args:
-            source: The release to compare with.
-
-        Returns:
-            True when it has a migration, or a release number, that `source` is behind.
-        """
+        """Whether the schema has a migration, or a release number, that `source` is behind."""
         return self.migration > source.head or release_numbers(self.release) > release_numbers(source.release)
 
 
 def is_there(found: Sequence[bool] | None) -> bool:
-    """Whether a schema that has a version is installed.
-
-    Args:
-        found: The row that `FIND` gave.
-
-    Returns:
-        True where `READ` can be run.
-
-    Raises:
-        SchemaTooOld: The schema is from before the first release.
-    """
+    """Whether a schema that has a version is installed, by the row that `FIND` gave."""
     has_version, has_broker = found or (False, False)
     if has_broker and not has_version:
         raise SchemaTooOld(
@@ -84,11 +60,7 @@ def is_there(found: Sequence[bool] | None) -> bool:
 
 
 def require_compatible(installed: Installed | None, source: Source) -> None:
-    """Require that clients and workers of a release work with an installed schema.
-
-    Args:
-        installed: What is installed. None: nothing.
-        source: The release of the client.
+    """Require that clients and workers of a release work with an installed schema (None: there is none).
 
     Raises:
         SchemaMissing: mqpg is not installed.
@@ -112,14 +84,7 @@ def require_compatible(installed: Installed | None, source: Source) -> None:
 
 
 def release_numbers(release: str) -> tuple[int, int, int]:
-    """The numbers of a release, to compare it with another one.
-
-    Args:
-        release: For instance `1.2.3`, or `1.2rc1`, which counts as 1.2.0.
-
-    Raises:
-        ConfigurationError: It has another form.
-    """
+    """The numbers of a release, to compare it with another one. `1.2rc1` counts as 1.2.0."""
     found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", release)
     if found is None:
         raise ConfigurationError(f"a release is named 1.2.3, not {release!r}")

@@ -22,32 +22,17 @@ _WORKERS = {
     "compensator": ("no half message is asked for", SOME_WAIT),
     "keeper": ("no segment is dropped", LATER),
 }
-# What a segment waits for; where its state is another one, to be dropped.
+# What a segment waits for; if its state is another one, to be dropped.
 _PURPOSES = {"archive": "to be archived", "merging": "to be merged"}
 
 
 def advice(found: Overview) -> list[str]:
-    """List what needs somebody's attention.
-
-    Args:
-        found: The state of a broker.
-
-    Returns:
-        Sentences, the most urgent first. Each says what is so and what to do. None where all is
-        well.
-    """
+    """List what needs attention, a sentence each, the most urgent first."""
     return [f"{one.found}: {one.remedy}" for one in findings(found)]
 
 
 def findings(found: Overview) -> list[Finding]:
-    """List what needs somebody's attention, and apart from it what to do.
-
-    Args:
-        found: The state of a broker.
-
-    Returns:
-        One for each trouble, the most urgent first. All have a remedy.
-    """
+    """List what needs attention, and apart from it what to do, the most urgent first. All have a remedy."""
     troubles = [
         *_losses(found),
         *_filters(found),
@@ -87,7 +72,7 @@ def _groups(found: Overview) -> Iterator[Finding]:
         if one["paused"] and one["lag"]:
             name, about = _named(one)
             what = f"{name} is paused with {counted(one['lag'], 'message')} unread"
-            # A group has no say where its topic is paused for all.
+            # A group cannot resume if its topic is paused for all.
             it = f"the topic, mqpg topic resume {one['topic']}," if one.get("topic_paused") else "it"
             yield _trouble("group", LATER, what, f"resume {it} when it may continue", _why(one), **about)
         elif oldest is not None and oldest > STUCK:

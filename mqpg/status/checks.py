@@ -29,14 +29,7 @@ _LEAST_LOCKS = 64  # PostgreSQL's default of max_locks_per_transaction
 
 
 def check_server(rows: Callable[[str], list[Row]]) -> list[Finding]:
-    """Look at the server's settings, its clock, its sessions and PGMQ.
-
-    Args:
-        rows: Runs a query and returns its rows as dictionaries.
-
-    Returns:
-        What was found.
-    """
+    """Look at the server's settings, its clock, its sessions and PGMQ."""
     settings = {row["name"]: row["setting"] for row in rows(_SETTINGS)}
     return [
         Finding("server", True, f"PostgreSQL {settings['server_version']}"),

@@ -25,15 +25,13 @@ def judge_clocks(
     """Compare the clocks of the server, this machine and workers, and say which are wrong.
 
     Args:
-        server: The server's time.
-        local: The time of this machine at that moment.
         here: The name of this machine.
         tolerance: Seconds that the question took.
         workers: Host of a worker -> by how many seconds its clock is ahead of the server's.
         synchronised: Whether the kernel of this machine knows that its clock is right.
 
     Returns:
-        First what was found of this machine and the server. Where they differ it has both times, so
+        First what was found of this machine and the server. If they differ it has both times, so
         that a look at a watch tells too. Then the three workers' machines whose clocks differ most
         from the server's, without those that this machine agrees with.
     """
@@ -63,11 +61,7 @@ def _apart(seconds: float) -> str:
 
 
 def is_synchronised() -> bool:
-    """Ask the kernel whether a time service keeps the clock of this machine right.
-
-    Returns:
-        Whether it does. False also where the kernel does not say.
-    """
+    """Ask the kernel whether a time service keeps this machine's clock right. False also if it does not say."""
     if not sys.platform.startswith("linux"):
         return False
     try:

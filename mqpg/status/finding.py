@@ -23,11 +23,7 @@ class Finding:
 
     Attributes:
         check: What was looked at, in a few words.
-        ok: Whether it is as it should be.
-        found: What was found.
         remedy: What to do. None: nothing.
-        urgency: 1 to 4, the most urgent first: messages are lost, nothing moves, some messages
-            wait, it will hurt later.
         about: What it is about: `consumer_group`, `topic`, `producer_group`, `message_id`.
         look: The command that shows more. None: there is none.
     """

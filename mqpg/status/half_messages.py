@@ -49,29 +49,18 @@ _SOON = 60.0  # seconds within which nobody decides by hand
 
 @dataclass(frozen=True)
 class Asked:
-    """What is known about the check-backs of a producer group.
-
-    Attributes:
-        producer: Its settings. None: it was dropped, or the role may not read them.
-        in_vain: How often its ledger was asked without an answer, for example `asked 80 times
-            without an answer: connection refused`. None: it answers, or none is.
-    """
+    """What is known about the check-backs of a producer group."""
 
     producer: Row | None
     in_vain: str | None
 
 
 def bodies(rows: Rows, ids: Iterable[int], most: int = 2_000_000_000) -> dict[int, Row]:
-    """Read the keys and payloads of messages in any state.
+    """Read the contents of messages in any state, by message id.
 
-    Args:
-        rows: Runs a query.
-        ids: The ids of the messages.
-        most: How many characters of a payload are read.
-
-    Returns:
-        Message id -> `topic`, `key`, `tag`, `headers`, `payload`, `length` of the whole payload and
-        `state`. Messages that are not stored, or that the role may not read, are missing.
+    They are `topic`, `key`, `tag`, `headers`, `payload`, `length` and `state`. `most` limits the characters
+    of a payload; `length` is that of the whole one. Messages that are not stored, or that the role may not
+    read, are missing.
     """
     try:
         return {one["message_id"]: one for one in rows(_BODIES, {"ids": list(ids), "most": most})}
@@ -82,13 +71,8 @@ def bodies(rows: Rows, ids: Iterable[int], most: int = 2_000_000_000) -> dict[in
 def undecided(rows: Rows, message_id: int) -> Row | None:
     """Find a half message by its message id.
 
-    Args:
-        rows: Runs a query.
-        message_id: The message id.
-
-    Returns:
-        Its `handle`, `producer_group`, `prepared_at`, `reason`, and `parked_at` where it is parked.
-        None: it is decided or none, or the role may not see it.
+    Returns its `handle`, `producer_group`, `prepared_at`, `reason` and `parked_at` (None: it is not
+    parked). None: it is decided or does not exist, or the role may not see it.
     """
     try:
         found = rows(_UNDECIDED, {"message_id": message_id})
@@ -98,15 +82,7 @@ def undecided(rows: Rows, message_id: int) -> Row | None:
 
 
 def asked(rows: Rows, groups: Iterable[str | None]) -> dict[str | None, Asked]:
-    """Read what is known about the check-backs of producer groups.
-
-    Args:
-        rows: Runs a query.
-        groups: Their names. None stands for a group that was dropped.
-
-    Returns:
-        One for each of them.
-    """
+    """Read what is known about the check-backs of producer groups. None stands for a group that was dropped."""
     names = set(groups)
     known = _producers(rows, names - {None})
     ledgers = {name: one["checker_target"] for name, one in known.items() if one["checker"] == "url"}
@@ -136,12 +112,7 @@ def _times(failures: object, reason: str | None) -> str:
 def parked_because(half: Row, producer: Row | None) -> str:
     """Say why a half message is parked.
 
-    Args:
-        half: Its `prepared_at` and `parked_at`.
-        producer: The settings of its group. None: they are not known.
-
-    Returns:
-        For example `max_checks 1, check_after 10 ms: parked 90 ms after it was prepared`.
+    For example `max_checks 1, check_after 10 ms: parked 90 ms after it was prepared`.
     """
     after = span((half["parked_at"] - half["prepared_at"]).total_seconds())
     limits = f"{_limits(producer)}: " if producer else ""
@@ -149,14 +120,7 @@ def parked_because(half: Row, producer: Row | None) -> str:
 
 
 def parks_again(producer: Row | None) -> str | None:
-    """Say that a second round of checks would end as soon as the first one.
-
-    Args:
-        producer: The settings of the group. None: they are not known.
-
-    Returns:
-        A sentence. None where its limits leave time for an answer.
-    """
+    """Say that a second round of checks would end as soon as the first one; None if the limits leave time."""
     if producer is None or producer["check_seconds"] is None:
         return None
     seconds = producer["check_seconds"] * sum(2.0**n for n in range(min(producer["max_checks"], 30)))

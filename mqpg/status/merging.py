@@ -17,12 +17,8 @@ _WHO = ("consumer_group", "member", "owner", "consumer", "pid")
 def merged(causes: Iterable[Cause]) -> list[Cause]:
     """Say once what holds several queues up in the same way.
 
-    Args:
-        causes: What holds something up.
-
-    Returns:
-        The causes in their order. One that several queues share has their numbers as `queues`, and
-        the other facts of the first.
+    The order stays. A cause that several queues share has their numbers as `queues`, and the other facts
+    of the first.
     """
     groups: dict[tuple[object, ...], list[Cause]] = {}
     for n, one in enumerate(causes):

@@ -62,14 +62,7 @@ _OLD = 300
 
 
 def check_moment(rows: Callable[[str], list[Row]]) -> list[Finding]:
-    """Look at the server's sessions and its clock.
-
-    Args:
-        rows: Runs a query and returns its rows as dictionaries.
-
-    Returns:
-        What was found.
-    """
+    """Look at the server's sessions and its clock."""
     count = rows(_CONNECTIONS)[0]
     return [_connections(count["n"], count["most"]), *_clocks(rows), *_transactions(rows)]
 
@@ -93,13 +86,8 @@ def _clocks(rows: Callable[[str], list[Row]]) -> list[Finding]:
 def senders(rows: Callable[[str], list[Row]], after: int, before: int) -> list[Finding]:
     """Find sessions that have sent messages in a transaction that is still open.
 
-    Args:
-        rows: Runs a query and returns its rows as dictionaries.
-        after: Only transactions that have been open for so many seconds.
-        before: Only those that have not been open for longer than that, in seconds.
-
-    Returns:
-        At most ten, the oldest first.
+    The transaction has been open for more than `after` and at most `before` seconds. At most ten are found,
+    the oldest first.
     """
     chosen = f"k.pid is not null and {_OLDER.format(after)} and not {_OLDER.format(before)}"
     return [_of_transaction(one) for one in rows(_TRANSACTIONS.format(chosen=chosen))]

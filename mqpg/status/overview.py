@@ -100,19 +100,18 @@ class Overview:
 
     Attributes:
         broker: Its id, incarnation and release.
-        workers: Each role that has ever reported, and how many of its processes are alive. Alive
-            means that the last heartbeat is at most 30 seconds old.
-        groups: Each subscription, the one with the oldest unread message first. `causes` says what
-            holds it up if that message waits for more than a minute, `dead_letter_reason` why
-            its newest dead letter failed.
+        workers: Each role that has ever reported, and how many of its processes are alive. Alive means
+            that the last heartbeat is at most 30 seconds old.
+        groups: Each subscription, the one with the oldest unread message first. `causes` says what holds
+            it up if that message waits for more than a minute, `dead_letter_reason` why its newest dead
+            letter failed.
         half_messages: Undecided half messages of each producer group.
         blocked: Drops and merges of segments that open transactions hold up.
         pins: Unread messages that keep closed segments.
         losses: What groups lost by a policy of the topic within a day.
         orphans: Messages of dropped topics.
-        foreign_locks: Sessions of strangers that stop something.
+        foreign_locks: Other sessions that stop something of mqpg.
         filters: Groups whose filter has chosen nothing lately.
-        moment: The server's sessions and the clocks.
         failing: Groups with messages that failed at least twice and wait for another attempt.
     """
 
@@ -131,15 +130,7 @@ class Overview:
 
 
 def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
-    """Read the state of a broker.
-
-    Args:
-        rows: Runs a query and returns its rows as dictionaries. Its role needs the right of an
-            operator, an auditor or a worker.
-
-    Returns:
-        The state.
-    """
+    """Read the state of a broker. The role needs the right of an operator, an auditor or a worker."""
     return Overview(
         broker=rows(_BROKER)[0],
         workers=rows(_WORKERS),

@@ -23,21 +23,8 @@ def preview(
 ) -> dict[str, Any]:
     """Try a seek in a transaction that is rolled back, and compare the positions.
 
-    Args:
-        mq: The client of the broker.
-        group: The consumer group.
-        topic: The topic.
-        target: The target of the seek.
-        queue: Only this queue. None: all.
-        consumer: Only this member of a broadcast group. None: all.
-
-    Returns:
-        How many messages it would skip and repeat, and how many queues it would move. Messages that
-        are being worked on count as unread.
-
-    Raises:
-        UnknownSubscription: The group does not read the topic.
-        InvalidArgument: The target is none.
+    Returns how many messages it would skip and repeat, and how many queues it would move. Messages that
+    are being worked on count as unread.
     """
     names = {"group": group, "topic": topic}
     with (
@@ -57,14 +44,7 @@ def preview(
 
 
 def sentence(effect: dict[str, Any]) -> str:
-    """Say what a seek would do.
-
-    Args:
-        effect: What `preview` returned.
-
-    Returns:
-        One line.
-    """
+    """Say in one line what a seek would do, from what `preview` returned."""
     skipped, queues = counted(effect["skipped"], "message"), counted(effect["queues"], "queue")
     return f"skips {skipped} and repeats {effect['repeated']:,}, on {queues}"
 

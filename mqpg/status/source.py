@@ -38,33 +38,14 @@ class Source:
         self._client: mqpg.Client | None = None
 
     def client(self) -> mqpg.Client:
-        """Return the client, connected.
-
-        Returns:
-            The client. All callers share it, and `close` closes it.
-
-        Raises:
-            ConnectionFailed: The broker did not answer yet.
-            SchemaError: The schema is missing, or this release cannot work with it.
-        """
+        """Return the client, connected. All callers share it, and `close` closes it."""
         with self._lock:
             if self._client is None:
                 self._client = mqpg.connect(self.dsn, **self._settings)
             return self._client
 
     def rows(self, query: str, values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-        """Run a query that only reads. The server ends it after 15 seconds.
-
-        Args:
-            query: The SQL text.
-            values: Values of its named parameters. None: it has none.
-
-        Returns:
-            One dictionary for each row, in the order of the columns.
-
-        Raises:
-            Error: The query failed, or the broker does not answer.
-        """
+        """Run a query that only reads. The server ends it after 15 seconds."""
         try:
             with self.reading() as conn, conn.cursor(row_factory=dict_row) as cursor:
                 return cursor.execute(query.encode(), values).fetchall()
@@ -73,16 +54,7 @@ class Source:
 
     @contextmanager
     def reading(self) -> Iterator[psycopg.Connection[Any]]:
-        """Open a transaction that only reads, for calls of the client.
-
-        The server ends it after 15 seconds.
-
-        Yields:
-            The connection.
-
-        Raises:
-            Error: The broker does not answer.
-        """
+        """Open a transaction that only reads, for calls of the client. The server ends it after 15 seconds."""
         with self.client().transaction() as conn:
             conn.execute(_READS, prepare=False)
             yield conn

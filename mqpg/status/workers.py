@@ -29,26 +29,16 @@ where w.alive and w.host = %(host)s and w.role = any(%(roles)s)
 def missing_roles(rows: Callable[[str], list[Row]]) -> list[Row]:
     """Find the roles of `mqpg worker` that no process leads.
 
-    Args:
-        rows: Runs a query and returns its rows as dictionaries.
-
-    Returns:
-        Each role with `host`, `pid`, `started_at` and `seen_at` of its newest process, which are
-        None where none has ever reported, and `said`, a sentence that says what to do.
+    Each has `host`, `pid`, `started_at` and `seen_at` of its newest process (None if none has ever
+    reported), and `said`, a sentence that says what to do.
     """
     return [one | {"said": _said(one)} for one in rows(_MISSING)]
 
 
 def silent_roles(rows: Callable[..., list[Row]], host: str, roles: Sequence[str]) -> list[str]:
-    """Find the roles of which no process on a host sends heartbeats.
+    """Find the roles of which no process on a host has sent a heartbeat within 30 s.
 
-    Args:
-        rows: Runs a query with values and returns its rows as dictionaries.
-        host: The name of the host, as its processes report it.
-        roles: The roles that should be there, at work or standing by.
-
-    Returns:
-        Those whose newest heartbeat is older than 30 s, or that have never sent one.
+    A process that stands by counts. `host` is the name that processes report.
     """
     heard = {one["role"] for one in rows(_HERE, {"host": host, "roles": list(roles)})}
     return [role for role in roles if role not in heard]
@@ -65,13 +55,9 @@ def _said(one: Row) -> str:
 
 
 def in_words(value: object) -> str:
-    """Write what a process reports in words.
+    """Write a value that a process reports in words. What is None is left out.
 
-    Args:
-        value: A value of its `detail`, or all of it.
-
-    Returns:
-        For example `messages 12, ledgers (shop (state ok, failures 0))`. What is None is left out.
+    For example `messages 12, ledgers (shop (state ok, failures 0))`.
     """
     if isinstance(value, Mapping):
         known = {str(name): one for name, one in value.items() if one is not None}
