@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
@@ -35,10 +35,8 @@ class Range:
     """A range of a closed table.
 
     Attributes:
-        table: The table.
         key: Its partition key.
         family: The family of its segment.
-        segment_no: The segment's number.
         lower: The lower bound, inclusive.
         upper: The upper bound, exclusive.
     """
@@ -50,22 +48,6 @@ class Range:
     lower: str
     upper: str
 
-    def first(self, upper: str) -> Range:
-        """Return the part below a bound.
-
-        Args:
-            upper: The bound.
-        """
-        return replace(self, upper=upper)
-
-    def rest(self, lower: str) -> Range:
-        """Return the part from a bound on.
-
-        Args:
-            lower: The bound.
-        """
-        return replace(self, lower=lower)
-
 
 @dataclass(frozen=True)
 class Broker:
@@ -73,8 +55,6 @@ class Broker:
 
     Attributes:
         name: The database, without a password.
-        broker_id: The broker's id.
-        incarnation: Its incarnation.
     """
 
     name: str
@@ -84,10 +64,9 @@ class Broker:
     _session: psycopg.Connection[dict[str, Any]] = field(repr=False)
 
     def missing(self) -> list[Range]:
-        """Return the closed ranges that are not archived, the oldest first.
+        """The closed ranges that are not archived, the oldest first.
 
-        Raises:
-            DatabaseError: The guarding session is gone, so another run may write.
+        Raises DatabaseError if the guarding session is gone, because another run may then write.
         """
         self._rows("select 1", session=self._guard)
         rows = self._rows("select * from mqpg._to_archive()")
@@ -104,11 +83,7 @@ class Broker:
         ]
 
     def columns(self, table: str) -> list[Column]:
-        """Return the columns of the audit view of a table.
-
-        Args:
-            table: The table.
-        """
+        """The columns of the audit view of a table."""
         rows = self._rows(
             "select a.attname::text as name, format_type(a.atttypid, a.atttypmod) as type from pg_attribute a "
             "where a.attrelid = to_regclass(%s) and a.attnum > 0 and not a.attisdropped order by a.attnum",
@@ -117,24 +92,15 @@ class Broker:
         return [Column(row["name"], row["type"]) for row in rows]
 
     def seal(self, part: Range) -> bool:
-        """Make sure that no transaction writes into a table any more.
+        """Whether no transaction writes into a range's table any more.
 
-        Args:
-            part: A range of the table.
-
-        Returns:
-            Whether that is so. It is not while a transaction that wrote there is open.
+        One that wrote there and is still open may do so.
         """
         rows = self._rows("select mqpg._seal_for_archive(%s, %s) as sealed", part.family, part.segment_no)
         return bool(rows[0]["sealed"])
 
     def cut(self, part: Range, most: int) -> str:
-        """Return the end of the first part of a range.
-
-        Args:
-            part: The range.
-            most: The most rows in it. More have to be in it where they have one key.
-        """
+        """The end of the first part of a range, with `most` rows or, if they share one key, more."""
         query = sql.SQL(
             "select q.{0}::text as key from {1} as q where q.{0} {2} {3} and q.{0} < {4} "
             "order by q.{0} offset {5} limit 1"
@@ -157,19 +123,9 @@ class Broker:
         return part.upper
 
     def rows(self, part: Range, columns: Sequence[Column], longest: float) -> Iterator[Sequence[str | None]]:
-        """Read a range at one snapshot, which ends with the last row.
+        """Read rows of a range in PostgreSQL's text format, at one snapshot.
 
-        Args:
-            part: The range.
-            columns: The columns.
-            longest: How long the snapshot may last, in seconds.
-
-        Yields:
-            The rows in PostgreSQL's text format.
-
-        Raises:
-            TooSlow: It lasted longer.
-            DatabaseError: The server refused it.
+        The snapshot ends with the last row. Raises TooSlow if that takes more than `longest` seconds.
         """
         query = sql.SQL("copy (select {0} from {1} as q where q.{2} >= {3} and q.{2} < {4}) to stdout").format(
             sql.SQL(", ").join(sql.Identifier("q", column.name) for column in columns),
@@ -187,17 +143,7 @@ class Broker:
     def digest(self, table: str, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> tuple[int, int]:
         """Let the server count and hash rows that were read from a file.
 
-        Args:
-            table: The table that they are of.
-            columns: Their columns.
-            rows: The rows.
-
-        Returns:
-            How many there are, and their digest.
-
-        Raises:
-            NotGranted: The role may not make temporary tables.
-            DatabaseError: A value is none of its column.
+        Raises DatabaseError if a value does not fit its column.
         """
         listed = sql.SQL(", ").join(sql.Identifier("q", column.name) for column in columns)
         with self._errors(), self._session.transaction(), self._session.cursor() as cursor:
@@ -218,16 +164,11 @@ class Broker:
     def note(self, part: Range, location: str, n: int, digest: int, longest: float) -> None:
         """Note that a range is in a file, which the server compares with its table.
 
-        Args:
-            part: The range.
-            location: The file, relative to the folder of the archive.
-            n: How many rows the file has.
-            digest: Their digest.
-            longest: How long the comparison may last, in seconds.
+        `location` is relative to the folder of the archive.
 
         Raises:
             WrongState: The table has other rows, or the range is not there any more.
-            TooSlow: The comparison lasted longer.
+            TooSlow: The comparison took more than `longest` seconds.
         """
         with self._errors(), self._session.transaction():
             self._limit(longest)
@@ -260,19 +201,8 @@ class Broker:
 def open_broker(dsn: str) -> Iterator[Broker]:
     """Open the sessions, and let no other run write until the block ends.
 
-    The guarding session waits in a transaction that has neither a snapshot nor a transaction id,
-    so it holds back nothing.
-
-    Args:
-        dsn: The broker's DSN in libpq notation.
-
-    Yields:
-        The broker.
-
-    Raises:
-        ConnectionFailed: The broker does not answer.
-        NotGranted: The role lacks the right of a worker or of an auditor.
-        WrongState: Another run writes.
+    The guarding session waits in a transaction that has neither a snapshot nor a transaction id, so it holds
+    back nothing. Raises WrongState if another run writes.
     """
     name = describe(dsn)
     with _connect(dsn) as guard, _connect(dsn) as session:

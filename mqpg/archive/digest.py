@@ -6,15 +6,9 @@ __all__ = ["row_digest"]
 
 
 def row_digest(columns: str) -> str:
-    """Return the SQL expression for the digest of rows.
+    """The SQL expression for the digest of rows. It is null if there is no row.
 
     It is a sum, so it does not depend on the order, and that of several parts is the sum of theirs.
     `mqpg.note_archived` computes the same.
-
-    Args:
-        columns: The columns that are hashed, as SQL.
-
-    Returns:
-        The expression. It is null where there is no row.
     """
     return f"sum(hashtextextended(row({columns})::text, 0))"

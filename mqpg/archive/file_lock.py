@@ -18,12 +18,8 @@ def file_lock(path: Path, option: str, taken: str) -> Iterator[None]:
     """Hold a lock until the block ends. The file stays there.
 
     Args:
-        path: The file.
         option: The option of the command line that it belongs to, for messages.
         taken: What to say where another process holds the lock.
-
-    Raises:
-        ConfigurationError: Another process holds it, or the file cannot be written.
     """
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

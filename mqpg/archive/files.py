@@ -18,12 +18,7 @@ _INTEGERS = ("smallint", "integer", "bigint")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
-
-    Attributes:
-        name: Its name.
-        type: PostgreSQL's name of its type.
-    """
+    """A column of a table, with PostgreSQL's name of its type."""
 
     name: str
     type: str
@@ -36,11 +31,7 @@ class Column:
         return pyarrow.bool_() if self.type == "boolean" else pyarrow.string()
 
     def parse(self, text: str | None) -> object:
-        """Return what is stored for a value.
-
-        Args:
-            text: The value in PostgreSQL's text format. None means null.
-        """
+        """What is stored for a value in PostgreSQL's text format."""
         if text is None:
             return None
         if self.type in _INTEGERS:
@@ -49,19 +40,7 @@ class Column:
 
 
 def write_rows(path: Path, columns: Sequence[Column], rows: Iterable[Sequence[str | None]]) -> int:
-    """Write a file.
-
-    Args:
-        path: The file.
-        columns: The columns.
-        rows: The rows in PostgreSQL's text format.
-
-    Returns:
-        How many rows there were.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
+    """Write rows in PostgreSQL's text format to a file, and return how many there were."""
     schema = pyarrow.schema([(column.name, column.stored) for column in columns])
     count = 0
     with pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
@@ -91,16 +70,7 @@ def _parts(rows: Iterable[Sequence[str | None]]) -> Iterator[list[Sequence[str |
 def read_rows(path: Path, columns: Sequence[str]) -> Iterator[Sequence[object]]:
     """Read a file.
 
-    Args:
-        path: The file.
-        columns: The names of its columns.
-
-    Yields:
-        The rows, with the columns in this order.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: It is damaged, or has other columns.
+    Raises ValueError if it is damaged, or has other columns than these in this order.
     """
     with pyarrow.parquet.ParquetFile(path) as file:
         if file.schema_arrow.names != list(columns):

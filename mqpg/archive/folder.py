@@ -23,12 +23,6 @@ def locked(folder: Path) -> Iterator[None]:
     """Make the folder, and keep every other run away from it until the block ends.
 
     A killed run holds no lock.
-
-    Args:
-        folder: The folder of the archive.
-
-    Raises:
-        ConfigurationError: Another run holds the lock, or the folder cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -39,30 +33,18 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def clear_away(folder: Path) -> None:
-    """Remove the unfinished files of runs that were killed.
-
-    Args:
-        folder: The folder of one broker, which need not exist.
-    """
+    """Remove the unfinished files of runs that were killed. The folder need not exist."""
     for path in folder.glob(f"*/{_TEMPORARY}*"):
         path.unlink()
 
 
 def temporary(path: Path) -> Path:
-    """Return the name under which a file is written.
-
-    Args:
-        path: Its name when it is complete.
-    """
+    """The name under which a file is written."""
     return path.with_name(f"{_TEMPORARY}{path.name}")
 
 
 def manifest_of(path: Path) -> Path:
-    """Return the manifest of a file.
-
-    Args:
-        path: The Parquet file.
-    """
+    """The manifest of a Parquet file."""
     return path.with_suffix(".json")
 
 
@@ -70,10 +52,6 @@ def publish(path: Path, manifest: Mapping[str, Any]) -> None:
     """Give a file and its manifest their names, and flush both to disk.
 
     The manifest comes last, so a file that has one is complete.
-
-    Args:
-        path: The file, which was written under its temporary name.
-        manifest: What its manifest says.
     """
     described = manifest_of(path)
     with temporary(described).open("w", encoding="utf-8") as file:
@@ -88,22 +66,14 @@ def publish(path: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file and its manifest, whether they are finished or not.
-
-    Args:
-        path: The file.
-    """
+    """Remove a file and its manifest, whether they are finished or not."""
     for one in (manifest_of(path), path):
         one.unlink(missing_ok=True)
         temporary(one).unlink(missing_ok=True)
 
 
 def slug(bound: str) -> str:
-    """Return a bound as a part of a file's name.
-
-    Args:
-        bound: The bound, a number or a time.
-    """
+    """A bound, a number or a time, as a part of a file's name."""
     return re.sub(r"[^0-9A-Za-z.]+", "-", bound).strip("-")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mqpg.embedded.locate import resolve
@@ -28,11 +28,9 @@ _MOST_ATTEMPTS = 3
 
 @dataclass
 class Archived:
-    """What a run did.
+    """What a run did: files and rows by table.
 
     Attributes:
-        files: How many files it wrote, by table.
-        rows: How many rows these have, by table.
         waiting: The tables that it left, because an open transaction may still write into them.
     """
 
@@ -45,21 +43,15 @@ def archive(to: Path, dsn: str | None = None, *, rows: int = 100_000, longest: f
     """Write every closed segment that is not archived yet, verify it, and note it at the broker.
 
     Args:
-        to: The folder of the archive, which is made where it is missing.
+        to: The folder of the archive. It is made if it is missing.
         dsn: The broker's DSN or URL. None means the one that the environment names.
         rows: The most rows in a file, as far as their keys allow.
-        longest: How long a snapshot or a comparison may hold up `keep()`, in seconds. Where a file
-            takes longer, smaller ones are written.
-
-    Returns:
-        What was written.
+        longest: How long a snapshot or a comparison may hold up `keep()`, in seconds. If a file takes longer,
+            smaller ones are written.
 
     Raises:
         ConfigurationError: The folder cannot be written, or another run writes there.
         WrongState: Another run writes at this broker.
-        ConnectionFailed: The broker does not answer.
-        SchemaError: The schema is missing, or this release cannot work with it.
-        NotGranted: The role lacks a right.
         DatabaseError: The rows of a range cannot be archived.
     """
     resolved = resolve(dsn)
@@ -98,10 +90,10 @@ class _Run:
         """Write the files of a range, up to one that has to be tried again."""
         rest: Range | None = part
         while rest is not None:
-            first = rest.first(self.broker.cut(rest, self.most))
+            first = replace(rest, upper=self.broker.cut(rest, self.most))
             if not self._write_first(first):
                 return
-            rest = rest.rest(first.upper) if first.upper != rest.upper else None
+            rest = replace(rest, lower=first.upper) if first.upper != rest.upper else None
 
     def _write_first(self, first: Range) -> bool:
         """Write one file. False: the range has to be listed again."""
@@ -148,7 +140,7 @@ class _Run:
             publish(path, self._manifest(part, names, n, digest))
             self.broker.note(part, self._location(path), n, digest, self.longest)
         except (TooSlow, WrongState, DatabaseError):
-            remove(path)  # It is surely not noted. Where the connection was lost, it may be.
+            remove(path)  # It is surely not noted. If the connection was lost, it may be.
             raise
         return n
 

@@ -18,7 +18,7 @@ The fixtures:
 - `mqpg_databases`: creates more databases, for tests that need several brokers;
 - `mqpg_dsn`: a fresh database for each test, copied from a migrated template;
 - `mqpg_client`: a client of that database;
-- `mqpg_async_client`: an asynchronous one, where pytest-asyncio is installed.
+- `mqpg_async_client`: an asynchronous one, if pytest-asyncio is installed.
 
 They need pytest, and `mqpg[embedded]` unless MQPG_TEST_DSN names a server.
 """

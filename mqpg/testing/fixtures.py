@@ -25,8 +25,7 @@ _SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"
 class Databases:
     """Copies of a migrated database. Each of them is a broker of its own.
 
-    Args:
-        server: The DSN of the server, as a user who may create databases.
+    `server` is the DSN of the server, as a user who may create databases.
     """
 
     def __init__(self, server: str) -> None:
@@ -50,11 +49,7 @@ class Databases:
         return self._dsn(name)
 
     def drop(self, dsn: str) -> None:
-        """Drop a database that `create` returned, and cut the connections to it.
-
-        Args:
-            dsn: What `create` returned.
-        """
+        """Drop a database that `create` returned, and cut the connections to it."""
         self._drop(str(psycopg.conninfo.conninfo_to_dict(dsn)["dbname"]))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Where calls and handlers become spans of OpenTelemetry, if the program has configured it.
+"""Makes calls and handlers spans of OpenTelemetry, if the program has configured it.
 
 OpenTelemetry is never imported here: a program that configured it has done that. In all others each
 of these functions returns a span that does nothing.
@@ -21,7 +21,7 @@ _OFF = Span()
 
 
 def _configured() -> ModuleType | None:
-    """The module that makes spans. None where the program has not configured OpenTelemetry."""
+    """The module that makes spans. None: the program has not configured OpenTelemetry."""
     if "opentelemetry.trace" not in sys.modules:
         return None
     global _spans

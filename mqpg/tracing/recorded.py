@@ -41,7 +41,7 @@ def is_configured() -> bool:
 def add_context(headers: Any, context: Context | None = None) -> Any:
     """The headers with a context, by default the current one.
 
-    They stay as they are where they have a context already, or are no object that fields can be
+    They stay as they are if they have a context already, or are no object that fields can be
     added to.
     """
     if headers is not None and (not isinstance(headers, Mapping) or _carried(headers)):
