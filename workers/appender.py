@@ -27,18 +27,13 @@ _LOOK = 1.0  # seconds between two looks at the server's log position
 class Appender(Worker):
     """Calls `mqpg.append` again and again.
 
-    While there are messages to append the next call follows soon. While there are none, the pause
-    grows to the longest one.
+    While there are messages to append the next call follows soon. While there are none, the pause grows to
+    the longest one: `options.interval`, or 0.05 seconds if that is None.
 
-    A base backup that was brought back looks like its original to `mqpg.append`. The process
-    remembers how far the server's log was, and refuses a server whose log is behind that.
+    A base backup that was brought back looks like its original to `mqpg.append`. The process remembers how
+    far the server's log was, and raises RestoredCluster for a server whose log is behind that.
 
     With `options.adopt_promoted` it makes a promoted server a broker again, and continues there.
-
-    Args:
-        options: What the process was started with. `interval` is the longest pause in seconds; None
-            means 0.05.
-        stop: An event that ends the worker when it is set. None: a new one.
     """
 
     role = "appender"
@@ -58,18 +53,7 @@ class Appender(Worker):
         self._next_look = 0.0
 
     def turn(self, conn: Connection) -> float:
-        """Append once.
-
-        Args:
-            conn: The connection that leads.
-
-        Returns:
-            How many seconds to pause; 0 where the call reached its target size.
-
-        Raises:
-            RestoredCluster: The server is behind what this process has seen of it, so a backup was
-                brought back.
-        """
+        """Append once. There is no pause if the call reached its target size."""
         began = time.monotonic()
         try:
             moved = self._append(conn, began)

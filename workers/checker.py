@@ -40,18 +40,9 @@ _BROKER = "select b.broker_id from mqpg._broker() b"
 class LedgerChecker(threading.Thread):
     """Decides the overdue half messages of the producer groups that name one ledger.
 
-    It is a thread with a connection of its own to the broker, so a slow ledger delays its own
-    groups only.
-
-    Args:
-        dsn: The broker's database.
-        name: The ledger's name, which the groups have as checker_target.
-        url: The ledger's SQLAlchemy URL.
-        groups: The producer groups that name it.
-        interval: How many seconds to pause while nothing is overdue.
-
-    Raises:
-        ConfigurationError: The URL is malformed.
+    It is a thread with a connection of its own to the broker, so a slow ledger delays its own groups only.
+    `name` is what the groups have as checker_target. It pauses for `interval` seconds while nothing is
+    overdue. A malformed URL raises ConfigurationError.
     """
 
     def __init__(self, dsn: str, name: str, url: str, groups: list[str], interval: float) -> None:
@@ -103,10 +94,10 @@ class LedgerChecker(threading.Thread):
         return asked
 
     def _warn_of_wrong_url(self, conn: Connection) -> bool:
-        """Warn where the ledger holds handles of other brokers only.
+        """Warn if the ledger holds handles of other brokers only.
 
-        Its URL is then probably wrong, and the local commits are in another ledger. False while
-        that is not known, because the table is locked.
+        Its URL is then probably wrong, and the local commits are in another ledger. False while that is not
+        known, because the table is locked.
         """
         row = conn.execute(_BROKER).fetchone()
         try:

@@ -29,16 +29,13 @@ _DRAIN = 10.0  # how many seconds a drain waits for checks that have begun
 class Compensator(Worker):
     """Decides overdue half messages by the checkers of their producer groups.
 
-    The process that leads checks the groups whose ledger is in the broker's database, with one
-    short transaction for each half message, and ends half messages that have expired. Each SQL
-    function has a thread, so a slow or dead one delays its own groups only. The same holds for each
-    ledger in another database, but those are served by any compensator that knows them, whether it
-    leads or not. Groups with the checker `due_checks` are left to their apps.
+    The process that leads checks the groups whose ledger is in the broker's database, with one short
+    transaction for each half message, and ends half messages that have expired. Each SQL function has a
+    thread, so a slow or dead one delays its own groups only. The same holds for each ledger in another
+    database, but any compensator that knows those serves them, whether it leads or not. Groups with the
+    checker `due_checks` are left to their apps.
 
-    Args:
-        options: What the process was started with. `interval` is the pause in seconds while nothing
-            is overdue; None means 1.
-        stop: An event that ends the worker when it is set. None: a new one.
+    `options.interval` is the pause while nothing is overdue; None means 1 second.
     """
 
     role = "compensator"
@@ -53,14 +50,7 @@ class Compensator(Worker):
         self.detail |= {"checked": 0, "expired": 0, "ledgers": self._ledgers.detail, "functions": {}}
 
     def stand_by(self, conn: Connection) -> str:
-        """Serve the ledgers that the leader does not know.
-
-        Args:
-            conn: The connection that waits for the leadership.
-
-        Returns:
-            "active" where it serves a ledger, else "standby".
-        """
+        """Serve the ledgers that the leader does not know."""
         if self._next_tend == 0.0:  # whoever leads comes first
             self._next_tend = time.monotonic() + self._interval
         elif time.monotonic() >= self._next_tend:
@@ -69,14 +59,7 @@ class Compensator(Worker):
         return "active" if self._ledgers.serves else "standby"
 
     def turn(self, conn: Connection) -> float:
-        """Start missing checkers, and check the ledger in the broker's database.
-
-        Args:
-            conn: The connection that leads.
-
-        Returns:
-            How many seconds to pause; 0 where more may be overdue.
-        """
+        """Start missing checkers, and check the ledger in the broker's database."""
         self._ledgers.tend(conn)
         self._tend_functions(conn)
         self._expire(conn)
@@ -92,10 +75,10 @@ class Compensator(Worker):
         return int(row[0]) if row else 0
 
     def _expire(self, conn: Connection) -> None:
-        """End half messages that nobody decided in time.
+        """End half messages that were not decided in time.
 
-        The first time comes a minute after this process began to lead. After an outage the apps and
-        the ledgers can therefore answer first.
+        The first time comes a minute after this process began to lead. After an outage the apps and the
+        ledgers can therefore answer first.
         """
         now, pause = time.monotonic(), _EXPIRE_EVERY * self._interval
         if self._next_expiry == 0.0:

@@ -31,17 +31,7 @@ AnyConsumer = mqpg.Consumer | mqpg.AsyncConsumer
 
 
 def load(target: str) -> AnyConsumer:
-    """Import a consumer.
-
-    Args:
-        target: `module:name`. Modules of the working directory are found, too.
-
-    Returns:
-        The consumer.
-
-    Raises:
-        ConfigurationError: `target` is malformed, its import fails, or it is no consumer.
-    """
+    """Import a consumer by `module:name`. Modules of the working directory are found, too."""
     module_name, separator, name = target.partition(":")
     if not (separator and module_name and name):
         raise ConfigurationError(f"handler must be module:name, for instance shop.billing:bill, not {target!r}")
@@ -70,17 +60,7 @@ def _import(name: str) -> Any:
 
 
 def parse_queues(text: str) -> list[int]:
-    """Parse a list of queues.
-
-    Args:
-        text: Numbers and ranges, for instance `0-3,6`.
-
-    Returns:
-        The queue ids in ascending order.
-
-    Raises:
-        ConfigurationError: The text is malformed.
-    """
+    """Parse numbers and ranges of queues, for instance `0-3,6`."""
     queues: set[int] = set()
     for part in text.split(","):
         first, separator, last = part.strip().partition("-")
@@ -91,18 +71,7 @@ def parse_queues(text: str) -> list[int]:
 
 
 def with_options(made: AnyConsumer, **changes: Any) -> AnyConsumer:
-    """Replace some options of a consumer.
-
-    Args:
-        made: The consumer. It is not changed.
-        **changes: Fields of its options. A field that is None keeps the consumer's own value.
-
-    Returns:
-        A consumer with the same handler.
-
-    Raises:
-        ConfigurationError: The options do not fit together.
-    """
+    """A copy of a consumer with other options. One that is None keeps the consumer's own value."""
     given = {name: value for name, value in changes.items() if value is not None}
     return _remade(made, replace(made.options, **given))
 
@@ -127,8 +96,7 @@ def run(
         patience: How many seconds to try the first connection.
 
     Raises:
-        Error: The first connection fails, or the consumer cannot continue without loss or
-            repetition.
+        Error: The first connection fails, or the consumer cannot continue without loss or repetition.
         SchemaTooNew: A migration has made the schema too new for this release.
     """
     options = consumer.options
@@ -172,7 +140,7 @@ def run(
 def _await_topic(mq: mqpg.Client, topic: str, stop: threading.Event) -> bool:
     """Wait until the topic is there, so that producers and consumers may start in any order.
 
-    Returns whether it is. False: `stop` is set.
+    False: `stop` was set before.
     """
     if _NAME.fullmatch(topic) is None:
         return True  # it can never be there, and subscribing says so
@@ -248,7 +216,7 @@ def _held(held: HeldQueues, group: str, topic: str) -> dict[str, Any]:
 class _Beating:
     """Heartbeats from a thread with a connection of its own, because a handler may take long.
 
-    It also sets `stop` where a migration has made the schema too new for this release.
+    It also sets `stop` if a migration has made the schema too new for this release.
     """
 
     def __init__(self, dsn: str, heartbeat: Heartbeat, refresh: Callable[[], None], stop: threading.Event) -> None:

@@ -44,11 +44,10 @@ where l.pid = any(%s) and l.locktype = 'relation' and not l.granted
 
 @dataclass(frozen=True)
 class Released:
-    """A partition that nobody needs any more.
+    """A partition that is not needed any more.
 
     Attributes:
         family: The family of its segment.
-        segment_no: The number of its segment.
         leaving: The table that it belongs to.
     """
 
@@ -60,15 +59,10 @@ class Released:
 class PartitionDrop(threading.Thread):
     """Detaches one released partition and drops it.
 
-    Every step is committed by itself and can be repeated. After a crash between two of them the
-    next keeper, or a call of `keep()`, continues with the step that the catalog shows.
-
-    Args:
-        dsn: The broker's database.
-        released: The partition.
+    Every step is committed by itself and can be repeated. After a crash between two of them the next keeper,
+    or a call of `keep()`, continues with the step that the catalog shows.
 
     Attributes:
-        released: The partition.
         backend: The process id of the server's session; None before it is connected.
         finished: Whether the table is gone.
     """
@@ -134,11 +128,8 @@ def _alter(state: dict[str, Any], how: sql.SQL) -> sql.Composed:
 class Dropping:
     """The drops that are under way, at most one for each table.
 
-    A table may have only one partition that is being detached, and one that waits must not hold up
-    the other tables or the keeper.
-
-    Args:
-        dsn: The broker's database.
+    A table may have only one partition that is being detached, and one that waits must not hold up the other
+    tables or the keeper.
     """
 
     def __init__(self, dsn: str) -> None:
@@ -146,11 +137,7 @@ class Dropping:
         self._threads: dict[str, PartitionDrop] = {}
 
     def begin(self, conn: Connection) -> None:
-        """Begin to drop what is released.
-
-        Args:
-            conn: The keeper's connection.
-        """
+        """Begin to drop what is released."""
         waiting = [thread.backend for thread in self._threads.values() if thread.is_alive() and thread.backend]
         if waiting:
             conn.execute(_UNSTICK, (waiting,))
@@ -162,13 +149,9 @@ class Dropping:
                 thread.start()
 
     def finished(self, timeout: float) -> bool:
-        """Wait a little for the drops that are under way, and forget those that ended.
+        """Wait at most `timeout` seconds for each drop that is under way, and forget those that ended.
 
-        Args:
-            timeout: How many seconds to wait for each.
-
-        Returns:
-            True where a table is gone, so that there may be more to do.
+        Returns whether a table is gone, so that there may be more to do.
         """
         ended = []
         for thread in list(self._threads.values()):

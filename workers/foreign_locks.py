@@ -28,9 +28,7 @@ _SHOWN = 20  # locks in the heartbeat's detail
 class ForeignLocks:
     """Looks into the view foreign_locks, and logs what is new there.
 
-    Args:
-        detail: What the worker reports. Its key `foreign_locks` is a list, absent while there are
-            none.
+    `detail` is what the worker reports. Its key `foreign_locks` is a list, absent while there are none.
     """
 
     def __init__(self, detail: dict[str, Any]) -> None:
@@ -38,13 +36,9 @@ class ForeignLocks:
         self._known: set[tuple[Any, ...]] = set()
 
     def look(self, conn: Connection) -> set[tuple[int, int]]:
-        """Look once, and a second time where there is something.
+        """Look once, and a second time if there is something.
 
-        Args:
-            conn: A connection to the broker.
-
-        Returns:
-            The two keys of each lock that strangers hold.
+        Returns the two keys of each lock that other sessions hold.
         """
         found = _read(conn)
         if found:

@@ -19,15 +19,9 @@ _COMPENSATE = "select mqpg._compensate(1, 'function', %s)"
 class FunctionChecker(threading.Thread):
     """Decides the overdue half messages of the producer groups that name one SQL function.
 
-    It is a thread with a connection of its own to the broker, so a function that does not return
-    delays its own groups only.
-
-    Args:
-        dsn: The broker's database.
-        name: The function's name.
-        interval: How many seconds to pause while nothing is overdue.
-        timeout: How many seconds one call of the function may take. A longer call is cancelled,
-            which counts as a check without a result.
+    It is a thread with a connection of its own to the broker, so a function that does not return delays its
+    own groups only. It pauses for `interval` seconds while nothing is overdue. A call that takes more than
+    `timeout` seconds is cancelled, which counts as a check without a result.
     """
 
     def __init__(self, dsn: str, name: str, interval: float, timeout: float) -> None:

@@ -42,22 +42,13 @@ class Heartbeat:
         self._state, self._next = "", 0.0
 
     def due_in(self) -> float:
-        """When the next heartbeat is due.
-
-        Returns:
-            The seconds until then; 0 when it is due now.
-        """
+        """The seconds until the next heartbeat; 0 if it is due now."""
         return max(0.0, self._next - time.monotonic())
 
     def beat(self, conn: Connection, state: str) -> None:
-        """Write the row if it is due or the state has changed.
+        """Write the row if it is due or the state (active, standby, stopped) has changed.
 
-        Args:
-            conn: A connection to the broker.
-            state: active, standby or stopped.
-
-        Raises:
-            SchemaTooNew: A migration has made the schema too new for this release.
+        Raises SchemaTooNew if a migration has made the schema too new for this release.
         """
         if state == self._state and self.due_in() > 0:
             return

@@ -50,16 +50,13 @@ _UNDONE = ("pinned", "blocked")
 class Keeper(Worker):
     """Calls `mqpg.keep` periodically, and forgets workers that were not seen for a day.
 
-    Tables that are no longer needed it detaches and drops on connections of their own, because that
-    may have to wait for other transactions. It also reports consumer groups that nobody reads,
-    because their messages keep segments.
+    It detaches and drops tables that are no longer needed on connections of their own, because that may have
+    to wait for other transactions. It also reports consumer groups that no consumer reads, because their
+    messages keep segments.
 
-    Args:
-        options: What the process was started with. `interval` is the pause in seconds; None means
-            60.
-        stop: An event that ends the worker when it is set. None: a new one.
-        long: A drop or a merge that is held up for so many seconds is reported as a warning, and
-            again after as many. So is a group whose messages nobody reads for as long, once.
+    `options.interval` is the pause; None means 60 seconds. A drop or a merge that is held up for `long`
+    seconds is reported as a warning, and again after as many. So is a group whose messages are not read for
+    as long, once.
     """
 
     role = "keeper"
@@ -74,14 +71,7 @@ class Keeper(Worker):
         self._reported: dict[str, float] = {}
 
     def turn(self, conn: Connection) -> float:
-        """Call `mqpg.keep` until nothing is left to do, and log each of its actions.
-
-        Args:
-            conn: The connection that leads.
-
-        Returns:
-            How many seconds to pause.
-        """
+        """Call `mqpg.keep` until nothing is left to do, and log each of its actions."""
         conn.execute(_FORGET)
         self._report_locks(conn)
         pause = 0.0  # there is more to do, unless one of the calls says otherwise
@@ -99,7 +89,7 @@ class Keeper(Worker):
         return pause
 
     def _keep(self, conn: Connection) -> bool:
-        """Call it once. True where there may be more to do."""
+        """Call it once. True: there may be more to do."""
         steps = conn.cursor(row_factory=dict_row).execute("select * from mqpg._keep(false)").fetchall()
         for step in steps:
             logger.info("segment", extra=step)
@@ -108,7 +98,7 @@ class Keeper(Worker):
         return bool(done)
 
     def _report_locks(self, conn: Connection) -> None:
-        """Warn once where the server has too little room for locks, and show it in heartbeats."""
+        """Warn once if the server has too little room for locks, and show it in heartbeats."""
         found = conn.cursor(row_factory=dict_row).execute(_LOCKS).fetchone() or {}
         room = found["each"] * (found["connections"] + found["prepared"])
         if found["each"] >= _LEAST_EACH and room >= _LEAST_LOCKS:

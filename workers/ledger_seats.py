@@ -34,21 +34,16 @@ _SERVED = "select * from mqpg._ledgers_served(%s)"
 class LedgerSeats:
     """Serves each ledger that producer groups name, this process knows, and no other one serves.
 
-    Whoever serves a ledger holds its advisory lock on the connection that leads or stands by. Two
-    compensators with different ledgers therefore do not shut one another out, and the server frees
-    the ledgers of a killed process. A ledger that does not answer here for half a minute is left to
-    another one that knows it, because that one may reach it. A ledger that nobody serves is
-    reported by every compensator.
-
-    Args:
-        options: What the process was started with.
-        interval: How many seconds a checker pauses while nothing is overdue.
+    The compensator that serves a ledger holds its advisory lock on the connection that leads or stands by.
+    Two compensators with different ledgers therefore do not shut one another out, and the server frees the
+    ledgers of a killed process. A ledger that does not answer here for half a minute is left to another one
+    that knows it, because that one may reach it. Every compensator reports a ledger that none serves.
 
     Attributes:
-        detail: The state of each ledger, by name: that of its checker, or "standby" where this
-            process would take it over from another compensator, "elsewhere" where it is not known
-            here and another one serves it, "unknown" where nobody does, "refused" where its URL
-            cannot be used, "yielded" where it does not answer here and is left to another one.
+        detail: The state of each ledger, by name: that of its checker, or "standby" if this process would
+            take it over from another compensator, "elsewhere" if it is not known here and another one serves
+            it, "unknown" if none does, "refused" if its URL cannot be used, "yielded" if it does not answer
+            here and is left to another one.
     """
 
     def __init__(self, options: Options, interval: float) -> None:
@@ -69,10 +64,9 @@ class LedgerSeats:
         return bool(self._checkers)
 
     def tend(self, conn: Connection) -> None:
-        """Take the free ledgers that this process knows, and leave those that nobody wants.
+        """Take the free ledgers that this process knows, and leave those that no group names.
 
-        Args:
-            conn: The connection that holds the locks. It stays the same until `end`.
+        The connection holds the locks. It stays the same until `end`.
         """
         wanted: dict[str, list[str]] = dict(conn.execute(_WANTED).fetchall())
         for name in self.detail.keys() - wanted.keys():
@@ -89,8 +83,7 @@ class LedgerSeats:
     def end(self) -> list[threading.Thread]:
         """Serve nothing any more, because the connection with the locks ends.
 
-        Returns:
-            The checkers, which end after the half message that they are at.
+        Returns the checkers, which end after the half message that they are at.
         """
         checkers = list(self._checkers.values())
         for checker in checkers:
@@ -155,9 +148,9 @@ class LedgerSeats:
     def _report(self, conn: Connection, missing: dict[str, list[str]]) -> None:
         """Report the ledgers that this process does not serve.
 
-        Half messages of a ledger that nobody serves wait until an operator has configured it. No
-        check is counted. The look at the locks of others is not made with each call, because it
-        reads all locks of the server.
+        Half messages of a ledger that no compensator serves wait until an operator has configured it. No
+        check is counted. The look at the locks of others is not made with each call, because it reads all
+        locks of the server.
         """
         if missing and time.monotonic() >= self._next_look:
             self._elsewhere = {str(row[0]) for row in conn.execute(_SERVED, (list(missing),))}

@@ -27,14 +27,7 @@ class NoVerdict(Exception):
 def open_ledger(url: str) -> Ledger:
     """Open a ledger for check-backs. It connects when it is first used.
 
-    Args:
-        url: The ledger's SQLAlchemy URL.
-
-    Returns:
-        The ledger.
-
-    Raises:
-        ConfigurationError: The URL is malformed, or its database is not supported.
+    Raises ConfigurationError if the URL is malformed, or its database is not supported.
     """
     target = to_sqlalchemy(url)
     patience = _PATIENCE.get(target.drivername.partition("+")[2]) or _PATIENCE.get(target.get_backend_name(), {})
@@ -48,14 +41,7 @@ def open_ledger(url: str) -> Ledger:
 
 
 def require_reachable(ledger: Ledger) -> None:
-    """Make sure that the ledger's database answers.
-
-    Args:
-        ledger: The ledger.
-
-    Raises:
-        NoVerdict: It does not answer.
-    """
+    """Raise NoVerdict if the ledger's database does not answer."""
     try:
         with ledger.database.engine.connect() as connection:
             connection.execute(sqlalchemy.select(1))

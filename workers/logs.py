@@ -20,28 +20,14 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 class LogFormat(StrEnum):
-    """The format of log lines.
-
-    Attributes:
-        TEXT: Time, level, role, message, and key=value for each field.
-        JSON: One JSON object for each line.
-    """
+    """The format of log lines."""
 
     TEXT = "text"
     JSON = "json"
 
 
 def configure(role: str, level: str = "info", form: LogFormat = LogFormat.TEXT) -> None:
-    """Send the log records of this process to stderr.
-
-    Args:
-        role: The role of the process, which each line names.
-        level: The lowest level to log: debug, info, warning or error.
-        form: The format of the lines.
-
-    Raises:
-        ConfigurationError: `level` is none of these.
-    """
+    """Send the log records of this process to stderr. Each line names the role."""
     number = logging.getLevelNamesMapping().get(level.upper())
     if number is None:
         raise ConfigurationError(f"--log-level must be debug, info, warning or error, not {level!r}")
@@ -91,6 +77,6 @@ class _Json(_Fields):
 
 
 def _plain(value: object) -> str:
-    """Format a value on one line. It is quoted only where it has blanks, quotes or equals signs."""
+    """Format a value on one line. It is quoted only if it has blanks, quotes or equals signs."""
     text = str(value)
     return json.dumps(text) if not text or any(c.isspace() or c in '"=' for c in text) else text

@@ -57,12 +57,7 @@ _WATCHED = {
 def connect(dsn: str, name: str) -> Connection:
     """Open an autocommit connection with the settings that workers need.
 
-    Args:
-        dsn: The broker's database.
-        name: What the connection is for. The server shows it as application_name.
-
-    Returns:
-        The connection.
+    The server shows `name`, what the connection is for, in application_name.
 
     Raises:
         ConnectionFailed: The database does not answer.
@@ -91,10 +86,10 @@ def connect(dsn: str, name: str) -> Connection:
 
 
 def _require_session(conn: Connection, dsn: str, extra: dict[str, Any]) -> None:
-    """Refuse a pooler in transaction mode.
+    """Raise for a pooler in transaction mode.
 
-    The lock of a leader would stay with a connection of the pooler when the worker ends, and no
-    other worker could lead.
+    The lock of a leader would stay with a connection of the pooler when the worker ends, and no other worker
+    could lead.
     """
     before = _backend(conn)
     if before == conn.info.backend_pid:
@@ -116,19 +111,9 @@ def _backend(conn: Connection) -> int:
 
 
 def patiently(connect: Callable[[], T], stop: threading.Event, patience: float) -> T | None:
-    """Try to connect for some time.
+    """Try to connect for `patience` seconds. None: `stop` was set before.
 
-    Args:
-        connect: Makes the connection.
-        stop: An event that ends the attempts when it is set.
-        patience: How many seconds to try. It is short, because at the start a wrong DSN is more
-            likely than a server that comes back.
-
-    Returns:
-        What `connect` returned. None where `stop` was set before.
-
-    Raises:
-        ConnectionFailed: The time is over.
+    The time is short, because at the start a wrong DSN is more likely than a server that comes back.
     """
     deadline, backoff, reported = time.monotonic() + patience, Backoff(0.1, 1.0), False
     while not stop.is_set():
@@ -158,9 +143,9 @@ def keep_connected(
 ) -> None:
     """Call `body` with a connection, again after each failure, until it returns or `stop` is set.
 
-    After any error of the database the connection is closed, and its session state ends with it. A
-    leader's lock therefore cannot outlive its connection, and a standby can take over. The next
-    connection is made after a pause that grows with failures in a row.
+    After any error of the database the connection is closed, and its session state ends with it. A leader's
+    lock therefore cannot outlive its connection, and a standby can take over. The next connection is made
+    after a pause that grows with failures in a row. What else `body` raises ends the loop.
 
     Args:
         dsn: The broker's database.
@@ -169,12 +154,9 @@ def keep_connected(
         stop: An event that ends the loop when it is set.
         conn: The first connection. None: a new one.
         on_failure: Called with each error.
-        call_timeout: How many seconds a statement waits for a server that says nothing. The
-            connection is then replaced.
-        on_too_new: Called where the schema is too new, before the loop ends.
-
-    Raises:
-        Exception: What `body` raises, if it is no error of a database.
+        call_timeout: How many seconds a statement waits for a server that says nothing. The connection is
+            then replaced.
+        on_too_new: Called if the schema is too new, before the loop ends.
     """
     backoff = Backoff()
     while not stop.is_set():

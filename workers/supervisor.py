@@ -18,6 +18,7 @@ __all__ = ["Supervisor"]
 logger = logging.getLogger(__name__)
 
 _LOOK = 0.2  # seconds between two looks at the children
+_GRACE = 30.0  # seconds that the children may take to drain; then they are killed
 _STABLE = 10.0  # a child that lived for this many seconds begins with the first pause again
 
 
@@ -40,8 +41,7 @@ class _Child:
     def tend(self) -> bool:
         """Notice an end and plan the restart, or restart when its time has come.
 
-        Returns:
-            False where the child is too old for the schema, so that a restart cannot help.
+        False: the child is too old for the schema, so a restart cannot help.
         """
         now = time.monotonic()
         if self._process is not None and (status := self._process.poll()) is not None:
@@ -64,7 +64,7 @@ class _Child:
             self._process.terminate()
 
     def wait(self, timeout: float) -> bool:
-        """Wait for the end. False where the child did not drain in time."""
+        """Wait for the end. False: the child did not drain in time."""
         if self._process is None:
             return True
         try:
@@ -89,13 +89,6 @@ class _Child:
 class Supervisor:
     """Runs `mqpg worker <role> <arguments>` as a child process for each role.
 
-    Args:
-        roles: The roles.
-        arguments: Further arguments of each child.
-        environment: The environment of each child.
-        stop: An event that ends the children when it is set.
-        grace: How many seconds the children may take to drain. They are killed after that.
-
     Attributes:
         too_old: Whether a child ended because the schema is too new for this release.
     """
@@ -106,21 +99,17 @@ class Supervisor:
         arguments: Sequence[str],
         environment: Mapping[str, str],
         stop: threading.Event,
-        *,
-        grace: float = 30.0,
     ) -> None:
         command = [sys.executable, "-m", "mqpg", "worker"]
         self._children = [_Child(role, [*command, role, "--stop-on-eof", *arguments], environment) for role in roles]
-        self._stop, self._grace = stop, grace
+        self._stop = stop
         self.too_old = False
 
     def run(self) -> bool:
         """Watch the children until `stop` is set, then let them drain.
 
-        A child that is too old for the schema ends all of them, because a restart cannot help.
-
-        Returns:
-            True where all of them ended by themselves in time.
+        A child that is too old for the schema ends all of them, because a restart cannot help. Returns
+        whether all of them ended by themselves in time.
         """
         try:
             while not self.too_old:
@@ -135,6 +124,6 @@ class Supervisor:
     def _drain(self) -> bool:
         for child in self._children:
             child.ask_to_stop()
-        deadline = time.monotonic() + self._grace
+        deadline = time.monotonic() + _GRACE
         ended = [child.wait(deadline - time.monotonic()) for child in self._children]
         return all(ended)

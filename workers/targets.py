@@ -11,17 +11,7 @@ __all__ = ["find_url", "parse_ledgers", "to_environment"]
 
 
 def parse_ledgers(options: Iterable[str]) -> dict[str, str]:
-    """Parse the values of `--ledger`, for instance `shop=sqlite:////data/shop.db`.
-
-    Args:
-        options: The values.
-
-    Returns:
-        The URL of each name.
-
-    Raises:
-        ConfigurationError: A value is not of the form name=url.
-    """
+    """Parse the values of `--ledger`, for instance `shop=sqlite:////data/shop.db`, to the URL of each name."""
     pairs: dict[str, str] = {}
     for option in options:
         name, separator, url = option.partition("=")
@@ -34,14 +24,9 @@ def parse_ledgers(options: Iterable[str]) -> dict[str, str]:
 
 
 def find_url(name: str, given: Mapping[str, str]) -> str | None:
-    """Find the URL of a ledger.
+    """Find the URL of a ledger: that of the command line (`given`), else that of the environment.
 
-    Args:
-        name: The ledger's name.
-        given: Ledgers of the command line. They come before those of the environment.
-
-    Returns:
-        The URL. None where this process does not know the ledger.
+    None: this process does not know the ledger.
     """
     return given.get(name) or ledger_url(name) or None
 
@@ -50,11 +35,5 @@ def to_environment(given: Mapping[str, str]) -> dict[str, str]:
     """Turn ledgers into environment variables of a child process.
 
     Arguments would show their passwords in the process list.
-
-    Args:
-        given: Ledgers of the command line.
-
-    Returns:
-        The URL of each variable.
     """
     return {ledger_variable(name): url for name, url in given.items()}

@@ -34,12 +34,10 @@ _LOOKS = 6  # in the time after which a group is reported
 
 
 class UnreadGroups:
-    """Looks now and then for groups that nobody reads, and logs each of them once.
+    """Looks now and then for groups that no consumer reads, and logs each of them once.
 
-    One that is read meanwhile and left alone later is logged again.
-
-    Args:
-        seconds: How long the messages of a group wait before it is reported.
+    A group is reported if its messages have waited for `seconds`. One that is read meanwhile and left alone
+    later is logged again.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -48,11 +46,7 @@ class UnreadGroups:
         self._known: set[tuple[str, str]] = set()
 
     def look(self, conn: Connection) -> None:
-        """Look, where it is time.
-
-        Args:
-            conn: A connection to the broker.
-        """
+        """Look, if it is time."""
         now = time.monotonic()
         if now < self._next_look:
             return

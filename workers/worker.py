@@ -28,15 +28,14 @@ class Options:
     """The options of all roles. Times are in seconds.
 
     Attributes:
-        dsn: The broker's database.
         interval: The longest pause of an idle worker. None: the role's default.
         heartbeat: The time between two heartbeats.
         standby_poll: The time between two attempts of a standby to take over.
         patience: How long to try the first connection.
         max_messages: For the appender, the target size of one append.
         check_timeout: For the compensator, how long a SQL function may take for one half message.
-        call_timeout: How long a statement waits for a server that says nothing, before the
-            connection is replaced.
+        call_timeout: How long a statement waits for a server that says nothing, before the connection is
+            replaced.
         adopt_promoted: For the appender, whether it adopts a server that was promoted.
         ledgers: For the compensator, the SQLAlchemy URL of each ledger name.
     """
@@ -58,19 +57,14 @@ class Worker(ABC):
 
     Any number of processes may run, on any host. One of each role leads, and the others stand by.
 
-    Leadership is a session lock on the same connection that does the work. A worker that loses the
-    connection therefore loses the lock at the same moment, and the server frees the lock of a
-    killed process. Leadership only saves work. The result is correct with any number of leaders. A
-    worker therefore also leads where a session that is no worker holds the lock. It then tries for
-    the lock until it has it, and stands by where another worker gets it first.
-
-    Args:
-        options: What the process was started with.
-        stop: An event that ends the worker when it is set. None: a new one.
+    Leadership is a session lock on the same connection that does the work. A worker that loses the connection
+    therefore loses the lock at the same moment, and the server frees the lock of a killed process. Leadership
+    only saves work. The result is correct with any number of leaders. A worker therefore also leads if a
+    session that is no worker holds the lock. It then tries for the lock until it has it, and stands by if
+    another worker gets it first.
 
     Attributes:
-        role: The name of the role.
-        lock_id: The second key of its lock.
+        lock_id: The second key of the role's lock.
         detail: What the worker has done. The view worker_status shows it.
     """
 
@@ -87,28 +81,17 @@ class Worker(ABC):
 
     @abstractmethod
     def turn(self, conn: Connection) -> float:
-        """Do one iteration of the work, as the leader.
-
-        Args:
-            conn: The connection that leads.
-
-        Returns:
-            How many seconds to pause before the next iteration.
-        """
+        """Do one iteration of the work, as the leader, and return how many seconds to pause after it."""
 
     def stand_by(self, conn: Connection) -> str:
         """Do what needs no leadership, while another process leads.
 
-        Args:
-            conn: The connection that waits for the leadership.
-
-        Returns:
-            The state to report: "standby", or "active" where there was something to do.
+        Returns the state to report: "standby", or "active" if there was something to do.
         """
         return "standby"
 
     def end(self) -> None:
-        """Clean up when the connection or the leadership ends, for whatever reason."""
+        """Clean up when the connection or the leadership ends, for any reason."""
         logger.debug("the connection or the leadership ends")
 
     def run(self) -> None:
@@ -117,8 +100,7 @@ class Worker(ABC):
         Raises:
             ConnectionFailed: The first connection cannot be made in time.
             SchemaError: The schema is missing, or this release cannot work with it.
-            SchemaTooNew: A migration has made the schema too new for this release, at the start or
-                later.
+            SchemaTooNew: A migration has made the schema too new for this release, at the start or later.
         """
         dsn = self.options.dsn
         conn = patiently(lambda: connect(dsn, self.role), self.stop, self.options.patience)
@@ -200,11 +182,7 @@ class Worker(ABC):
                 break
 
     def _beat(self, conn: Connection) -> bool:
-        """Report, when it is due.
-
-        Returns:
-            False where another worker has the lock, so that this one has to stand by.
-        """
+        """Report, if it is due. False: another worker has the lock, so this one has to stand by."""
         if self._heartbeat.due_in() == 0:
             is_foreign = self._is_lock_foreign(conn)
             if not self._has_lock and not self._try_lock(conn) and not is_foreign:

@@ -22,7 +22,7 @@ from mqpg.workers.targets import find_url, parse_ledgers, to_environment
 
 
 def test_pace_is_none_with_work_and_grows_to_the_limit_without() -> None:
-    pace = AppendPace(least=0.001, most=0.05)
+    pace = AppendPace(most=0.05)
     pauses = [pace.after(0) for _ in range(20)]
     assert pauses[0] == 0.001
     assert pauses == sorted(pauses)
@@ -31,14 +31,14 @@ def test_pace_is_none_with_work_and_grows_to_the_limit_without() -> None:
 
 
 def test_pace_shares_the_cost_of_a_pass_among_many_messages() -> None:
-    pace = AppendPace(busy=0.05)
+    pace = AppendPace()
     assert pace.after(99, 0.002) == 0.004
     assert pace.after(100, 0.002) == 0.016
     assert pace.after(5000, 1.0) == 0.05
 
 
 def test_pace_is_quick_for_a_while_after_few_messages() -> None:
-    pace = AppendPace(least=0.001, most=0.05)
+    pace = AppendPace(most=0.05)
     assert pace.after(3, 0.002) == 0.001
     pauses = [pace.after(0, 0.001) for _ in range(50)]
     assert pauses[:20] == [0.001] * 20
