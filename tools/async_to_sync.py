@@ -15,6 +15,7 @@ import io
 import re
 import subprocess
 import sys
+import tempfile
 import tokenize
 from pathlib import Path
 
@@ -77,14 +78,10 @@ def convert(text: str, name: str) -> str:
     return f"# Generated from mqpg/_async/{name} by tools/async_to_sync.py: change that file.\n{''.join(lines)}"
 
 
-def _ruff(text: str, path: str) -> str:
-    for command in (["check", "--select", "I", "--fix", "--quiet"], ["format", "--quiet"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, "--stdin-filename", path, "-"],
-            input=text, capture_output=True, text=True, check=True, cwd=ROOT,
-        )  # fmt: skip
-        text = done.stdout
-    return text
+def _ruff(folder: Path) -> None:
+    for command in (["check", "--select", "I", "--fix"], ["format"]):
+        arguments = ["--quiet", "--config", str(ROOT / "pyproject.toml"), str(folder)]
+        subprocess.run([sys.executable, "-m", "ruff", *command, *arguments], check=True, cwd=ROOT)
 
 
 def _sources() -> list[str]:
@@ -99,10 +96,18 @@ def _leftovers(wanted: list[str]) -> list[str]:
     return sorted(there - set(wanted) - BY_HAND)
 
 
-def _write(name: str, text: str) -> None:
-    target = TARGET / name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
+def _generated(names: list[str]) -> dict[str, str]:
+    """What the synchronous files should contain; all are formatted at once."""
+    with tempfile.TemporaryDirectory() as folder:
+        _write(Path(folder), {name: convert((SOURCE / name).read_text(encoding="utf-8"), name) for name in names})
+        _ruff(Path(folder))
+        return {name: (Path(folder) / name).read_text(encoding="utf-8") for name in names}
+
+
+def _write(folder: Path, texts: dict[str, str]) -> None:
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -118,18 +123,18 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file is out of date")
     check = parser.parse_args(argv).check
     wanted = _sources()
-    stale = leftovers = _leftovers(wanted)
-    for name in wanted:
-        text = _ruff(convert((SOURCE / name).read_text(encoding="utf-8"), name), f"mqpg/_sync/{name}")
-        target = TARGET / name
-        if not target.exists() or target.read_text(encoding="utf-8") != text:
-            stale = [*stale, name]
-            if not check:
-                _write(name, text)
+    leftovers = _leftovers(wanted)
+    changed = {
+        name: text
+        for name, text in _generated(wanted).items()
+        if not (TARGET / name).exists() or (TARGET / name).read_text(encoding="utf-8") != text
+    }
     if not check:
+        _write(TARGET, changed)
         for name in leftovers:
             (TARGET / name).unlink()
         return 0
+    stale = [*leftovers, *changed]
     for name in stale:
         print(f"mqpg/_sync/{name} is out of date: run python tools/async_to_sync.py", file=sys.stderr)
     return 1 if stale else 0

@@ -20,7 +20,6 @@ from typing import Any
 
 import griffe
 import pydantic
-import pytest
 
 from mqpg import errors
 
@@ -66,6 +65,7 @@ class Docs:
         return [str(entry.annotation) for entry in self.sections["raises"]]
 
 
+@functools.cache
 def read(text: str | None) -> Docs:
     """Parse a docstring, and collect what griffe has to complain about."""
     complaints: list[str] = []
@@ -148,9 +148,14 @@ def _written(cls: type) -> set[str]:
     return {child.name for child in node.body if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
 
-def _one_sentence(docs: Docs) -> bool:
+def well_formed(name: str, value: Any) -> Docs:
+    """The docstring of a class or function, which begins with a sentence on a line of its own."""
+    docs = read(vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__)
+    assert not docs.complaints, name
     first, _, rest = docs.text.partition("\n")
-    return first.rstrip("`").endswith((".", ":")) and (not rest or rest.startswith("\n"))
+    assert first.rstrip("`").endswith((".", ":")), name
+    assert not rest or rest.startswith("\n"), name
+    return docs
 
 
 def test_the_walk_finds_the_library() -> None:
@@ -159,62 +164,53 @@ def test_the_walk_finds_the_library() -> None:
         assert name in CALLABLES
 
 
-@pytest.mark.parametrize("name", CALLABLES)
-def test_arguments_and_result(name: str) -> None:
-    function = CALLABLES[name]
-    docs = read(function.__doc__)
-    assert not docs.complaints
-    assert _one_sentence(docs), f"the docstring of {name} begins with no sentence on a line of its own"
-    assert docs.names("parameters") == arguments(function)
-    for parameter in docs.sections["parameters"]:
-        default = inspect.signature(function).parameters[parameter.name.lstrip("*")].default
-        if default is None and "An argument that is None" not in docs.text:
-            assert "None" in parameter.description, f"{name} does not say what {parameter.name}=None means"
-    result = inspect.signature(function).return_annotation
-    assert result is not inspect.Signature.empty
-    expected = result in (None, "None", "Self", "NoReturn") or docs.sections["returns"] or docs.sections["yields"]
-    assert expected, f"{name} returns {result}, and its docstring does not say what that is"
+def test_arguments_and_result() -> None:
+    for name, function in CALLABLES.items():
+        docs = well_formed(name, function)
+        assert docs.names("parameters") == arguments(function), name
+        for parameter in docs.sections["parameters"]:
+            default = inspect.signature(function).parameters[parameter.name.lstrip("*")].default
+            if default is None and "An argument that is None" not in docs.text:
+                assert "None" in parameter.description, f"{name} does not say what {parameter.name}=None means"
+        result = inspect.signature(function).return_annotation
+        assert result is not inspect.Signature.empty, name
+        expected = result in (None, "None", "Self", "NoReturn") or docs.sections["returns"] or docs.sections["yields"]
+        assert expected, f"{name} returns {result}, and its docstring does not say what that is"
 
 
-@pytest.mark.parametrize("name", PROPERTIES)
-def test_properties(name: str) -> None:
-    docs = read(PROPERTIES[name].__doc__)
-    assert not docs.complaints
-    assert _one_sentence(docs)
+def test_properties() -> None:
+    for name, function in PROPERTIES.items():
+        well_formed(name, function)
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_classes(name: str) -> None:
-    cls = CLASSES[name]
-    docs = read(vars(cls).get("__doc__"))
-    assert not docs.complaints
-    assert _one_sentence(docs), f"the docstring of {name} begins with no sentence on a line of its own"
-    listed = fields(cls)
-    if listed is not None:
-        assert docs.names("attributes") == listed
-        return
-    writers = [base for base in cls.__mro__ if base.__module__.startswith("mqpg") and "__init__" in _written(base)]
-    expected = arguments(vars(writers[0])["__init__"]) if writers else []
-    assert docs.names("parameters") == expected
+def test_classes() -> None:
+    for name, cls in CLASSES.items():
+        docs = well_formed(name, cls)
+        listed = fields(cls)
+        if listed is not None:
+            assert docs.names("attributes") == listed, name
+            continue
+        writers = [base for base in cls.__mro__ if base.__module__.startswith("mqpg") and "__init__" in _written(base)]
+        expected = arguments(vars(writers[0])["__init__"]) if writers else []
+        assert docs.names("parameters") == expected, name
 
 
-@pytest.mark.parametrize("name", [*CALLABLES, *PROPERTIES, *CLASSES])
-def test_documented_errors_exist(name: str) -> None:
-    documented = {**CALLABLES, **PROPERTIES, **CLASSES}[name]
-    for error in read(documented.__doc__).raised():
-        found = getattr(errors, error, None) or getattr(builtins, error, None)
-        assert inspect.isclass(found), error
-        assert issubclass(found, Exception)
+def test_documented_errors_exist() -> None:
+    for name, documented in {**CALLABLES, **PROPERTIES, **CLASSES}.items():
+        for error in read(documented.__doc__).raised():
+            found = getattr(errors, error, None) or getattr(builtins, error, None)
+            assert inspect.isclass(found), f"{name}: {error}"
+            assert issubclass(found, Exception), f"{name}: {error}"
 
 
-@pytest.mark.parametrize("name", CALLABLES)
-def test_errors_are_documented(name: str) -> None:
-    function = CALLABLES[name]
-    documented = [getattr(errors, error, None) or getattr(builtins, error) for error in read(function.__doc__).raised()]
-    raised, reaches = _raised_in(function, set())
-    for error in sorted(raised):
-        assert any(issubclass(getattr(errors, error), known) for known in documented), f"{name} raises {error}"
-    assert documented or not reaches, f"{name} reaches a database, and its docstring names no error"
+def test_errors_are_documented() -> None:
+    for name, function in CALLABLES.items():
+        named = read(function.__doc__).raised()
+        documented = [getattr(errors, error, None) or getattr(builtins, error) for error in named]
+        raised, reaches = _raised_in(function, set())
+        for error in sorted(raised):
+            assert any(issubclass(getattr(errors, error), known) for known in documented), f"{name} raises {error}"
+        assert documented or not reaches, f"{name} reaches a database, and its docstring names no error"
 
 
 def _raised_in(function: Callable[..., Any], seen: set[str]) -> tuple[set[str], bool]:

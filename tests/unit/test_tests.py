@@ -40,9 +40,10 @@ def wrong(path: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_no_test_and_no_folder_of_other_tests(path: Path) -> None:
-    assert wrong(path) == []
+def test_no_test_imports_a_test_or_a_folder_of_other_tests() -> None:
+    found = {str(path.relative_to(ROOT)): wrong(path) for path in FILES}
+    assert len(found) > 200
+    assert {path: names for path, names in found.items() if names} == {}
 
 
 def test_support_needs_no_folder_of_tests() -> None:
