@@ -24,7 +24,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from mqpg import migrate  # noqa: E402
-from mqpg.embedded import EmbeddedServer, find_binaries, from_distribution  # noqa: E402
+from mqpg.embedded import EmbeddedServer, find_binaries  # noqa: E402
+from mqpg.embedded.programs import from_distribution  # noqa: E402
 from mqpg.schema.source import RELEASE  # noqa: E402
 
 __all__ = ["dump", "main"]
@@ -70,7 +71,7 @@ def main() -> int:
         with psycopg.connect(dsn, autocommit=True, row_factory=namedtuple_row) as connection:
             states = importlib.import_module("tests.support.frozen_states")
             expected = states.fill(connection)
-        text = dump(binaries.program("pg_dump"), dsn)
+        text = dump(str(binaries / "pg_dump"), dsn)
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / f"{RELEASE}.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
     target = FOLDER / f"{RELEASE}.sql.gz"

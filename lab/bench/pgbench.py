@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mqpg.connection.dsn import split_password
-from mqpg.embedded.binaries import from_distribution, from_environment, from_wheel
+from mqpg.embedded.programs import from_distribution, from_environment, from_wheel
 from mqpg.errors import ConfigurationError
 
 __all__ = ["drive", "find", "literal"]
@@ -39,8 +39,8 @@ def find() -> str:
         ConfigurationError: There is neither, or MQPG_POSTGRES_BIN names no folder of a server.
     """
     for binaries in (from_environment(), from_wheel(), from_distribution()):
-        if binaries is not None and Path(binaries.program("pgbench")).exists():
-            return binaries.program("pgbench")
+        if binaries is not None and (binaries / "pgbench").exists():
+            return str(binaries / "pgbench")
     found = shutil.which("pgbench")
     if not found:
         raise ConfigurationError("pgbench was not found: install mqpg[embedded], or PostgreSQL's client programs")

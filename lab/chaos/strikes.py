@@ -131,7 +131,9 @@ class Strikes:
         return node
 
     def _crash(self, name: str) -> None:
-        self._broker(name).server.restart("immediate")
+        server = self._broker(name).server
+        server.stop("immediate")
+        server.start()
 
     def _interrupt(self, work: Work, name: str, how: Sequence[str]) -> None:
         """Kill in the middle of some work; the work is done again to its end."""

@@ -109,7 +109,8 @@ class EmbeddedHost:
 
     def shake(self, names: list[str]) -> Literal["restart", "disconnect"]:
         """Stop it by immediate shutdown, which is like a crash, and start it again."""
-        self._server.restart("immediate")
+        self._server.stop("immediate")
+        self._server.start()
         return "restart"
 
     def drop(self, names: list[str]) -> None:

@@ -24,8 +24,7 @@ import yaml
 
 from mqpg import migrate
 from mqpg.embedded import find_binaries
-from mqpg.embedded.account import current_account
-from mqpg.embedded.binaries import readable_for
+from mqpg.embedded.programs import current_account, readable_for
 from tests.support.waiting import eventually
 
 __all__ = ["Managed", "managed"]
@@ -73,13 +72,13 @@ class _Node(_Process):
         self.name, self.port = name, ports["postgresql"]
         self._data, self._api = folder / "pgdata", ports["restapi"]
         binaries = readable_for(current_account(), find_binaries())
-        self._stop = [binaries.program("pg_ctl"), "stop", "-m", "immediate", "-D", str(self._data)]
+        self._stop = [str(binaries / "pg_ctl"), "stop", "-m", "immediate", "-D", str(self._data)]
         environment = more.pop("environment")
         config = yaml.safe_load((_DEPLOY / "patroni.yml").read_text())
         config |= {"name": name, "watchdog": {"mode": "off"}, "raft": _raft(folder, **more.pop("raft"))}
         config["restapi"] = dict.fromkeys(("listen", "connect_address"), f"127.0.0.1:{self._api}")
         config["postgresql"] |= dict.fromkeys(("listen", "connect_address"), f"127.0.0.1:{self.port}")
-        config["postgresql"] |= {"data_dir": str(self._data), "bin_dir": str(binaries.folder)} | more
+        config["postgresql"] |= {"data_dir": str(self._data), "bin_dir": str(binaries)} | more
         config["postgresql"]["parameters"] = {"unix_socket_directories": str(folder), "max_connections": 100}
         for login in config["postgresql"]["authentication"].values():
             login["password"] = _PASSWORD

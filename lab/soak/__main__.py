@@ -95,7 +95,8 @@ def _shake(fleet: Fleet, server: EmbeddedServer, rng: random.Random, seconds: fl
     while time.monotonic() < until:
         time.sleep(rng.uniform(0.5, 4))
         if time.monotonic() > next_crash:
-            server.restart("immediate")
+            server.stop("immediate")
+            server.start()
             crashes += 1
             next_crash = time.monotonic() + rng.uniform(60, 180)
         fleet.kill_one(rng)

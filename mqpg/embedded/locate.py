@@ -17,7 +17,7 @@ def resolve(dsn: str | None = None, settings: Settings | None = None) -> str:
 
     The sources are, in this order: the argument, MQPG_DATABASE_URL, DATABASE_URL, libpq's own PG*
     variables, and the server that `mqpg up` runs in this folder. The DSN "embedded" starts that
-    server where it does not run. Nothing else starts one.
+    server if it does not run. Nothing else starts one.
 
     Args:
         dsn: The DSN in any accepted notation, or "embedded". None: the next source.
@@ -43,9 +43,7 @@ def resolve(dsn: str | None = None, settings: Settings | None = None) -> str:
         return Home().up()
     if chosen is not None:
         return to_libpq(chosen)
-    found = from_libpq_variables()
-    if found is None:
-        found = running_dsn()
+    found = from_libpq_variables() or running_dsn()
     if found is None:
         raise ConfigurationError(NOWHERE)
     return found
@@ -55,13 +53,11 @@ def running_dsn() -> str | None:
     """Look for the server of `mqpg up` in the default directory.
 
     Returns:
-        Its DSN, or None where it does not run.
+        Its DSN, or None if it does not run.
     """
-    from mqpg.embedded.datadir import DATABASE, DataDirectory, default_directory
-    from mqpg.embedded.server import EmbeddedServer
+    from mqpg.embedded.home import DATABASE, Home
 
-    directory = default_directory()
-    with suppress(OSError):
-        if DataDirectory(directory).postmaster() is not None:
-            return EmbeddedServer(directory).dsn(DATABASE)
+    server = Home().server
+    with suppress(OSError):  # another user's
+        return server.dsn(DATABASE) if server.pid is not None else None
     return None

@@ -5,41 +5,47 @@ from __future__ import annotations
 import fcntl
 import logging
 import random
+import re
+import secrets
 import shutil
 import socket
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self
 from urllib.parse import quote
 
 import psycopg
 from psycopg import pq, sql
 
-from mqpg.embedded.account import Account, current_account
-from mqpg.embedded.binaries import Binaries, find_binaries, readable_for
-from mqpg.embedded.datadir import DataDirectory, Postmaster
-from mqpg.embedded.watchdog import Watchdog
+from mqpg.embedded.programs import Account, current_account, find_binaries, readable_for
 from mqpg.values.errors import ConfigurationError
 
-__all__ = ["EmbeddedServer", "StopMode"]
+__all__ = ["EmbeddedServer", "StopMode", "usable"]
 
-StopMode = Literal["smart", "fast", "immediate"]
+StopMode = Literal["fast", "immediate"]
 
 logger = logging.getLogger(__name__)
 
 # fsync, full_page_writes and synchronous_commit keep PostgreSQL's own safe defaults.
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
     "max_connections": "200",
     "max_wal_size": "2GB",
     "timezone": "UTC",
     "log_timezone": "UTC",
 }
 _START_SECONDS = 60
+# The port was taken after it was found to be free; or a killed postmaster is still a zombie, or its
+# children have not ended yet. Our lock excludes another server on this cluster.
+_PASSING = ("could not bind", "is still in use", '"postmaster.pid" already exists')
+# `cat` ends when the last holder of its input, the process that started the server, is gone.
+_WATCHDOG = 'cat > /dev/null; exec "$0" stop -s -w -m fast -D "$1"'
+_RELOCATED = "mqpg-data-"
 
 
 class EmbeddedServer:
@@ -56,8 +62,7 @@ class EmbeddedServer:
         port: The TCP port on 127.0.0.1. None or 0 means any free one.
         settings: PostgreSQL settings beside or instead of mqpg's own ones; None means no more.
         detach: Whether the server continues to run when this process ends.
-        binaries: The programs to use. None means the wheel's, or else the distribution's newest
-            ones.
+        binaries: The folder of the programs. None means what `find_binaries` finds.
 
     Raises:
         ConfigurationError: From `start` and the methods that need binaries: there are none, or the
@@ -71,18 +76,18 @@ class EmbeddedServer:
         port: int | None = None,
         settings: Mapping[str, str | int] | None = None,
         detach: bool = False,
-        binaries: Binaries | None = None,
+        binaries: Path | None = None,
     ) -> None:
         self.temporary = directory is None
-        self.directory = Path(directory).absolute() if directory is not None else _temporary_folder()
+        self.directory = Path(directory or tempfile.mkdtemp(prefix="mqpg-")).absolute()
+        if self.temporary:
+            self.directory.chmod(0o711)  # root's server runs as another user, who must be able to enter
         self.port = port or None
-        self._data = DataDirectory(self.directory)
         self._fixed_port = bool(port)
         self._settings = _SETTINGS | {name: str(value) for name, value in (settings or {}).items()}
-        self._detach = detach
-        self._binaries = binaries
-        self._watchdog: Watchdog | None = None
+        self._detach, self._binaries = detach, binaries
         self._started = False
+        self._watchdog: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
         """Create the cluster if necessary, start it, and wait until it accepts connections.
@@ -92,88 +97,71 @@ class EmbeddedServer:
         Raises:
             ConfigurationError: The server cannot be started, or it already runs on another port.
         """
-        account = current_account()
-        with self._data.usable():
+        with usable(self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
-            with self._locked():
-                running = self._data.postmaster()
-                if running is not None:
-                    self._join(running)
+            with (self.directory / "lock").open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                running = self._running()
+                if running is None:
+                    self._start(current_account())
                 else:
-                    self._start_here(account)
-            if self._detach:
-                self._data.detach(account)
+                    self._join(running[1])
         return self
 
     def stop(self, mode: StopMode = "fast") -> None:
-        """Stop the server and wait until it has ended; do nothing where it does not run.
+        """Stop the server and wait until it has ended; do nothing if it does not run.
 
         Args:
-            mode: `smart` waits for clients to disconnect. `fast` cuts their connections.
-                `immediate` is like a crash, from which the next start recovers.
+            mode: `fast` cuts connections. `immediate` is like a crash, from which the next start
+                recovers.
 
         Raises:
             ConfigurationError: The server does not stop within a minute.
         """
-        if self._data.postmaster() is not None:
-            account = current_account()
-            command = [self._usable_binaries(account).program("pg_ctl"), "stop", "-w", "-t", str(_START_SECONDS)]
-            account.run([*command, "-m", mode, "-D", str(self._data.pgdata)])
+        if self.pid is not None:
+            self._pg_ctl(current_account(), "stop", "-m", mode)
             logger.info("server in %s stopped (%s)", self.directory, mode)
-
-    def restart(self, mode: StopMode = "immediate") -> None:
-        """Stop the server and start it on the same port.
-
-        Args:
-            mode: How to stop it; the default is like a crash.
-
-        Raises:
-            ConfigurationError: The server does not start again.
-        """
-        self.stop(mode)
-        self.start()
 
     def close(self) -> None:
         """Stop the server if `start` started it, unless it is detached.
 
         A temporary cluster is deleted.
         """
-        if self._started and not self._data.detached:
+        if self._started and not self._detach:
             self.stop("immediate" if self.temporary else "fast")
-        if self._watchdog is not None:
-            self._watchdog.dismiss()
-            self._watchdog = None
+        self._dismiss()
         if self.temporary:
             self.destroy()
 
     def destroy(self) -> None:
         """Stop the server, even if another process started it, and delete its data."""
         self.stop("immediate")
-        if self._watchdog is not None:
-            self._watchdog.dismiss()
-            self._watchdog = None
-        if self._data.pgdata.exists():
-            shutil.rmtree(self._data.socket_folder(current_account()), ignore_errors=True)
-        self._data.remove()
+        self._dismiss()
+        if self.pgdata.parent.name.startswith(_RELOCATED):
+            shutil.rmtree(self.pgdata.parent, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
-    def is_running(self) -> bool:
-        """Look whether the server is running.
-
-        Returns:
-            Whether it is, even if another process started it.
-        """
-        return self._data.postmaster() is not None
+    @property
+    def pgdata(self) -> Path:
+        """The folder of the cluster, to which `directory/pgdata` may be a symbolic link."""
+        return (self.directory / "pgdata").resolve()
 
     @property
     def pid(self) -> int | None:
-        """The process id of the postmaster; None where the server does not run."""
-        running = self._data.postmaster()
-        return None if running is None else running.pid
+        """The process id of the postmaster. None: the server does not run."""
+        running = self._running()
+        return None if running is None else running[0]
+
+    @property
+    def last_port(self) -> int | None:
+        """The port of the last start. None: it was never started."""
+        with suppress(OSError):
+            found = re.search(r"^port = '(\d+)'$", (self.pgdata / "mqpg.conf").read_text(), re.MULTILINE)
+            return int(found[1]) if found else None
+        return None
 
     def dsn(self, dbname: str = "postgres") -> str:
         """Build the URL of a database, as superuser.
-
-        It uses TCP, because JDBC cannot use a Unix socket.
 
         Args:
             dbname: The name of the database.
@@ -184,18 +172,18 @@ class EmbeddedServer:
         Raises:
             ConfigurationError: The server was not started.
         """
-        running = self._data.postmaster()
-        port = running.port if running is not None else self.port
+        running = self._running()
+        port = running[1] if running is not None else self.port
         if port is None:
             raise ConfigurationError(f"the server in {self.directory} has not been started")
-        return f"postgresql://postgres:{quote(self._data.password, safe='')}@127.0.0.1:{port}/{quote(dbname, safe='')}"
+        password = quote((self.directory / "password").read_text().strip(), safe="")
+        return f"postgresql://postgres:{password}@127.0.0.1:{port}/{quote(dbname, safe='')}"
 
-    def create_database(self, name: str, template: str | None = None) -> str:
+    def create_database(self, name: str) -> str:
         """Create a database unless it exists.
 
         Args:
             name: The name of the database.
-            template: The database to copy; None means `template1`.
 
         Returns:
             Its DSN.
@@ -204,149 +192,150 @@ class EmbeddedServer:
             ConfigurationError: The server was not started.
         """
         with psycopg.connect(self.dsn(), autocommit=True) as connection:
-            found = connection.execute("select from pg_database where datname = %s", [name]).rowcount
-            if not found:
-                statement = sql.SQL("create database {} template {}")
-                connection.execute(statement.format(sql.Identifier(name), sql.Identifier(template or "template1")))
+            if not connection.execute("select from pg_database where datname = %s", [name]).rowcount:
+                connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
         return self.dsn(name)
-
-    def drop_database(self, name: str) -> None:
-        """Drop a database if it exists, and cut the connections to it.
-
-        Args:
-            name: The name of the database.
-
-        Raises:
-            ConfigurationError: The server was not started.
-        """
-        with psycopg.connect(self.dsn(), autocommit=True) as connection:
-            connection.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
-
-    def log_tail(self, lines: int = 20) -> str:
-        """Read the last lines of the server's log.
-
-        Args:
-            lines: How many lines.
-
-        Returns:
-            The lines; empty where there is no log.
-        """
-        try:
-            return "\n".join(self._data.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
-        except OSError:
-            return ""
 
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _usable_binaries(self, account: Account) -> Binaries:
-        self._binaries = readable_for(account, self._binaries or find_binaries())
-        return self._binaries
+    def _running(self) -> tuple[int, int] | None:
+        """The process id and the port of the server on this cluster. None: none runs."""
+        with suppress(OSError, ValueError, IndexError):
+            lines = (self.pgdata / "postmaster.pid").read_text().splitlines()
+            if b"postgres" in Path("/proc", lines[0], "cmdline").read_bytes().partition(b"\0")[0]:
+                return int(lines[0]), int(lines[3])
+        return None
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with (self.directory / "lock").open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-
-    def _join(self, running: Postmaster) -> None:
-        if self._fixed_port and self.port != running.port:
+    def _join(self, port: int) -> None:
+        if self._fixed_port and self.port != port:
             raise ConfigurationError(
-                f"the server in {self.directory} runs on port {running.port}, not {self.port}: "
-                "stop it first (mqpg down)"
+                f"the server in {self.directory} runs on port {port}, not {self.port}: stop it first (mqpg down)"
             )
-        self.port = running.port
-        self._wait_until_ready()
+        self.port, deadline = port, time.monotonic() + _START_SECONDS
+        # It may be recovering, for example after a crash of one of its processes.
+        while pq.PGconn.ping(self.dsn().encode()) != pq.Ping.OK:
+            if time.monotonic() > deadline:
+                raise ConfigurationError(f"the server in {self.directory} does not accept connections")
+            time.sleep(0.05)
 
-    def _start_here(self, account: Account) -> None:
-        binaries = self._usable_binaries(account)
-        self._data.prepare(account, binaries)
-        self._start(account, binaries)
+    def _start(self, account: Account) -> None:
+        if not (self.pgdata / "PG_VERSION").exists():
+            self._make_cluster(account)
+        self._start_at_a_port(account)
         self._started = True
         if not self._detach and self._watchdog is None:
-            self._watchdog = Watchdog(account, binaries.program("pg_ctl"), self._data.pgdata)
+            # In a session of its own, so that Ctrl-C does not reach it.
+            self._watchdog = subprocess.Popen(
+                ["/bin/sh", "-c", _WATCHDOG, self._program(account, "pg_ctl"), str(self.pgdata)],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                **account.options() | {"stdin": subprocess.PIPE},
+            )
 
-    def _start(self, account: Account, binaries: Binaries) -> None:
-        sockets = str(self._data.socket_folder(account))
-        deadline = time.monotonic() + _START_SECONDS
+    def _start_at_a_port(self, account: Account) -> None:
+        log, deadline = self.pgdata / "server.log", time.monotonic() + _START_SECONDS
         while True:
-            port = self.port or (_lasting_port() if self._detach else _free_port())
-            settings = self._settings | {"port": str(port), "unix_socket_directories": sockets}
-            self._data.configure(account, settings)
-            before = self._data.log.stat().st_size if self._data.log.exists() else 0
+            port = self.port or _free_port()
+            self._configure(account, port)
+            before = log.stat().st_size if log.exists() else 0
             try:
-                _pg_ctl_start(account, binaries, self._data)
+                self._pg_ctl(account, "start", "-l", str(log))
             except ConfigurationError as error:
-                said = _log_since(self._data.log, before)
-                if "Address already in use" in said and self.port is not None:
+                said = log.read_bytes()[before:].decode(errors="replace") if log.exists() else ""
+                if self.port is not None and "Address already in use" in said:
                     raise ConfigurationError(
                         f"the server in {self.directory} cannot have port {port}, because another program has it: "
                         "free it, or choose another one by mqpg up --port N (0: any free one)"
                     ) from error
-                if not self._worth_another_try(said) or time.monotonic() > deadline:
-                    raise ConfigurationError(f"{error}; the server's log: {' '.join(said.split())[-600:]}") from error
+                if time.monotonic() > deadline or not any(reason in said for reason in _PASSING):
+                    move = "pg_upgrade or pg_dump move the data; " if "not compatible" in said else ""
+                    log_tail = " ".join(said.split())[-600:]
+                    raise ConfigurationError(f"{error}; {move}the server's log: {log_tail}") from error
                 time.sleep(0.2)
-                continue
-            self.port = port
-            logger.info("server in %s listens on 127.0.0.1:%d", self.directory, port)
-            return
+            else:
+                self.port = port
+                logger.info("server in %s listens on 127.0.0.1:%d", self.directory, port)
+                return
 
-    def _wait_until_ready(self) -> None:
-        # The server may be recovering, for example after a crash of one of its processes.
-        deadline = time.monotonic() + _START_SECONDS
-        while pq.PGconn.ping(self.dsn().encode()) != pq.Ping.OK:
-            if time.monotonic() > deadline:
-                said = " ".join(self.log_tail().split())[-600:]
-                raise ConfigurationError(f"the server in {self.directory} does not accept connections; its log: {said}")
-            time.sleep(0.05)
+    def _configure(self, account: Account, port: int) -> None:
+        """Write the settings for the next start. postgresql.conf includes them last."""
+        file, settings = self.pgdata / "mqpg.conf", self._settings | {"port": str(port)}
+        quoted = {name: value.replace("'", "''") for name, value in settings.items()}
+        file.write_text("".join(f"{name} = '{value}'\n" for name, value in quoted.items()))
+        account.give(file)
 
-    def _worth_another_try(self, said: str) -> bool:
-        # The port was taken after it was found to be free; or a killed postmaster is still a
-        # zombie, or its children have not ended yet. Our lock excludes another server on this
-        # cluster.
-        taken = "could not bind" in said and self.port is None
-        return taken or "is still in use" in said or '"postmaster.pid" already exists' in said
+    def _make_cluster(self, account: Account) -> None:
+        if not self.pgdata.exists() and not account.can_execute(self.directory):
+            self._relocate()
+        logger.info("making a server of PostgreSQL in %s, once", self.directory)
+        # It is renamed when it is complete, so an interrupted initdb leaves none that looks complete.
+        scratch = self.pgdata.parent / ".pgdata.new"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(mode=0o700)
+        account.give(scratch)
+        password = self.directory / "password"
+        password.unlink(missing_ok=True)
+        password.touch(mode=0o600, exist_ok=False)
+        password.write_text(secrets.token_urlsafe(24) + "\n")
+        with tempfile.NamedTemporaryFile(dir="/tmp") as copy:
+            copy.write(password.read_bytes())
+            copy.flush()
+            account.give(Path(copy.name))
+            cluster = ["-D", str(scratch), "-U", "postgres", "-E", "UTF8", "--no-locale", "--auth=scram-sha-256"]
+            account.run([self._program(account, "initdb"), *cluster, f"--pwfile={copy.name}"])
+        with (scratch / "postgresql.conf").open("a") as conf:
+            conf.write("\ninclude_if_exists 'mqpg.conf'\n")
+        scratch.rename(self.pgdata)
+
+    def _relocate(self) -> None:
+        """Let the data be elsewhere: root's server runs as another user, who cannot enter this folder."""
+        temporary = Path(tempfile.gettempdir()).resolve()
+        base = temporary if self.directory.resolve().is_relative_to(temporary) else Path("/var/lib")
+        folder = Path(tempfile.mkdtemp(prefix=_RELOCATED, dir=base))
+        folder.chmod(0o711)
+        (self.directory / "pgdata").unlink(missing_ok=True)
+        (self.directory / "pgdata").symlink_to(folder / "pgdata")
+
+    def _pg_ctl(self, account: Account, action: str, *options: str) -> None:
+        command = [self._program(account, "pg_ctl"), action, "-s", "-w", "-t", str(_START_SECONDS)]
+        account.run([*command, "-D", str(self.pgdata), *options])
+
+    def _program(self, account: Account, name: str) -> str:
+        self._binaries = readable_for(account, self._binaries or find_binaries())
+        return str(self._binaries / name)
+
+    def _dismiss(self) -> None:
+        """End the watchdog, because the server was stopped in another way."""
+        if self._watchdog is not None:
+            self._watchdog.kill()
+            self._watchdog.communicate()
+            self._watchdog = None
 
 
-def _pg_ctl_start(account: Account, binaries: Binaries, data: DataDirectory) -> None:
-    command = [binaries.program("pg_ctl"), "start", "-w", "-t", str(_START_SECONDS), "-s"]
-    account.run([*command, "-D", str(data.pgdata), "-l", str(data.log)])
+@contextmanager
+def usable(folder: Path) -> Iterator[None]:
+    """Turn errors of the operating system into ConfigurationError during the block.
 
-
-def _log_since(log: Path, position: int) -> str:
+    Raises:
+        ConfigurationError: The folder is missing, read-only, or another user's.
+    """
     try:
-        with log.open("rb") as file:
-            file.seek(position)
-            return file.read().decode("utf-8", errors="replace")
-    except OSError:
-        return ""
+        yield
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot use folder {folder}: {error.strerror or error}; name another one (--data or MQPG_HOME)"
+        ) from error
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _lasting_port() -> int:
-    """A free port that will probably be free at the next start, too.
-
-    The system gives ports from 32768 on to outgoing connections.
-    """
-    for _ in range(50):
+    """A free port that will probably be free at the next start, too: the system gives away those from 32768 on."""
+    while True:
         port = random.randint(15000, 32000)
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
-    return _free_port()
-
-
-def _temporary_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="mqpg-"))
-    folder.chmod(0o711)  # root's server runs as another user, who must be able to enter
-    return folder

@@ -18,7 +18,6 @@ import pytest
 import mqpg as library
 from mqpg import Ledger, embedded, migrate
 from mqpg.embedded import Home
-from mqpg.embedded.datadir import DataDirectory
 from mqpg.errors import ConfigurationError
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -49,7 +48,7 @@ def test_up_twice_work_down_twice_and_the_data_are_kept(home: Home, mqpg: Run) -
     first = mqpg("up")
     dsn = first.stdout.strip()
     assert re.fullmatch(
-        r"mqpg: making a server of PostgreSQL \d+ in .*, once\nmqpg: server in .* listens on 127\.0\.0\.1:\d+\n"
+        r"mqpg: making a server of PostgreSQL in .*, once\nmqpg: server in .* listens on 127\.0\.0\.1:\d+\n"
         r"mqpg: the database mqpg has the schema of mqpg \S+\nmqpg: workers run as process \d+, log in .*worker\.log\n",
         first.stderr,
     )
@@ -66,7 +65,7 @@ def test_up_twice_work_down_twice_and_the_data_are_kept(home: Home, mqpg: Run) -
 
     mqpg("down")
     assert home.worker_pid() is None
-    assert not home.server.is_running()
+    assert home.server.pid is None
     assert "nothing was running" in mqpg("down").stderr
 
     with psycopg.connect(mqpg("up").stdout.strip(), autocommit=True) as connection:
@@ -182,7 +181,7 @@ def test_the_port_and_so_the_dsn_stay_the_same(home: Home, mqpg: Run) -> None:
     mqpg("down")
     assert mqpg("up").stdout == dsn
     mqpg("down")
-    port = DataDirectory(home.directory).kept_port
+    port = home.server.last_port
     assert port is not None
     assert port < 32768  # the system gives those above to outgoing connections
     with socket.socket() as other:
@@ -205,7 +204,7 @@ def test_another_port_than_that_of_the_running_server_is_refused(home: Home) -> 
     assert Home(home.directory, port=port).up(workers=False) == dsn
     with pytest.raises(ConfigurationError, match=rf"runs on port {port}, not {port + 1}: stop it first \(mqpg down\)"):
         Home(home.directory, port=port + 1).up(workers=False)
-    assert home.server.is_running()
+    assert home.server.pid is not None
 
 
 def _run(*command: str, cwd: str = "/", **variables: str) -> subprocess.CompletedProcess[str]:

@@ -25,6 +25,7 @@ from tests.failures.zygote import Zygote
 from tests.support.broker import HOT_TABLES, Broker, Session, positions
 from tests.support.losing import losing_the_unflushed
 from tests.support.proxy import Proxy, proxy
+from tests.support.servers import restart
 from tests.support.waiting import eventually
 
 __all__ = ["SHOP_TABLES", "CrashingStage", "Stage", "expire", "message_id", "taken", "two_brokers"]
@@ -390,7 +391,7 @@ class CrashingStage:
 
     def crash(self) -> None:
         """Shut the server down at once, without a checkpoint, and start it again."""
-        self.server.restart("immediate")
+        restart(self.server)
         self.stage.reconnect()
 
     @contextmanager

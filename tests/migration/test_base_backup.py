@@ -14,7 +14,7 @@ import pytest
 import mqpg
 from mqpg import errors, migrate
 from mqpg.embedded import EmbeddedServer, find_binaries
-from mqpg.embedded.account import current_account
+from mqpg.embedded.programs import current_account
 from mqpg.workers import Appender, Options
 from mqpg.workers.session import connect
 from tests.support.servers import temporary_server
@@ -38,7 +38,7 @@ def backup(original: EmbeddedServer, folder: Path) -> None:
     account.give(folder / "pgdata")
     shutil.copy(original.directory / "password", folder / "password")
     account.run(
-        [find_binaries().program("pg_basebackup"), "-D", str(folder / "pgdata"), "-c", "fast", "-d", original.dsn()]
+        [str(find_binaries() / "pg_basebackup"), "-D", str(folder / "pgdata"), "-c", "fast", "-d", original.dsn()]
     )
 
 

@@ -24,7 +24,7 @@ import pytest
 import yaml
 
 from mqpg import migrate
-from mqpg.embedded.binaries import find_binaries
+from mqpg.embedded.programs import find_binaries
 from mqpg.web.passwords import is_right, read_users
 from tests.support.waiting import eventually
 
@@ -179,7 +179,7 @@ def worker_port(port: int) -> dict[str, str]:
 
 
 def initialise(data: Path, *more: str) -> None:
-    command = [find_binaries().program("initdb"), "-D", str(data), "-U", "postgres", "-E", "UTF8", "--no-sync", *more]
+    command = [str(find_binaries() / "initdb"), "-D", str(data), "-U", "postgres", "-E", "UTF8", "--no-sync", *more]
     subprocess.run([*(AS_NOBODY if os.geteuid() == 0 else []), *command], check=True, capture_output=True)
 
 
@@ -190,7 +190,7 @@ def test_postgres_starts_with_its_command(compose: Callable[..., Compose], folde
     initialise(data, "-A", "trust")
     service = services.start(
         "postgres",
-        program=binaries.program("postgres"),
+        program=str(binaries / "postgres"),
         more=["-D", str(data), "-k", str(folder), "-c", "listen_addresses=", "-p", "5432"],
     )
     where = f"host={folder} port=5432 user=postgres dbname=postgres"
@@ -274,12 +274,12 @@ def test_standby_follows_and_takes_over(compose: Callable[..., Compose], folder:
         },
     )
     primary = services.start(
-        "postgres", program=binaries.program("postgres"), more=["-D", str(data), "-k", str(folder), "-p", str(ports[0])]
+        "postgres", program=str(binaries / "postgres"), more=["-D", str(data), "-k", str(folder), "-p", str(ports[0])]
     )
     first, second = (f"postgresql://postgres:mqpg@127.0.0.1:{port}/postgres" for port in ports)
     eventually(lambda: primary.ended() is not None or answers(first), PATIENCE)
     migrate.upgrade(first)
-    path = os.pathsep.join([str(folder), str(Path(binaries.program("postgres")).parent), os.environ["PATH"]])
+    path = os.pathsep.join([str(folder), str((binaries / "postgres").parent), os.environ["PATH"]])
     standby = services.start("standby", PATH=path, PGHOST="127.0.0.1", PGPORT=str(ports[0]))
     eventually(lambda: standby.ended() is not None or answers(second), PATIENCE)
     assert standby.ended() is None, standby.log()

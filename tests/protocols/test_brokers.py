@@ -68,7 +68,7 @@ def sites(servers: list[Site]) -> Iterator[list[Site]]:
     """Two running brokers with nothing left in them."""
     yield servers
     for site in servers:
-        if not site.server.is_running():
+        if site.server.pid is None:
             site.start()
         with psycopg.connect(site.dsn, autocommit=True) as conn:
             for (handle,) in conn.execute("select handle from mqpg.half_pending").fetchall():

@@ -13,7 +13,7 @@ import pytest
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
 from tests.support.broker import Broker, Session, positions, refused, seconds
-from tests.support.servers import temporary_server
+from tests.support.servers import drop_database, temporary_server
 from tests.support.waiting import eventually
 
 
@@ -52,7 +52,7 @@ def source(server_here: EmbeddedServer) -> Iterator[Session]:
     session.call("create_producer_group", "pg", check_after=seconds(0.01))
     yield session
     broker.close()
-    server_here.drop_database("source")
+    drop_database(server_here, "source")
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def restore(
     yield work
     for broker in brokers:
         broker.close()
-    server_there.drop_database("target")
+    drop_database(server_there, "target")
 
 
 def got(mq: Session, topic: str = "one") -> list[Any]:

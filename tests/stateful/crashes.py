@@ -9,6 +9,7 @@ from hypothesis.stateful import rule
 
 from mqpg.embedded import EmbeddedServer
 from tests.stateful.machine import Base
+from tests.support.servers import restart
 
 __all__ = ["Crashes", "ServerCrashes"]
 
@@ -40,7 +41,7 @@ class ServerCrashes(Base):
             return
         self.journal.append("the server crashes")
         self.made["server crashes"] += 1
-        self.server.restart("immediate")
+        restart(self.server)
         for party in self.parties.values():
             party.lost()
             if party.tx is not None:

@@ -15,9 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mqpg.embedded import EmbeddedServer, find_binaries
+import psycopg
+from psycopg import sql
 
-__all__ = ["server_folder", "temporary_server"]
+from mqpg.embedded import EmbeddedServer
+
+__all__ = ["drop_database", "restart", "server_folder", "temporary_server"]
 
 _MEMORY = Path("/dev/shm")
 _ROOM = 6 << 30  # bytes that are free when a server starts; one takes 100 MB to 1 GB
@@ -26,7 +29,7 @@ _ROOM = 6 << 30  # bytes that are free when a server starts; one takes 100 MB to
 @contextmanager
 def temporary_server(**options: Any) -> Iterator[EmbeddedServer]:
     """Start a server with the options of EmbeddedServer; its data are deleted at the end."""
-    server = EmbeddedServer(server_folder(), binaries=find_binaries(), **options)
+    server = EmbeddedServer(server_folder(), **options)
     try:
         yield server.start()
     finally:
@@ -38,6 +41,18 @@ def server_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="mqpg-", dir=_MEMORY if _has_room() else None))
     folder.chmod(0o711)
     return folder
+
+
+def restart(server: EmbeddedServer) -> None:
+    """Stop a server as a crash does, and start it on the same port."""
+    server.stop("immediate")
+    server.start()
+
+
+def drop_database(server: EmbeddedServer, name: str) -> None:
+    """Drop a database, and cut the connections to it."""
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        connection.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
 
 
 def _has_room() -> bool:

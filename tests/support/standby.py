@@ -13,7 +13,7 @@ import psycopg
 
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer, find_binaries
-from mqpg.embedded.account import current_account
+from mqpg.embedded.programs import current_account
 from tests.support.servers import server_folder, temporary_server
 from tests.support.waiting import eventually
 
@@ -40,7 +40,7 @@ class Pair:
         postmaster = psutil.Process(self.primary.pid)
         for process in [postmaster, *postmaster.children()]:
             os.kill(process.pid, signal.SIGKILL)
-        eventually(lambda: not self.primary.is_running())
+        eventually(lambda: self.primary.pid is None)
         self.primary.destroy()
 
     @property
@@ -97,7 +97,7 @@ def _copy(primary: EmbeddedServer, port: int | None, stack: ExitStack) -> Embedd
     data.mkdir(mode=0o700)
     account.give(data)
     shutil.copy(primary.directory / "password", folder / "password")
-    backup = [find_binaries().program("pg_basebackup"), "-D", str(data), "-R", "-c", "fast"]
+    backup = [str(find_binaries() / "pg_basebackup"), "-D", str(data), "-R", "-c", "fast"]
     account.run([*backup, "-d", f"{primary.dsn()}?application_name={_NAME}"])
     standby = EmbeddedServer(folder, port=port)
     stack.callback(standby.destroy)

@@ -14,6 +14,7 @@ from lab.chaos.hot import HOT, changes, watch
 from mqpg import migrate
 from tests.fixtures.databases import OwnServer
 from tests.support.broker import HOT_TABLES
+from tests.support.servers import restart
 from tests.support.waiting import eventually
 
 # All keys are one in this index. The session that asks for it waits before it writes the entry of
@@ -64,11 +65,11 @@ def test_a_crash_takes_no_count_back(own_server: OwnServer) -> None:
     dsn = own_server.dsn
     with psycopg.connect(dsn, autocommit=True) as conn:
         watch(conn)
-    own_server.server.restart("immediate")
+    restart(own_server.server)
     with psycopg.connect(dsn, autocommit=True) as conn:
         assert changes(conn) == 0
         conn.execute("update mqpg.tick set messages = 0")
-    own_server.server.restart("immediate")
+    restart(own_server.server)
     with psycopg.connect(dsn, autocommit=True) as conn:
         assert changes(conn) >= 1
 
