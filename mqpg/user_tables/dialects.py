@@ -6,7 +6,7 @@ It looks at their tables, and reads the errors and states of their drivers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Table, inspect, text
 from sqlalchemy.engine import Connection
@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 MYSQL = ("mysql", "mariadb")
+Id = TypeVar("Id", int, str)
 
 _DEFERRABLE = text(
     "select exists (select from pg_constraint where conrelid = cast(:name as regclass)"
@@ -58,8 +59,8 @@ _ROLLED_BACK = (1213,)
 _CHUNK = 500
 
 
-def chunks(ids: Iterable[int]) -> Iterator[list[int]]:
-    """Ids in order, in lists that fit into one statement of any database."""
+def chunks(ids: Iterable[Id]) -> Iterator[list[Id]]:
+    """Ids or handles in order, in lists that fit into one statement of any database."""
     ordered = sorted(ids)
     return (ordered[start : start + _CHUNK] for start in range(0, len(ordered), _CHUNK))
 

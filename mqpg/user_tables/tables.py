@@ -1,7 +1,7 @@
 """The tables that mqpg has in its users' databases. The library's `create` methods make them.
 
 A producer has a ledger (protocols T2 and T3) or an outbox (FastMiniMQ's protocols). A consumer has
-offsets, an inbox and a journal (protocol C2), and an inbox of prepared messages where it reads a
+offsets, an inbox and a journal (protocol C2), and an inbox of prepared messages if it reads a
 relay topic (protocol T4). `mqpg.user_tables.dialects` has everything else that differs between
 databases.
 """
@@ -100,7 +100,7 @@ ledger = Table(
     Column("handle", _word(200), primary_key=True),
     Column("entry", _word(8), nullable=False),  # local, or the fence of a check-back
     Column("topic", _name),
-    Column("payload", _long),  # JSON: the final payload, where there is one
+    Column("payload", _long),  # JSON: the final payload, if there is one
     Column("created_at", _time, nullable=False),
     Column("done_at", _time),  # the broker has the decision
     CheckConstraint("entry in ('local', 'fence')", name="mqpg_ledger_entry"),

@@ -27,7 +27,7 @@ def upgrade(conn: Connection, table: Table) -> None:
 
 
 def upgrade_statements(conn: Connection, table: Table) -> list[str]:
-    """The statements that upgrade a table; empty where there is nothing that can be upgraded.
+    """The statements that upgrade a table; empty if there is nothing that can be upgraded.
 
     Only columns are added, and a primary key becomes longer. Anything else was not made by an
     earlier release, and `verify` reports it.

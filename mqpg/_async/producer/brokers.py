@@ -98,13 +98,13 @@ class Visits(Generic[T]):
     failures: list[ConnectionFailed] = field(default_factory=list)
 
     def first(self) -> tuple[AsyncClient, T]:
-        """The first result and its broker. Raises the last failure where no broker answered."""
+        """The first result and its broker. Raises the last failure if no broker answered."""
         if self.results:
             return self.results[0]
         raise self.failures[-1]
 
     def all(self) -> list[T]:
-        """All results. Raises the first failure where no broker answered."""
+        """All results. Raises the first failure if no broker answered."""
         if self.failures and not self.results:
             raise self.failures[0]
         return [result for _, result in self.results]

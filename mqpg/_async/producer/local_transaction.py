@@ -36,6 +36,7 @@ __all__ = [
     "commit_local",
     "release_local",
     "report_rollback",
+    "require_connection",
 ]
 
 logger = logging.getLogger("mqpg")
@@ -65,7 +66,7 @@ class LocalTransaction:
         connection: The SQLAlchemy connection, in the transaction.
         open: Whether the transaction has neither committed nor rolled back.
         committed: Whether the local commit has succeeded.
-        outcome: After the block, what the decision came to. None where the broker does not know it
+        outcome: After the block, what the decision came to. None if the broker does not know it
             yet.
     """
 
@@ -87,7 +88,7 @@ class LocalTransaction:
         self.committed = False
         self.outcome: Outcome | None = None
         self._ledger = ledger
-        # Whose half messages `add` prepares. None where the producer sends one message with each
+        # Whose half messages `add` prepares. None if the producer sends one message with each
         # transaction.
         self._group = group
         # Where messages are kept beside the ledger rows. None: nowhere.
@@ -95,7 +96,7 @@ class LocalTransaction:
         self._topics: dict[str, str] = {}
         self._final_payloads: dict[str, Json] = {}
         self._taken_back: list[str] = []
-        # What commits and rolls back: the session where there is one, else the connection.
+        # What commits and rolls back: the session if there is one, else the connection.
         self._owner = owner
         self._lent = lent
         self._transaction: Any = None
@@ -301,10 +302,10 @@ class LocalTransaction:
     async def _require_ledger_row(self) -> None:
         """Make sure that the messages to send are those that the local COMMIT commits.
 
-        Raises WrongState where the transaction no longer has a ledger row. A failed PostgreSQL
+        Raises WrongState if the transaction no longer has a ledger row. A failed PostgreSQL
         transaction whose error was swallowed turns COMMIT into a silent rollback, other databases
         may have rolled back by themselves, and savepoints take rows and payloads back: the ledger
-        shows all of that. A single row that was only inserted is not looked up where the driver
+        shows all of that. A single row that was only inserted is not looked up if the driver
         knows that its transaction continues.
         """
         if self._is_untouched():
@@ -323,7 +324,7 @@ class LocalTransaction:
     async def _is_undone(self) -> bool:
         """Whether the rollback took the ledger row away.
 
-        It does not where the block sent COMMIT itself, or DDL did.
+        It does not if the block sent COMMIT itself, or DDL did.
         """
         try:
             conn = await self._current()
@@ -391,14 +392,14 @@ async def begin_local(
 async def commit_local(tx: LocalTransaction) -> None:
     """End step 2: one commit for the ledger row and the business change.
 
-    Raises OutcomeUnknown where the connection was lost meanwhile, and WrongState where the
+    Raises OutcomeUnknown if the connection was lost meanwhile, and WrongState if the
     transaction had been rolled back before.
     """
     await tx._commit()
 
 
 async def abandon_local(tx: LocalTransaction) -> bool:
-    """Roll back what is open. False where it is not certain that nothing of it was committed."""
+    """Roll back what is open. False if it is not certain that nothing of it was committed."""
     return await tx._abandon() if tx.open else False
 
 
@@ -416,12 +417,18 @@ async def report_rollback(tx: LocalTransaction) -> None:
 
 
 def _require_idle(conn: LocalCaller) -> Connection | Session:
+    known = require_connection(conn)
+    if known.in_transaction():
+        raise InvalidArgument(
+            "conn is in a transaction: the ledger row must be the first statement, after the half message is stored"
+        )
+    return known
+
+
+def require_connection(conn: LocalCaller) -> Connection | Session:
+    """The connection or session that a caller gave. Raises InvalidArgument if it is neither."""
     if isinstance(conn, ScopedSession):
         conn = conn()
     if not isinstance(conn, (Connection, Session)):
         raise InvalidArgument(f"conn must be a SQLAlchemy Connection or Session, not {type(conn).__name__}")
-    if conn.in_transaction():
-        raise InvalidArgument(
-            "conn is in a transaction: the ledger row must be the first statement, after the half message is stored"
-        )
     return conn

@@ -19,7 +19,7 @@ from typing import Any, Literal, Self
 from sqlalchemy import URL
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._async._acompat import Connection, Engine, Event, ScopedSession, Session
+from mqpg._async._acompat import Engine, Event
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.closing import AsyncClosing
 from mqpg._async.producer.brokers import AsyncBrokers
@@ -30,15 +30,16 @@ from mqpg._async.producer.local_transaction import (
     begin_local,
     commit_local,
     release_local,
+    require_connection,
 )
 from mqpg._async.producer.loop import run_periodically
 from mqpg._async.producer.prepare_and_decide import decide, rollback_half
 from mqpg._async.stores.database import UserDatabase
-from mqpg._async.stores.outbox import Outbox, OutboxEntry, StoredMessage, payload_of
+from mqpg._async.stores.outbox import Outbox, OutboxEntry, StoredMessage
 from mqpg.values.choices import Checker
 from mqpg.values.draft import Draft
 from mqpg.values.errors import ConfigurationError, ConnectionFailed, Error, InvalidArgument
-from mqpg.values.messages import Interval, Outcome
+from mqpg.values.messages import Interval, Json, Outcome
 
 __all__ = ["AsyncOutboxProducer"]
 
@@ -69,7 +70,7 @@ class AsyncOutboxProducer(AsyncClosing):
         self.outbox = Outbox(UserDatabase(database))
 
     async def __aenter__(self) -> Self:
-        """Log where the producer group is missing or has another checker."""
+        """Log a warning if the producer group is missing or has another checker."""
         if self.group is not None:
             await self.brokers.warn_of_group(self.group, _CHECKERS)
         return self
@@ -79,7 +80,7 @@ class AsyncOutboxProducer(AsyncClosing):
         await self.outbox.database.close()
 
     async def create_outbox(self) -> None:
-        """Create table mqpg_outbox where it is missing.
+        """Create table mqpg_outbox if it is missing.
 
         Raises:
             ConnectionFailed: The database does not answer.
@@ -136,7 +137,7 @@ class AsyncOutboxProducer(AsyncClosing):
         await self.outbox.verify()
         row = StoredMessage.new("send", await self.brokers.pin(key), self.group, draft)
         if conn is not None:
-            await self.outbox.store(_require_connection(conn), row)
+            await self.outbox.store(require_connection(conn), row)
             return None
         await store_message(self.outbox, row)
         return await self._send_stored(row)
@@ -209,7 +210,7 @@ class AsyncOutboxProducer(AsyncClosing):
             if tx.open:
                 await commit_local(tx)
         except BaseException:
-            # Where the rollback is not certain, recovery reads the outbox.
+            # If the rollback is not certain, recovery reads the outbox.
             if await abandon_local(tx):
                 tx.outcome = await self._roll_back(mq, row, handle, merged)
             raise
@@ -287,7 +288,7 @@ class AsyncOutboxProducer(AsyncClosing):
             raise
 
     async def _roll_back(self, mq: AsyncClient, row: StoredMessage, handle: str, merged: bool) -> Outcome | None:
-        """P4 to P7 of a business that failed. None where the broker does not know yet."""
+        """P4 to P7 of a business that failed. None if the broker does not know yet."""
         if merged:
             return await rollback_half(mq, handle)
         if not await self.outbox.rule_rollback(row):
@@ -298,10 +299,7 @@ class AsyncOutboxProducer(AsyncClosing):
         return outcome
 
     async def _finish_rows(self, mq: AsyncClient, max_rows: int, older_than: timedelta) -> int:
-        """Finish rows of one broker.
-
-        Further rows are read only where nothing can be done about the first ones.
-        """
+        """Finish rows of one broker. Further rows are read only if nothing can be done about the first ones."""
         broker_id, skipped = (await mq.info()).broker_id, 0
         while True:
             rows = await self.outbox.open_rows(broker_id, max_rows, older_than, skipped)
@@ -341,12 +339,12 @@ class AsyncOutboxProducer(AsyncClosing):
 
     async def _commit(self, mq: AsyncClient, row: StoredMessage) -> bool:
         assert row.handle is not None  # P4 writes it
-        outcome = await mq.commit(row.handle, payload_of(row))
+        outcome = await mq.commit(row.handle, Json(row.payload))
         if outcome is Outcome.UNKNOWN and int(row.handle.split(".")[1]) < (await mq.info()).incarnation:
             # The broker was restored to a time before PREPARE. What it lost is still in the outbox.
             handle = await prepare_message(mq, row)
             await self.outbox.keep_handle(row, handle)
-            outcome = await mq.commit(handle, payload_of(row))
+            outcome = await mq.commit(handle, Json(row.payload))
         if outcome in (Outcome.UNKNOWN, Outcome.ALREADY_ROLLED_BACK):
             logger.error("outbox: message %s was committed here, but its broker says %s", row.id, outcome)
             return False
@@ -360,13 +358,13 @@ async def store_message(outbox: Outbox, row: StoredMessage) -> None:
 
 async def send_message(mq: AsyncClient, row: StoredMessage) -> int:
     """P2 and P3 of QoS 1. The dedup id makes a repetition find the first message."""
-    return await mq.send(row.topic, payload_of(row), **row.send_options())
+    return await mq.send(row.topic, Json(row.payload), **row.send_options())
 
 
 async def prepare_message(mq: AsyncClient, row: StoredMessage) -> str:
     """P2 and P3 of QoS 2. The dedup id makes a repetition find the first half message."""
     assert row.producer_group is not None
-    return await mq.prepare(row.topic, payload_of(row), row.producer_group, **row.send_options())
+    return await mq.prepare(row.topic, Json(row.payload), row.producer_group, **row.send_options())
 
 
 async def delete_message(outbox: Outbox, message_id: str) -> None:
@@ -375,11 +373,3 @@ async def delete_message(outbox: Outbox, message_id: str) -> None:
         await outbox.delete(message_id)
     except SQLAlchemyError as error:
         logger.warning("message %s stays in the outbox for now: %s", message_id, outbox.database.failure(error))
-
-
-def _require_connection(conn: LocalCaller) -> Connection | Session:
-    if isinstance(conn, ScopedSession):
-        conn = conn()
-    if not isinstance(conn, (Connection, Session)):
-        raise InvalidArgument(f"conn must be a SQLAlchemy Connection or Session, not {type(conn).__name__}")
-    return conn

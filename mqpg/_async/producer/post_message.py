@@ -5,7 +5,7 @@ does the business. 5 and 6: its result is sent, and the message is delivered or 
 
 In the reverse flow the broker hands out messages whose result never came, and `check` answers what
 became of the business, until that is known. The business may be anywhere, for example behind an
-API. Where it is in a database of your own, AsyncTransactionalProducer does not need `check`.
+API. If it is in a database of your own, AsyncTransactionalProducer does not need `check`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Posted:
     Attributes:
         handle: The message's handle.
         result: The result of the business.
-        outcome: What became of the message. None where the broker does not know yet: the result is
+        outcome: What became of the message. None if the broker does not know yet: the result is
             WAIT, or the broker could not be reached.
     """
 
@@ -60,7 +60,7 @@ class AsyncPostProducer:
         group: A producer group with the checker due_checks, or function, which then answers instead
             of `check`.
         check: The reverse flow. `check(half)` returns the Result of the business that belongs to a
-            message, and WAIT where it is not sure. None: `answer` is not used.
+            message, and WAIT if it is not sure. None: `answer` is not used.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class AsyncPostProducer:
         """Store the message, call `callback(handle)`, and send its Result.
 
         The business should store the handle, so that the reverse flow knows exactly which message
-        it is about. Where the message cannot be stored, the callback is never called. Where the
+        it is about. If the message cannot be stored, the callback is never called. If the
         callback raises, or returns no Result, the business may have happened or not: the message
         waits for the reverse flow, and the error is raised again.
 
@@ -126,7 +126,7 @@ class AsyncPostProducer:
     async def answer(self, max_messages: int = 100, lease: Interval = 30.0) -> int:
         """Run the reverse flow once: ask `check`, and send the results.
 
-        An answer that does not arrive is asked for again, and so is one where `check` raises.
+        An answer that does not arrive is asked for again, and also after an error of `check`.
 
         Args:
             max_messages: How many messages to ask about at each broker.

@@ -1,7 +1,7 @@
 """Preparing again what a broker has lost (protocol T2, step 5).
 
 A promoted standby may lack the last transactions of its primary, and a restored copy lacks what
-came after it. Where such a half message belonged to a local transaction that has committed, and the
+came after it. If such a half message belonged to a local transaction that has committed, and the
 ledger keeps messages, protocol T2 runs once more: `prepare`, then a local transaction that gives
 the ledger row the new handle, then `commit`. The ledger row exists once, so of several recoveries
 only one replaces its handle, and the half messages of the others are rolled back. A crash before
@@ -37,7 +37,7 @@ async def find_lost(mq: AsyncClient, ledger: AsyncLedger, handles: Sequence[str]
 async def prepare_again(mq: AsyncClient, ledger: AsyncLedger, lost: LostHalf) -> LostHalf | None:
     """Send a lost message again, if the ledger keeps it.
 
-    Returns what became of it. None where another process has replaced the handle, or does so.
+    Returns what became of it. None if another process has replaced the handle, or does so.
     """
     kept = await ledger.messages.read(lost.handle) if await ledger.messages.exists() else None
     if kept is None and not await ledger.topics([lost.handle]):
@@ -52,7 +52,7 @@ async def prepare_again(mq: AsyncClient, ledger: AsyncLedger, lost: LostHalf) ->
         raise
     except Error as error:
         logger.error("ledger row %s (local): the broker has lost it, and refuses it now: %s", lost.handle, error)
-        # It may be marked done. Nobody would look at it again then, and a purge would delete it.
+        # It may be marked done. Recovery would not look at it again then, and a purge would delete it.
         await ledger.reopen(lost.handle)
         return lost
     if not await ledger.messages.replace_handle(lost.handle, handle, headers):

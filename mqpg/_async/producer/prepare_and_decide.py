@@ -32,7 +32,7 @@ async def prepare_half(mq: AsyncClient, group: str, draft: Draft, checkers: Sequ
 async def decide(mq: AsyncClient, handle: str, final_payload: Json | None) -> Outcome | None:
     """Step 3: commit the half message, because the local transaction has committed.
 
-    Returns None where the broker cannot be reached; recovery sends the decision again. Raises
+    Returns None if the broker cannot be reached; recovery sends the decision again. Raises
     WrongState, UnknownHandle.
     """
     try:
@@ -49,7 +49,7 @@ async def decide_all(
 ) -> dict[str, Outcome] | None:
     """Step 3 for all half messages of one local transaction. Consumers receive all or none.
 
-    Returns None where the broker cannot be reached. Raises as `decide` does, after the others were
+    Returns None if the broker cannot be reached. Raises as `decide` does, after the others were
     committed.
     """
     payloads = [final_payloads.get(handle) for handle in handles] if final_payloads else None

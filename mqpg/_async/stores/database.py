@@ -47,8 +47,8 @@ class UserDatabase:
     async def create(self, metadata: MetaData) -> None:
         """Create the tables that are missing, and upgrade those of earlier releases.
 
-        Raises ConnectionFailed, DatabaseError. The tables are created one by one. Where DDL is not
-        part of a transaction, another process may create each of them first.
+        Raises ConnectionFailed, DatabaseError. The tables are created one by one. If DDL is not part of
+        a transaction, another process may create each of them first.
         """
         for table in metadata.sorted_tables:
             try:
@@ -74,14 +74,14 @@ class UserDatabase:
                 return
             except LedgerError:
                 await conn.rollback()
-            # Where this fails, another process was faster or a right is missing; the verification
+            # If this fails, another process was faster or a right is missing; the verification
             # shows which.
             with suppress(DatabaseError):
                 await self.create(metadata)
             await self.verify(conn, *tables)
 
     async def has(self, table: Table) -> bool:
-        """Whether a table of this name exists. False also where the database does not answer."""
+        """Whether a table of this name exists. False also if the database does not answer."""
         try:
             async with self.engine.connect() as conn:
                 return bool(await run_sync(conn, dialects.has, table))
@@ -131,7 +131,7 @@ class UserDatabase:
     async def short_transaction(self, lock_timeout: float) -> AsyncGenerator[Connection]:
         """A durable READ COMMITTED transaction with `lock_timeout` seconds to wait for locks.
 
-        It runs on a connection apart from the pool where its settings would outlive the
+        It runs on a connection apart from the pool if its settings would outlive the
         transaction.
         """
         async with self.engine.connect() as conn:
@@ -162,7 +162,7 @@ _SHORT = (
 
 
 async def begin_immediate(conn: Connection) -> None:
-    """Take SQLite's write lock now, even where an event of the engine begins its transactions."""
+    """Take SQLite's write lock now, even if an event of the engine begins its transactions."""
     try:
         await conn.exec_driver_sql("begin immediate")
     except DBAPIError as error:
@@ -205,7 +205,7 @@ def _engine(url: str | URL) -> Engine:
 
 def _flush_every_commit(connection: Any, record: Any) -> None:
     cursor = connection.cursor()
-    # FULL may lose the last commit in a power failure where the journal is a file that each commit
+    # FULL may lose the last commit in a power failure if the journal is a file that each commit
     # deletes.
     cursor.execute("pragma synchronous = extra")
     cursor.close()

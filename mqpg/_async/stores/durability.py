@@ -14,7 +14,7 @@ from mqpg.values.errors import LedgerError
 
 __all__ = ["DURABLE_COMMIT", "flush_with_commit", "wait_until_flushed"]
 
-# Makes the commit of this PostgreSQL transaction wait for the disk where the session would not.
+# Makes the commit of this PostgreSQL transaction wait for the disk if the session would not.
 DURABLE_COMMIT = func.set_config(
     "synchronous_commit",
     text(
@@ -52,11 +52,11 @@ async def flush_with_commit(conn: Connection, handle: str) -> None:
 
 
 async def wait_until_flushed(conn: Connection) -> bool:
-    """Wait until the log is on disk as far as it goes now. Returns False where that takes too long.
+    """Wait until the log is on disk as far as it goes now. Returns False if that takes too long.
 
     Only MySQL and MariaDB have a global setting, innodb_flush_log_at_trx_commit, with which no
     transaction flushes. The server then flushes at intervals and reports how far it has come.
-    Raises LedgerError where the intervals are too long, or where the server does not report it.
+    Raises LedgerError if the intervals are too long, or if the server does not report it.
     """
     if conn.dialect.name not in MYSQL:
         return True
@@ -82,7 +82,7 @@ async def wait_until_flushed(conn: Connection) -> bool:
 async def _log(conn: Connection) -> tuple[int | None, int | None]:
     """The end of the redo log and the part that is on disk.
 
-    None where the server does not report it (before 8.0.30).
+    None if the server does not report it (before 8.0.30).
     """
     found = {name: int(value) for name, value in await conn.execute(_LOG)}
     return (

@@ -47,14 +47,9 @@ class Journal:
     async def recognise(self, conn: Connection, messages: Mapping[int, Message], broker_id: str) -> set[int]:
         """Which of these ids were applied, whatever offsets they had then.
 
-        Their rows get the id and the offset under which the broker has the message now. A row that
-        gets another id also gets the present time, because the audit holds it against the commit
-        of that id, which came after the effect.
-
-        Args:
-            conn: The transaction of the effects.
-            messages: Each id to look for, with the message that has it now or had it before.
-            broker_id: The broker.
+        `messages` has the message that has an id now or had it before. The row of each gets the id and the
+        offset under which the broker has the message now. A row that gets another id also gets the present
+        time, because the audit holds it against the commit of that id, which came after the effect.
         """
         mine = self._mine(broker_id)
         query = select(applied.c.message_id).where(*mine)

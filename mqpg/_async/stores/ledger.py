@@ -16,7 +16,7 @@ from mqpg._async.closing import AsyncClosing
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.durability import DURABLE_COMMIT, flush_with_commit, wait_until_flushed
 from mqpg._async.stores.ledger_messages import LedgerMessages
-from mqpg.user_tables.dialects import is_denied, is_locked, is_read_only
+from mqpg.user_tables.dialects import chunks, is_denied, is_locked, is_read_only
 from mqpg.user_tables.tables import clock, ledger, ledger_metadata
 from mqpg.values.choices import LedgerEntry
 from mqpg.values.errors import ConnectionFailed, Fenced, LedgerError, translate
@@ -32,8 +32,8 @@ _INSERT = insert(ledger).values(
 # The half message becomes visible right after the local commit, so that commit must be on disk
 # before.
 _INSERT_DURABLE = _INSERT.returning(DURABLE_COMMIT)
+_ROWS = select(ledger.c.handle, ledger.c.entry, ledger.c.payload, ledger.c.created_at)
 _ENTRY = select(ledger.c.entry).where(ledger.c.handle == bindparam("one"))
-_CHUNK = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,8 @@ class OpenRow:
     """A ledger row that is not marked done, so the broker may not have its decision yet.
 
     Attributes:
-        handle: The half message's handle.
-        entry: "local" for a local transaction, "fence" for a check-back's ruling that it rolls
-            back.
+        entry: "local" for a local transaction, "fence" for a check-back's ruling that it rolls back.
         payload: The final payload that the commit must carry; None keeps the prepared one.
-        created_at: When the row was written.
     """
 
     handle: str
@@ -65,7 +62,7 @@ class Finding:
 class AsyncLedger(AsyncClosing):
     """Table `mqpg_ledger` in any database that SQLAlchemy reaches.
 
-    Every method raises LedgerError where the table is missing or not as it must be.
+    Every method raises LedgerError if the table is missing or not as it must be.
 
     Args:
         database: A SQLAlchemy URL, or an engine, which stays the caller's.
@@ -76,7 +73,7 @@ class AsyncLedger(AsyncClosing):
         self.messages = LedgerMessages(self.database)
 
     async def create(self, *, keep_messages: bool = False) -> None:
-        """Create the table where it is missing.
+        """Create the table if it is missing.
 
         Args:
             keep_messages: Create table mqpg_ledger_message too, for producers with `keep_messages`.
@@ -107,7 +104,7 @@ class AsyncLedger(AsyncClosing):
         Args:
             conn: The local transaction.
             handle: The handle that `prepare` returned.
-            topic: The topic of the half message, for reconciliation and audit. None where it is not
+            topic: The topic of the half message, for reconciliation and audit. None if it is not
                 known.
 
         Raises:
@@ -133,8 +130,8 @@ class AsyncLedger(AsyncClosing):
             The final payload, or None, of each handle that has a row.
         """
         found: dict[str, Json | None] = {}
-        for start in range(0, len(handles), _CHUNK):
-            chosen = ledger.c.handle.in_(handles[start : start + _CHUNK])
+        for some in chunks(handles):
+            chosen = ledger.c.handle.in_(some)
             query = select(ledger.c.handle, ledger.c.payload).where(chosen, ledger.c.entry == "local")
             for handle, payload in await conn.execute(query):
                 found[handle] = None if payload is None else Json(payload)
@@ -165,8 +162,8 @@ class AsyncLedger(AsyncClosing):
             lock_timeout: How many seconds to wait for the end of an open local transaction.
 
         Returns:
-            COMMIT where the transaction has committed, and that is on disk. ROLLBACK where it has
-            not committed and no longer can. WAIT where it is still open or the database does not
+            COMMIT if the transaction has committed, and that is on disk. ROLLBACK if it has
+            not committed and no longer can. WAIT if it is still open or the database does not
             answer in time: ask again.
 
         Raises:
@@ -207,7 +204,7 @@ class AsyncLedger(AsyncClosing):
             handle: The half message's handle.
 
         Returns:
-            The final payload, or None where the prepared one is kept.
+            The final payload, or None if the prepared one is kept.
         """
         async with self.database.engine.connect() as conn:
             found = (await conn.execute(select(ledger.c.payload).where(ledger.c.handle == handle))).scalar()
@@ -218,11 +215,11 @@ class AsyncLedger(AsyncClosing):
 
         Args:
             broker_id: The broker that asks.
-            lock_timeout: How many seconds to wait where the table is locked. After that the
+            lock_timeout: How many seconds to wait if the table is locked. After that the
                 driver's error is raised.
 
         Returns:
-            Another broker's id where the table has handles of that one and none of this one. None
+            Another broker's id if the table has handles of that one and none of this one. None
             otherwise.
         """
         async with self.database.short_transaction(lock_timeout) as conn:
@@ -243,11 +240,9 @@ class AsyncLedger(AsyncClosing):
         async with self.database.engine.begin() as conn:
             if self.database.dialect == "postgresql":
                 await conn.exec_driver_sql("set local synchronous_commit = off")
-            # Two processes that mark the same rows take them in the same order, so they cannot
-            # deadlock.
-            ordered = sorted(handles)
-            for start in range(0, len(ordered), _CHUNK):
-                chosen = ledger.c.handle.in_(ordered[start : start + _CHUNK])
+            # In order, so that two processes that mark the same rows cannot deadlock.
+            for some in chunks(handles):
+                chosen = ledger.c.handle.in_(some)
                 await conn.execute(update(ledger).where(chosen, ledger.c.done_at.is_(None)).values(done_at=clock()))
 
     async def reopen(self, handle: str) -> None:
@@ -281,8 +276,7 @@ class AsyncLedger(AsyncClosing):
         Returns:
             The rows.
         """
-        query = select(ledger.c.handle, ledger.c.entry, ledger.c.payload, ledger.c.created_at)
-        query = query.where(ledger.c.done_at.is_(None)).order_by(ledger.c.created_at, ledger.c.handle).limit(limit)
+        query = _ROWS.where(ledger.c.done_at.is_(None)).order_by(ledger.c.created_at, ledger.c.handle).limit(limit)
         if broker_id is not None:
             query = query.where(ledger.c.handle.startswith(f"{broker_id}.", autoescape=True))
         if after is not None:
@@ -293,7 +287,7 @@ class AsyncLedger(AsyncClosing):
             if older_than:
                 query = query.where(ledger.c.created_at <= await _now(conn) - older_than)
             rows = (await conn.execute(query)).all()
-        return [OpenRow(row[0], row[1], None if row[2] is None else Json(row[2]), row[3]) for row in rows]
+        return [_open_row(*row) for row in rows]
 
     async def topics(self, handles: Sequence[str]) -> dict[str, str | None]:
         """Look up the topics of ledger rows.
@@ -302,13 +296,12 @@ class AsyncLedger(AsyncClosing):
             handles: The handles of the rows.
 
         Returns:
-            The topic of each handle that has a row, or None where the row names none.
+            The topic of each handle that has a row, or None if the row names none.
         """
         found: dict[str, str | None] = {}
         async with self.database.engine.connect() as conn:
-            for start in range(0, len(handles), _CHUNK):
-                chosen = ledger.c.handle.in_(handles[start : start + _CHUNK])
-                query = select(ledger.c.handle, ledger.c.topic).where(chosen)
+            for some in chunks(handles):
+                query = select(ledger.c.handle, ledger.c.topic).where(ledger.c.handle.in_(some))
                 found |= {row[0]: row[1] for row in await conn.execute(query)}
         return found
 
@@ -328,7 +321,7 @@ class AsyncLedger(AsyncClosing):
         Returns:
             The rows.
         """
-        query = select(ledger.c.handle, ledger.c.entry, ledger.c.payload, ledger.c.created_at).where(
+        query = _ROWS.where(
             ledger.c.entry == "local",
             ledger.c.handle.startswith(f"{broker_id}.", autoescape=True),
             ~ledger.c.handle.startswith(f"{broker_id}.{incarnation}.", autoescape=True),
@@ -337,7 +330,7 @@ class AsyncLedger(AsyncClosing):
         async with self.database.engine.connect() as conn:
             await self.database.verify(conn, ledger)
             rows = (await conn.execute(query.order_by(ledger.c.handle).limit(limit))).all()
-        return [OpenRow(row[0], row[1], None if row[2] is None else Json(row[2]), row[3]) for row in rows]
+        return [_open_row(*row) for row in rows]
 
     async def purge(self, older_than: timedelta = timedelta(days=1)) -> int:
         """Delete rows that were marked done, and the messages that are kept with them.
@@ -377,7 +370,7 @@ class AsyncLedger(AsyncClosing):
     async def _fence(self, handle: str, lock_timeout: float) -> Finding | None:
         """Insert the fence.
 
-        None where a row is there already. Waits for the end of an open local transaction.
+        None if a row is there already. Waits for the end of an open local transaction.
         """
         values = {"new_handle": handle, "new_entry": "fence", "new_topic": None}
         try:
@@ -405,6 +398,10 @@ class AsyncLedger(AsyncClosing):
             if await wait_until_flushed(conn):
                 return Finding(Verdict.COMMIT if entry == "local" else Verdict.ROLLBACK)
         return Finding(Verdict.WAIT, f"its {'commit' if entry == 'local' else 'fence'} is not on disk yet")
+
+
+def _open_row(handle: str, entry: LedgerEntry, payload: str | None, created_at: datetime) -> OpenRow:
+    return OpenRow(handle, entry, None if payload is None else Json(payload), created_at)
 
 
 async def _now(conn: Connection) -> Any:

@@ -41,7 +41,7 @@ class PreparedMessages:
         await _STORE.execute(conn, values)
 
     async def take(self, conn: PgConnection | Connection, handle: str) -> str | None:
-        """Delete the PREPARE of a handle and return its payload, or None where there is none."""
+        """Delete the PREPARE of a handle and return its payload, or None if there is none."""
         payload: str | None = await _READ.scalar(conn, self._wanted(handle))
         if payload is not None:
             await _DELETE.execute(conn, self._wanted(handle))

@@ -2,7 +2,7 @@
 
 A C1 handler works on a psycopg connection in the broker's database, a C2 handler on a SQLAlchemy
 connection in its own. The journal and the inbox of a relay topic exist in both, so their tables and
-statements are declared once and compiled for psycopg where that is needed.
+statements are declared once and compiled for psycopg if that is needed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class StoreStatement:
             await conn.execute(self._clause, list(rows))
 
     async def scalar(self, conn: PgConnection | Connection, values: dict[str, Any]) -> Any:
-        """The first column of its first row, or None where there is no row."""
+        """The first column of its first row, or None if there is no row."""
         if not isinstance(conn, DriverConnection):
             return (await conn.execute(self._clause, values)).scalar()
         row: Any = await (await conn.execute(self._query, values)).fetchone()
@@ -68,7 +68,7 @@ class StoreStatement:
 async def create_beside_queue(conn: PgConnection, table: Table) -> None:
     """Create a table in the broker's database where it is missing, with its indexes.
 
-    A table of an earlier release gets the columns that it lacks. Raises LedgerError where that is
+    A table of an earlier release gets the columns that it lacks. Raises LedgerError if that is
     not allowed.
     """
     await conn.execute(_LOCK, [table.name])

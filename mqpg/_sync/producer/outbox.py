@@ -20,7 +20,7 @@ from typing import Any, Literal, Self
 from sqlalchemy import URL
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._sync._acompat import Connection, Engine, Event, ScopedSession, Session
+from mqpg._sync._acompat import Engine, Event
 from mqpg._sync.client.client import Client
 from mqpg._sync.closing import Closing
 from mqpg._sync.producer.brokers import Brokers
@@ -31,15 +31,16 @@ from mqpg._sync.producer.local_transaction import (
     begin_local,
     commit_local,
     release_local,
+    require_connection,
 )
 from mqpg._sync.producer.loop import run_periodically
 from mqpg._sync.producer.prepare_and_decide import decide, rollback_half
 from mqpg._sync.stores.database import UserDatabase
-from mqpg._sync.stores.outbox import Outbox, OutboxEntry, StoredMessage, payload_of
+from mqpg._sync.stores.outbox import Outbox, OutboxEntry, StoredMessage
 from mqpg.values.choices import Checker
 from mqpg.values.draft import Draft
 from mqpg.values.errors import ConfigurationError, ConnectionFailed, Error, InvalidArgument
-from mqpg.values.messages import Interval, Outcome
+from mqpg.values.messages import Interval, Json, Outcome
 
 __all__ = ["OutboxProducer"]
 
@@ -68,7 +69,7 @@ class OutboxProducer(Closing):
         self.outbox = Outbox(UserDatabase(database))
 
     def __enter__(self) -> Self:
-        """Log where the producer group is missing or has another checker."""
+        """Log a warning if the producer group is missing or has another checker."""
         if self.group is not None:
             self.brokers.warn_of_group(self.group, _CHECKERS)
         return self
@@ -78,7 +79,7 @@ class OutboxProducer(Closing):
         self.outbox.database.close()
 
     def create_outbox(self) -> None:
-        """Create table mqpg_outbox where it is missing.
+        """Create table mqpg_outbox if it is missing.
 
         Raises:
             ConnectionFailed: The database does not answer.
@@ -135,7 +136,7 @@ class OutboxProducer(Closing):
         self.outbox.verify()
         row = StoredMessage.new("send", self.brokers.pin(key), self.group, draft)
         if conn is not None:
-            self.outbox.store(_require_connection(conn), row)
+            self.outbox.store(require_connection(conn), row)
             return None
         store_message(self.outbox, row)
         return self._send_stored(row)
@@ -208,7 +209,7 @@ class OutboxProducer(Closing):
             if tx.open:
                 commit_local(tx)
         except BaseException:
-            # Where the rollback is not certain, recovery reads the outbox.
+            # If the rollback is not certain, recovery reads the outbox.
             if abandon_local(tx):
                 tx.outcome = self._roll_back(mq, row, handle, merged)
             raise
@@ -286,7 +287,7 @@ class OutboxProducer(Closing):
             raise
 
     def _roll_back(self, mq: Client, row: StoredMessage, handle: str, merged: bool) -> Outcome | None:
-        """P4 to P7 of a business that failed. None where the broker does not know yet."""
+        """P4 to P7 of a business that failed. None if the broker does not know yet."""
         if merged:
             return rollback_half(mq, handle)
         if not self.outbox.rule_rollback(row):
@@ -297,10 +298,7 @@ class OutboxProducer(Closing):
         return outcome
 
     def _finish_rows(self, mq: Client, max_rows: int, older_than: timedelta) -> int:
-        """Finish rows of one broker.
-
-        Further rows are read only where nothing can be done about the first ones.
-        """
+        """Finish rows of one broker. Further rows are read only if nothing can be done about the first ones."""
         broker_id, skipped = (mq.info()).broker_id, 0
         while True:
             rows = self.outbox.open_rows(broker_id, max_rows, older_than, skipped)
@@ -340,12 +338,12 @@ class OutboxProducer(Closing):
 
     def _commit(self, mq: Client, row: StoredMessage) -> bool:
         assert row.handle is not None  # P4 writes it
-        outcome = mq.commit(row.handle, payload_of(row))
+        outcome = mq.commit(row.handle, Json(row.payload))
         if outcome is Outcome.UNKNOWN and int(row.handle.split(".")[1]) < (mq.info()).incarnation:
             # The broker was restored to a time before PREPARE. What it lost is still in the outbox.
             handle = prepare_message(mq, row)
             self.outbox.keep_handle(row, handle)
-            outcome = mq.commit(handle, payload_of(row))
+            outcome = mq.commit(handle, Json(row.payload))
         if outcome in (Outcome.UNKNOWN, Outcome.ALREADY_ROLLED_BACK):
             logger.error("outbox: message %s was committed here, but its broker says %s", row.id, outcome)
             return False
@@ -359,13 +357,13 @@ def store_message(outbox: Outbox, row: StoredMessage) -> None:
 
 def send_message(mq: Client, row: StoredMessage) -> int:
     """P2 and P3 of QoS 1. The dedup id makes a repetition find the first message."""
-    return mq.send(row.topic, payload_of(row), **row.send_options())
+    return mq.send(row.topic, Json(row.payload), **row.send_options())
 
 
 def prepare_message(mq: Client, row: StoredMessage) -> str:
     """P2 and P3 of QoS 2. The dedup id makes a repetition find the first half message."""
     assert row.producer_group is not None
-    return mq.prepare(row.topic, payload_of(row), row.producer_group, **row.send_options())
+    return mq.prepare(row.topic, Json(row.payload), row.producer_group, **row.send_options())
 
 
 def delete_message(outbox: Outbox, message_id: str) -> None:
@@ -374,11 +372,3 @@ def delete_message(outbox: Outbox, message_id: str) -> None:
         outbox.delete(message_id)
     except SQLAlchemyError as error:
         logger.warning("message %s stays in the outbox for now: %s", message_id, outbox.database.failure(error))
-
-
-def _require_connection(conn: LocalCaller) -> Connection | Session:
-    if isinstance(conn, ScopedSession):
-        conn = conn()
-    if not isinstance(conn, (Connection, Session)):
-        raise InvalidArgument(f"conn must be a SQLAlchemy Connection or Session, not {type(conn).__name__}")
-    return conn

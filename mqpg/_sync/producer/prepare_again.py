@@ -2,7 +2,7 @@
 """Preparing again what a broker has lost (protocol T2, step 5).
 
 A promoted standby may lack the last transactions of its primary, and a restored copy lacks what
-came after it. Where such a half message belonged to a local transaction that has committed, and the
+came after it. If such a half message belonged to a local transaction that has committed, and the
 ledger keeps messages, protocol T2 runs once more: `prepare`, then a local transaction that gives
 the ledger row the new handle, then `commit`. The ledger row exists once, so of several recoveries
 only one replaces its handle, and the half messages of the others are rolled back. A crash before
@@ -38,7 +38,7 @@ def find_lost(mq: Client, ledger: Ledger, handles: Sequence[str]) -> list[LostHa
 def prepare_again(mq: Client, ledger: Ledger, lost: LostHalf) -> LostHalf | None:
     """Send a lost message again, if the ledger keeps it.
 
-    Returns what became of it. None where another process has replaced the handle, or does so.
+    Returns what became of it. None if another process has replaced the handle, or does so.
     """
     kept = ledger.messages.read(lost.handle) if ledger.messages.exists() else None
     if kept is None and not ledger.topics([lost.handle]):
@@ -53,7 +53,7 @@ def prepare_again(mq: Client, ledger: Ledger, lost: LostHalf) -> LostHalf | None
         raise
     except Error as error:
         logger.error("ledger row %s (local): the broker has lost it, and refuses it now: %s", lost.handle, error)
-        # It may be marked done. Nobody would look at it again then, and a purge would delete it.
+        # It may be marked done. Recovery would not look at it again then, and a purge would delete it.
         ledger.reopen(lost.handle)
         return lost
     if not ledger.messages.replace_handle(lost.handle, handle, headers):

@@ -33,7 +33,7 @@ def prepare_half(mq: Client, group: str, draft: Draft, checkers: Sequence[Checke
 def decide(mq: Client, handle: str, final_payload: Json | None) -> Outcome | None:
     """Step 3: commit the half message, because the local transaction has committed.
 
-    Returns None where the broker cannot be reached; recovery sends the decision again. Raises
+    Returns None if the broker cannot be reached; recovery sends the decision again. Raises
     WrongState, UnknownHandle.
     """
     try:
@@ -48,7 +48,7 @@ def decide(mq: Client, handle: str, final_payload: Json | None) -> Outcome | Non
 def decide_all(mq: Client, handles: Sequence[str], final_payloads: Mapping[str, Json]) -> dict[str, Outcome] | None:
     """Step 3 for all half messages of one local transaction. Consumers receive all or none.
 
-    Returns None where the broker cannot be reached. Raises as `decide` does, after the others were
+    Returns None if the broker cannot be reached. Raises as `decide` does, after the others were
     committed.
     """
     payloads = [final_payloads.get(handle) for handle in handles] if final_payloads else None

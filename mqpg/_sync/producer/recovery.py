@@ -29,36 +29,31 @@ _CONTRADICTIONS = {
 }
 
 
+_MOST, _SECONDS = 100, 1.0  # handles, and time, after which they are marked
+
+
 class DoneMarker:
     """Collects handles whose decisions have arrived, and marks their ledger rows in batches.
 
     A handle that is lost in a crash costs one repeated decision.
     """
 
-    def __init__(self, ledger: Ledger, most: int = 100, seconds: float = 1.0) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._most = most
-        self._seconds = seconds
         self._handles: list[str] = []
         self._flushed = time.monotonic()
         self._lock = Lock()
 
     def add(self, handle: str) -> None:
-        """Collect one handle.
-
-        Marks all of them where there are many, or where the last marking is a while ago.
-        """
+        """Collect one handle. Marks all of them if there are many, or the last marking is a while ago."""
         with self._lock:
             self._handles.append(handle)
-            full = len(self._handles) >= self._most or time.monotonic() - self._flushed > self._seconds
+            full = len(self._handles) >= _MOST or time.monotonic() - self._flushed > _SECONDS
         if full:
             self.flush()
 
     def flush(self) -> None:
-        """Mark what is collected.
-
-        A failure is only logged, because recovery marks these rows later.
-        """
+        """Mark what is collected. A failure is only logged, because recovery marks these rows later."""
         with self._lock:
             handles, self._handles, self._flushed = self._handles, [], time.monotonic()
         if not handles:
@@ -148,10 +143,7 @@ class Recovery:
         return {one.handle for one, result in results if result is None or result.new_handle is not None}
 
     def _commit(self, rows: Sequence[OpenRow]) -> list[tuple[str, Outcome]]:
-        """Commit them together.
-
-        Where that is refused, commit each half of them, until only the refused row is left.
-        """
+        """Commit them together. If that is refused, each half of them, until only the refused row is left."""
         payloads = [row.payload for row in rows]
         final = payloads if any(payload is not None for payload in payloads) else None
         try:

@@ -1,7 +1,7 @@
 # Generated from mqpg/_async/producer/transactional.py by tools/async_to_sync.py: change that file.
 """The transactional producer (protocol T2): half message, local transaction, decision.
 
-Each step is a function: `prepare_half`, `begin_local`, `commit_local`, `decide`, `mark_done`. Where
+Each step is a function: `prepare_half`, `begin_local`, `commit_local`, `decide`, `mark_done`. If
 a producer dies between two steps, recovery (mqpg._sync.producer.recovery) or a check-back decides
 what it left open.
 """
@@ -58,7 +58,7 @@ class TransactionalProducer(Closing):
         ledger: The SQLAlchemy URL or engine of the database of the business tables, in which table
             mqpg_ledger lives.
         keep_messages: Keep each message in table mqpg_ledger_message of that database, in the local
-            transaction. Where a broker loses it, because an asynchronous standby was promoted or a
+            transaction. If a broker loses it, because an asynchronous standby was promoted or a
             copy was restored, recovery prepares it again.
     """
 
@@ -79,7 +79,7 @@ class TransactionalProducer(Closing):
         self._recoveries: dict[str, Recovery] = {}
 
     def __enter__(self) -> Self:
-        """Log where the producer group is missing or has another checker."""
+        """Log a warning if the producer group is missing or has another checker."""
         self.brokers.warn_of_group(self.group, _CHECKERS)
         return self
 
@@ -156,7 +156,7 @@ class TransactionalProducer(Closing):
         prepare = partial(prepare_half, group=self.group, draft=draft, checkers=_CHECKERS)
         if self.keep_messages:
             self.ledger.messages.verify()
-        # Where an answer is lost, no ledger has the handle of that half message. It is rolled back.
+        # If an answer is lost, no ledger has the handle of that half message. It is rolled back.
         visits = self.brokers.visit(prepare, self.brokers.candidates(key), until=bool)
         mq, handle = visits.first()
         try:
@@ -171,7 +171,7 @@ class TransactionalProducer(Closing):
             if tx.open:
                 commit_local(tx)
         except BaseException:
-            # Where the rollback is not certain nothing is reported: recovery and check-back look
+            # If the rollback is not certain nothing is reported: recovery and check-back look
             # into the ledger.
             if abandon_local(tx):
                 report_rollback(tx)
@@ -188,7 +188,7 @@ class TransactionalProducer(Closing):
         except UnknownHandle as error:
             if not self.keep_messages:
                 raise
-            # Whoever repeated the transaction because of an error would do everything twice.
+            # A caller that repeated the transaction because of an error would do everything twice.
             logger.warning("recovery sends it again once the broker is adopted: %s", error)
         if tx.outcome is not None:
             for handle in tx.handles:
@@ -200,7 +200,7 @@ class TransactionalProducer(Closing):
         """Send again the decisions of ledger rows that are not marked done (protocol T2, step 5).
 
         Each decision goes to the broker that its handle names. A broker that is away keeps its
-        rows. What a broker has lost in a promotion or a restore is prepared again, where the ledger
+        rows. What a broker has lost in a promotion or a restore is prepared again, if the ledger
         keeps its message. The first call after that also looks at rows that are marked done.
 
         Args:
@@ -225,14 +225,14 @@ class TransactionalProducer(Closing):
         """Find committed ledger rows whose half messages a broker has lost, and send these again.
 
         A promoted standby or a restored copy may have lost them. Rows that are marked done are
-        looked at too. A message is sent again where the ledger keeps it. It has a new id then, and
+        looked at too. A message is sent again if the ledger keeps it. It has a new id then, and
         the header `mqpg-earlier-ids`.
 
         Args:
             dry_run: Only find them.
 
         Returns:
-            What was lost. `new_handle` is None where the message was not sent again.
+            What was lost. `new_handle` is None if the message was not sent again.
 
         Raises:
             ConnectionFailed: No broker answers, or the ledger's database does not.

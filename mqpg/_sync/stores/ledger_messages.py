@@ -53,7 +53,7 @@ class LedgerMessages:
         self._database = database
 
     def create(self) -> None:
-        """Create the table where it is missing."""
+        """Create the table if it is missing."""
         self._database.create(ledger_message_metadata)
 
     def verify(self) -> None:
@@ -64,7 +64,7 @@ class LedgerMessages:
         """Whether the ledger has such a table, so that its messages can be prepared again."""
         if self._database.knows(ledger_message):
             return True
-        # Where the database does not answer, nobody may take that for a ledger that keeps nothing.
+        # A database that does not answer must not look like a ledger that keeps no messages.
         with self._database.engine.connect() as conn:
             return bool(run_sync(conn, has, ledger_message))
 
@@ -76,7 +76,7 @@ class LedgerMessages:
         conn.execute(insert(ledger_message), [_row(group, handle, draft) for handle, draft in drafts.items()])
 
     def read(self, handle: str) -> KeptMessage | None:
-        """The message of a handle. None where it was not kept."""
+        """The message of a handle. None if it was not kept."""
         columns = [ledger_message.c[name] for name in _COLUMNS]
         with self._database.engine.connect() as conn:
             row = (conn.execute(select(*columns).where(ledger_message.c.handle == handle))).first()
@@ -85,8 +85,8 @@ class LedgerMessages:
     def replace_handle(self, handle: str, new: str, headers: str | None, lock_timeout: float = 5.0) -> bool:
         """Give a committed ledger row and its message a new handle, durably (protocol T2, step 2).
 
-        False where another process was faster, or a check-back has fenced the new handle: then
-        nothing has changed. Raises LedgerError where the commit does not reach the disk in time.
+        False if another process was faster, or a check-back has fenced the new handle: then
+        nothing has changed. Raises LedgerError if the commit does not reach the disk in time.
         The new half message must not be decided then. Recovery reads the ledger again.
         """
         try:

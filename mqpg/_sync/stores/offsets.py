@@ -90,7 +90,7 @@ class Offsets:
             "updated_at": clock(),
         }
         if known is None:
-            # Where two processes insert at the same time, the primary key lets only one of them
+            # If two processes insert at the same time, the primary key lets only one of them
             # continue.
             conn.execute(insert(offsets).values(**self._mine, broker=info.broker_id, queue_id=last.queue_id, **values))
             return

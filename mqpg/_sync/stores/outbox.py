@@ -24,7 +24,7 @@ from mqpg.values.draft import Draft, interval_text
 from mqpg.values.errors import Fenced, InvalidArgument, LedgerError
 from mqpg.values.messages import Json
 
-__all__ = ["Outbox", "OutboxEntry", "StoredMessage", "StoredState", "payload_of"]
+__all__ = ["Outbox", "OutboxEntry", "StoredMessage", "StoredState"]
 
 StoredState = Literal["send", "stored", "commit", "rollback"]
 
@@ -94,7 +94,7 @@ class Outbox:
         self.database = database
 
     def create(self) -> None:
-        """Create the table where it is missing."""
+        """Create the table if it is missing."""
         self.database.create(outbox_metadata)
 
     def verify(self) -> None:
@@ -120,7 +120,7 @@ class Outbox:
     def move(self, conn: Connection, row: StoredMessage, state: StoredState, handle: str | None = None) -> bool:
         """Move a row from its state to another one.
 
-        False where another transaction has moved it first.
+        False if another transaction has moved it first.
         """
         values = {"state": state} if handle is None else {"state": state, "handle": handle}
         where = (outbox.c.id == row.id, outbox.c.state == row.state)
@@ -149,10 +149,10 @@ class Outbox:
         """Flush everything that is committed in this database.
 
         False while another transaction keeps this one from writing, so that nothing is known to be
-        on disk: one that locks the table, or in SQLite any writer. Raises LedgerError where the
+        on disk: one that locks the table, or in SQLite any writer. Raises LedgerError if the
         flush takes too long.
 
-        Every database may show a commit to others before it is on disk, where the session or the
+        Every database may show a commit to others before it is on disk, if the session or the
         server is set to that. docs/testing/proof.md shows what could happen.
         """
         # A row that comes and goes is a real write everywhere, and meets no lock on another row.
@@ -219,7 +219,7 @@ class OutboxEntry:
             raise Fenced(f"message {self._row.id} is in the outbox already") from error
 
     def surviving_rows(self, conn: Connection, handles: Sequence[str]) -> dict[str, Json | None]:
-        """The handle, where its row survives, with the payload where that was replaced."""
+        """The handle, if its row survives, with the payload if that was replaced."""
         query = select(outbox.c.handle, outbox.c.payload).where(outbox.c.id == self._row.id, outbox.c.state == "commit")
         rows = conn.execute(query)
         return {handle: None if payload == self._row.payload else Json(payload) for handle, payload in rows}
@@ -229,13 +229,8 @@ class OutboxEntry:
         conn.execute(update(outbox).where(outbox.c.id == self._row.id).values(payload=payload))
 
     def before_commit(self, conn: Connection) -> None:
-        """Make the commit wait for the disk, also where the block has switched that off.
+        """Make the commit wait for the disk, also if the block has switched that off.
 
         The message is sent right after the commit, and a crash must not take the business away.
         """
         self._outbox.commit_durably(conn)
-
-
-def payload_of(row: StoredMessage) -> Json:
-    """The payload as it is stored."""
-    return Json(row.payload)

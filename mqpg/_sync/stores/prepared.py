@@ -42,7 +42,7 @@ class PreparedMessages:
         _STORE.execute(conn, values)
 
     def take(self, conn: PgConnection | Connection, handle: str) -> str | None:
-        """Delete the PREPARE of a handle and return its payload, or None where there is none."""
+        """Delete the PREPARE of a handle and return its payload, or None if there is none."""
         payload: str | None = _READ.scalar(conn, self._wanted(handle))
         if payload is not None:
             _DELETE.execute(conn, self._wanted(handle))

@@ -3,7 +3,7 @@
 
 A C1 handler works on a psycopg connection in the broker's database, a C2 handler on a SQLAlchemy
 connection in its own. The journal and the inbox of a relay topic exist in both, so their tables and
-statements are declared once and compiled for psycopg where that is needed.
+statements are declared once and compiled for psycopg if that is needed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class StoreStatement:
             conn.execute(self._clause, list(rows))
 
     def scalar(self, conn: PgConnection | Connection, values: dict[str, Any]) -> Any:
-        """The first column of its first row, or None where there is no row."""
+        """The first column of its first row, or None if there is no row."""
         if not isinstance(conn, DriverConnection):
             return (conn.execute(self._clause, values)).scalar()
         row: Any = (conn.execute(self._query, values)).fetchone()
@@ -69,7 +69,7 @@ class StoreStatement:
 def create_beside_queue(conn: PgConnection, table: Table) -> None:
     """Create a table in the broker's database where it is missing, with its indexes.
 
-    A table of an earlier release gets the columns that it lacks. Raises LedgerError where that is
+    A table of an earlier release gets the columns that it lacks. Raises LedgerError if that is
     not allowed.
     """
     conn.execute(_LOCK, [table.name])
