@@ -79,13 +79,7 @@ order by s.segment_no desc
 
 @dataclass
 class Archive:
-    """What was read from an archive.
-
-    Attributes:
-        files: How many files.
-        rows: How many rows they have.
-        segments: How many dropped segments of each family these are.
-    """
+    """What was read from an archive: how many files, their rows, and the dropped segments of each family."""
 
     files: int
     rows: int
@@ -107,27 +101,19 @@ class Chosen:
     files: list[dict[str, Any]]
 
     def summary(self) -> Archive:
-        """Return what the report says about it."""
+        """What the report says about it."""
         found = Archive(len(self.files), sum(int(one["n"]) for one in self.files), {})
         for segment in self.segments:
             found.segments[segment["family"]] = found.segments.get(segment["family"], 0) + 1
         return found
 
     def of(self, table: str) -> list[dict[str, Any]]:
-        """Return the files of a table.
-
-        Args:
-            table: The table.
-        """
+        """The files of a table."""
         return [one for one in self.files if one["table_name"] == table]
 
 
 def choose(ask: Ask) -> Chosen:
-    """Choose the dropped segments and the files that are read.
-
-    Args:
-        ask: Runs a query at the broker.
-    """
+    """Choose the dropped segments and the files that are read."""
     noted = ask(_NOTED)
     segments = _choose_segments(ask, noted)
     ranges: dict[str, list[Bounds]] = {table: [] for table in KEYS}
@@ -201,44 +187,30 @@ def _matching(ask: Ask, table: str, ranges: list[Bounds], operator: str, given: 
 
 
 def multirange(table: str, ranges: Iterable[Bounds]) -> str:
-    """Return ranges of a table's key as an SQL literal.
-
-    Args:
-        table: The table.
-        ranges: The ranges.
-    """
+    """Ranges of a table's key as an SQL literal."""
     listed = ",".join(f'["{low}","{high}")' for low, high in ranges)
     return f"'{{{listed}}}'::{'tstzmultirange' if table == 'delayed' else 'int8multirange'}"
 
 
 def read_ranges(table: str, ranges: Iterable[Bounds]) -> str:
-    """Return the SQL expression for the ranges of a table that are read from files, at a snapshot.
+    """The SQL expression for the ranges of a table that are read from files, at a snapshot.
 
-    Args:
-        table: The table.
-        ranges: The ranges that were chosen before the snapshot.
+    `ranges` are those that were chosen before the snapshot.
     """
     listed = multirange(table, ranges)
     return f"({listed} * {_NO_DECISIONS})" if table == "op_log" else listed
 
 
 def within(table: str, ranges: Iterable[Bounds]) -> str:
-    """Return the SQL condition that a row q of a table is read from a file, at a snapshot.
+    """The SQL condition that a row q of a table is read from a file, at a snapshot.
 
-    Args:
-        table: The table.
-        ranges: The ranges that were chosen before the snapshot.
+    `ranges` are those that were chosen before the snapshot.
     """
     return f"q.{KEYS[table]}{'' if table == 'delayed' else '::bigint'} <@ {read_ranges(table, ranges)}"
 
 
 def columns_of(ask: Ask, table: str) -> dict[str, str]:
-    """Return the columns of the audit view of a table, with PostgreSQL's names of their types.
-
-    Args:
-        ask: Runs a query at the broker.
-        table: The table.
-    """
+    """The columns of the audit view of a table, with PostgreSQL's names of their types."""
     rows = ask(
         "select a.attname::text as name, format_type(a.atttypid, a.atttypmod) as type from pg_attribute as a "
         f"where a.attrelid = 'mqpg.audit_{table}'::regclass and a.attnum > 0 and not a.attisdropped order by a.attnum"
@@ -247,12 +219,11 @@ def columns_of(ask: Ask, table: str) -> dict[str, str]:
 
 
 def segments_with(columns: Sequence[str], read: str) -> str:
-    """Return the query for the segments in which those that are read from an archive are there.
+    """The query for the segments in which those that are read from an archive are there.
 
     Args:
         columns: The columns of the view of the segments.
-        read: A FROM item r (family, segment_no, lower_bound, upper_bound) with the segments that
-            are read.
+        read: A FROM item r (family, segment_no, lower_bound, upper_bound) with the segments that are read.
     """
     listed = ", ".join(
         f"case when r.family is null then s.{name} else {_DROPPED[name]} end as {name}"

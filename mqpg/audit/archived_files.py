@@ -12,14 +12,7 @@ __all__ = ["damaged", "local_folder", "require_known_columns", "require_noted", 
 
 
 def local_folder(archive: str | Path) -> Path | None:
-    """Return the folder of an archive on this machine.
-
-    Args:
-        archive: The folder or its URI.
-
-    Returns:
-        The folder. None means that the URI names another file system.
-    """
+    """The folder of an archive on this machine. None: its URI names another file system."""
     text = str(archive)
     if text.startswith("file://"):
         return Path(text.removeprefix("file://"))
@@ -27,15 +20,7 @@ def local_folder(archive: str | Path) -> Path | None:
 
 
 def require_within(folder: str | Path, location: str) -> None:
-    """Refuse a file outside of the folder of an archive.
-
-    Args:
-        folder: The folder or its URI.
-        location: The file's name relative to it.
-
-    Raises:
-        ConfigurationError: It is outside.
-    """
+    """Raise ConfigurationError for a file outside of the folder of an archive."""
     local, inner = local_folder(folder), PurePosixPath(location)
     outside = inner.is_absolute() or ".." in inner.parts
     if outside or (local is not None and not (local / location).resolve().is_relative_to(local.resolve())):
@@ -43,15 +28,9 @@ def require_within(folder: str | Path, location: str) -> None:
 
 
 def require_known_columns(path: str | Path, record: Mapping[str, Any], columns: Iterable[str]) -> None:
-    """Refuse a file with columns that this release does not know.
+    """Raise ConfigurationError for a file with columns that this release does not know.
 
-    Args:
-        path: The file, for the error text.
-        record: What the broker noted.
-        columns: The columns of the audit view of its table.
-
-    Raises:
-        ConfigurationError: There is such a column.
+    `record` is what the broker noted, and `columns` are those of the audit view of its table.
     """
     unknown = set(record["columns"]) - set(columns)
     if unknown:
@@ -59,27 +38,12 @@ def require_known_columns(path: str | Path, record: Mapping[str, Any], columns: 
 
 
 def damaged(path: str | Path, error: BaseException) -> ConfigurationError:
-    """Return the error for a file that cannot be read.
-
-    Args:
-        path: The file.
-        error: Why.
-    """
+    """The error for a file that cannot be read."""
     return ConfigurationError(f"--archive: {path} is damaged: {' '.join(str(error).split())}")
 
 
 def require_noted(path: str | Path, record: Mapping[str, Any], n: int, digest: int) -> None:
-    """Refuse a file whose rows are not those that the broker noted.
-
-    Args:
-        path: The file, for the error text.
-        record: What the broker noted.
-        n: How many rows the file has.
-        digest: Their digest.
-
-    Raises:
-        ConfigurationError: They differ.
-    """
+    """Raise ConfigurationError for a file whose rows are not those that the broker noted."""
     if (n, digest) != (record["n"], record["digest"]):
         raise ConfigurationError(
             f"--archive: {path} is not what the broker noted: it has {n} rows with digest {digest}, and "

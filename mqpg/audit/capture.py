@@ -18,12 +18,9 @@ __all__ = ["captured_stderr"]
 def captured_stderr() -> Iterator[IO[bytes]]:
     """Send what other programs write to stderr into a file, until the block ends.
 
-    The JVM inherits this process's stderr. When it fails it writes stack traces there, and py4j and
-    Spark log theirs. A user needs one line. What Python writes to `sys.stderr` is still shown, and
-    its logs are shown where the command runs with -v.
-
-    Yields:
-        The file with what was captured. It exists until the block ends.
+    The JVM inherits this process's stderr. When it fails it writes stack traces there, and py4j and Spark log
+    theirs. A user needs one line. What Python writes to `sys.stderr` is still shown, and its logs are shown
+    if the command runs with -v.
     """
     sys.stderr.flush()
     terminal = os.dup(2)

@@ -260,7 +260,7 @@ def _explained(error: BaseException, written: str) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """Return what went wrong first, without stack traces, also where that was inside of the JVM."""
+    """Return what went wrong first, without stack traces, also of an error inside of the JVM."""
     lines = str(error).strip().splitlines() or [""]
     causes = [line for line in lines if line.startswith((": ", "Caused by: "))]
     text = causes[-1].removeprefix("Caused by").removeprefix(": ") if causes else f"{type(error).__name__}: {lines[0]}"

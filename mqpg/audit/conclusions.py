@@ -18,15 +18,7 @@ Rows = list[dict[str, Any]]
 
 
 def equations(topics: Rows, groups: Rows) -> list[Equation]:
-    """Write the conservation equations.
-
-    Args:
-        topics: The totals of each topic.
-        groups: The totals of each group on each topic.
-
-    Returns:
-        Two equations for each topic, and one for each group and topic.
-    """
+    """The conservation equations: two for each topic, and one for each group and topic."""
     found = []
     for row in topics:
         scope = f"topic {row['topic']}"
@@ -46,30 +38,16 @@ def equations(topics: Rows, groups: Rows) -> list[Equation]:
 
 
 def without_messages(topics: Rows) -> list[str]:
-    """Doubt an audit that has read no message.
-
-    Args:
-        topics: The totals of each topic.
-
-    Returns:
-        One sentence, or nothing.
-    """
+    """A sentence of doubt about an audit that has read no message, or nothing."""
     if any(row["sent"] or row["prepared"] or row["queued"] for row in topics):
         return []
     return ["nothing was read: there is no message to audit"]
 
 
 def unfinished(topics: Rows, groups: Rows, lag: Rows, not_judged: Iterable[NotJudged]) -> list[str]:
-    """List what is open where nothing may be.
+    """List, a sentence each, what is open although nothing may be.
 
-    Args:
-        topics: The totals of each topic.
-        groups: The totals of each group on each topic.
-        lag: The groups that are behind, with the number of messages.
-        not_judged: What could not be judged.
-
-    Returns:
-        One sentence for each.
+    `lag` has the groups that are behind, with the number of messages.
     """
     found = [f"not judged: {one}" for one in not_judged]
     for row in topics:
@@ -90,13 +68,9 @@ def unfinished(topics: Rows, groups: Rows, lag: Rows, not_judged: Iterable[NotJu
 
 
 def histograms(rows: Rows) -> Rows:
-    """Group the numbers of deliveries and attempts.
+    """Group the numbers of deliveries and attempts, rows of (what, consumer_group, topic, value, messages).
 
-    Args:
-        rows: Rows (what, consumer_group, topic, value, messages).
-
-    Returns:
-        One row for each of the first three, with a histogram of messages by value.
+    Returns one row for each of the first three, with a histogram of messages by value.
     """
     grouped: dict[tuple[str, str, str], dict[int, int]] = defaultdict(dict)
     for row in rows:
@@ -108,14 +82,9 @@ def histograms(rows: Rows) -> Rows:
 
 
 def holes(count: int) -> Rows:
-    """Write the row of what was left out because of holes between batch ids.
+    """The row of what was left out because of holes between batch ids; nothing if there is none.
 
-    Args:
-        count: How many batch ids have no row. A transaction that rolled back leaves such a hole
-            too, so it is no anomaly.
-
-    Returns:
-        One row, or none where there is no hole.
+    A transaction that rolled back leaves such a hole too, so it is no anomaly.
     """
     why = "batch ids without a row (rolled back, or deleted)"
     return [{"topic": None, "consumer_group": None, "why": why, "back": False, "offsets": count}] if count else []

@@ -1,4 +1,4 @@
-"""The log of faults that somebody injected while the audited messages were on their way."""
+"""The log of faults that were injected while the audited messages were on their way."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ class Fault:
     """A fault, such as a killed process.
 
     Attributes:
-        at: When it happened.
         what: What it was, such as "SIGKILL".
         target: What it hit, such as "broker-1".
         recovered_at: When the target worked again. None means that this is not known.
@@ -37,21 +36,13 @@ class Fault:
 
 
 def read_faults(path: Path) -> list[Fault]:
-    """Read a log of faults: one JSON object in each line.
+    """Read a log of faults, in the order of time: one JSON object in each line.
 
         {"at": "2026-11-23T10:00:00Z", "what": "SIGKILL", "target": "broker-1",
          "recovered_at": "2026-11-23T10:00:02.5Z"}
 
-    `recovered_at` may be missing. A time without a zone is in UTC.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The faults in the order of time.
-
-    Raises:
-        ConfigurationError: The file cannot be read, or a line is no fault.
+    `recovered_at` may be missing. A time without a zone is in UTC. Raises ConfigurationError if the file
+    cannot be read, or a line is no fault.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -62,12 +53,7 @@ def read_faults(path: Path) -> list[Fault]:
 
 
 def write_faults(path: Path, faults: Iterable[Fault]) -> None:
-    """Write a log of faults that `read_faults` reads.
-
-    Args:
-        path: The file, which is replaced.
-        faults: The faults.
-    """
+    """Write a log of faults that `read_faults` reads. The file is replaced."""
     rows = [
         {"at": fault.at.isoformat(), "what": fault.what, "target": fault.target}
         | ({} if fault.recovered_at is None else {"recovered_at": fault.recovered_at.isoformat()})

@@ -19,12 +19,7 @@ _SHOWN = 8
 
 
 def print_page(report: Report, console: Console) -> None:
-    """Print a report.
-
-    Args:
-        report: The report.
-        console: Where it is printed.
-    """
+    """Print a report."""
     console.print(_head(report))
     console.print(_anomalies(report))
     if any(report.anomalies.values()):

@@ -21,13 +21,7 @@ __all__ = ["Finished", "audit_in_process", "without_password"]
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """An audit that has ended.
-
-    Attributes:
-        status: Its exit status.
-        report: Its report. None: it gave none.
-        words: The end of what it said on stderr.
-    """
+    """An audit that has ended: its exit status, its report if it gave one, the end of what it said on stderr."""
 
     status: int
     report: dict[str, Any] | None
@@ -44,19 +38,16 @@ def audit_in_process(
 ) -> Finished:
     """Run one audit.
 
-    Passwords go through the environment, because every user of the machine can read arguments:
-    that of the broker in its DSN, and the same one as PGPASSWORD for the other databases, which
-    `arguments` name by what `without_password` returns.
+    Passwords go through the environment, because every user of the machine can read arguments: that of the
+    broker in its DSN, and the same one as PGPASSWORD for the other databases, which `arguments` name by what
+    `without_password` returns.
 
     Args:
         dsn: The broker's DSN.
         arguments: The arguments of `mqpg audit`, apart from the DSN and the output.
-        page: Where the HTML page is written. None means nowhere.
+        page: The file for the HTML page. None means that none is written.
         faults: What the page shows as faults.
         environment: More variables, or other values. None means none.
-
-    Returns:
-        The report and the exit status.
     """
     command = [sys.executable, "-m", "mqpg", "audit", "--json", *arguments]
     password = to_sqlalchemy(dsn).password
@@ -76,9 +67,5 @@ def audit_in_process(
 
 
 def without_password(dsn: str) -> str:
-    """Return the URL of a database without its password.
-
-    Args:
-        dsn: The DSN in any notation.
-    """
+    """The URL of a database without its password, from a DSN in any notation."""
     return to_sqlalchemy(dsn)._replace(password=None).render_as_string(hide_password=False)

@@ -39,8 +39,8 @@ class SnapshotRecord:
         role: What was read there: positions, consumer, broker, ledger.
         database: The database's name, without a password.
         snapshot: The snapshot as PostgreSQL writes it, or "one transaction".
-        taken_at: The database's clock just before the snapshot. For a database other than
-            PostgreSQL it is the clock of this machine.
+        taken_at: The database's clock just before the snapshot. For a database other than PostgreSQL it is
+            the clock of this machine.
     """
 
     role: str
@@ -81,13 +81,10 @@ class Report:
 
     Attributes:
         run: What was read, when, from where and how fast.
-        verdict: The verdict.
-        reasons: Its reasons, one line each.
+        reasons: Why the verdict is so, one line each.
         anomalies: How many anomalies of each kind there are.
         examples: Some anomalies of each kind.
-        equations: The conservation equations.
         relations: The relations between ledgers and groups.
-        not_judged: What the audit could not judge.
         notes: Some of what is worth knowing and no anomaly, such as decisions by hand.
         topics: Counts for each topic.
         groups: Counts for each group and topic.
@@ -146,14 +143,7 @@ class Report:
 
 
 def as_json(report: Report) -> str:
-    """Return a report as one JSON object, with times in ISO notation.
-
-    Args:
-        report: The report.
-
-    Returns:
-        The text.
-    """
+    """A report as one JSON object, with times in ISO notation."""
     return json.dumps(report.as_dict(), default=_plain, ensure_ascii=False, indent=2)
 
 

@@ -30,7 +30,6 @@ class Judged:
     """The part of a history that valid audits have judged.
 
     Attributes:
-        broker_id: The broker's id.
         life: Its incarnation, server cluster and timeline.
         asked: The options of those audits, without passwords.
         meaning: A hash of each subscription, topic and producer group.
@@ -38,12 +37,12 @@ class Judged:
         until_id: Messages with ids below are judged, apart from `open`.
         open: Their ids.
         tails: Where queues end at that tick: topic, lane, queue, offset.
-        starts: Where subscriptions started and until when they applied the judged part:
-            subscription, queue, offset, time.
+        starts: Where subscriptions started and until when they applied the judged part: subscription, queue,
+            offset, time.
         offsets: Messages that are not judged, or open, with an offset in the judged part.
         pairs: Pairs of messages with one dedup id, at least one of them judged.
-        failures: Failed deliveries of messages that are not judged, or open: subscription, message,
-            and what ended the delivery.
+        failures: Failed deliveries of messages that are not judged, or open: subscription, message, and what
+            ended the delivery.
         bounds: The lower bounds of the segments of each family, as text.
         digests: For each table and part of it, the number of judged rows and the sum of hashes.
         totals: How much was judged.
@@ -69,11 +68,7 @@ class Judged:
 
 
 def asked(options: AuditOptions) -> dict[str, Any]:
-    """Return what was asked, as far as it changes what a verdict says, without passwords.
-
-    Args:
-        options: The options.
-    """
+    """What was asked, as far as it changes what a verdict says, without passwords."""
     from mqpg.connection.dsn import describe, to_sqlalchemy
 
     tolerance = options.clock_tolerance
@@ -91,16 +86,9 @@ def asked(options: AuditOptions) -> dict[str, Any]:
 
 
 def load_state(path: Path) -> Judged | None:
-    """Read a state.
+    """Read a state. None: there is no such file yet.
 
-    Args:
-        path: The file.
-
-    Returns:
-        The state. None means that there is no such file yet.
-
-    Raises:
-        ConfigurationError: The file cannot be read, is damaged, or comes from a newer release.
+    Raises ConfigurationError if it cannot be read, is damaged, or comes from a newer release.
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -121,15 +109,7 @@ def load_state(path: Path) -> Judged | None:
 
 
 def save_state(path: Path, state: Judged) -> None:
-    """Write a state, so that a crash leaves either the old file or the new one.
-
-    Args:
-        path: The file.
-        state: The state.
-
-    Raises:
-        ConfigurationError: The file cannot be written.
-    """
+    """Write a state, so that a crash leaves either the old file or the new one."""
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
@@ -155,11 +135,7 @@ def save_state(path: Path, state: Judged) -> None:
 def locked_state(path: Path) -> Iterator[None]:
     """Keep every other audit away from a state, until the block ends. A killed one holds no lock.
 
-    Args:
-        path: The state's file. The lock is FILE.lock, which stays there.
-
-    Raises:
-        ConfigurationError: Another audit holds the lock, or it cannot be written.
+    The lock is FILE.lock, which stays there.
     """
     with file_lock(path.with_name(f"{path.name}.lock"), "--state", f"another audit is using {path}"):
         yield

@@ -11,14 +11,9 @@ _WIDTHS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400,
 
 
 def interval_seconds(first: datetime | None, last: datetime | None) -> int:
-    """Choose the width of the intervals, so that there are at most 120 of them.
+    """Choose the width of the intervals, a round number of seconds, so that there are at most 120 of them.
 
-    Args:
-        first: The first time to show. None means that there is nothing to show.
-        last: The last time to show. None means the same.
-
-    Returns:
-        A round number of seconds, at least 1.
+    `first` and `last` are None if there is nothing to show.
     """
     span = 0.0 if first is None or last is None else (last - first).total_seconds()
     fitting = (width for width in _WIDTHS if span / width < _MOST)

@@ -30,7 +30,6 @@ class Equation:
     Attributes:
         name: What the left side counts.
         scope: The topic or group that it is about.
-        left: The left side.
         right: The summands of the right side, by what they count.
     """
 
@@ -55,8 +54,6 @@ class Relation:
 
     Attributes:
         ledger: The producer groups of the ledger.
-        consumer_group: The consumer group.
-        topic: The topic.
         confirmed: Local transactions that are marked done.
         open: The other local transactions, U in the relations.
         consumed: Messages in the group's journal.
@@ -102,12 +99,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Ruling:
-    """A verdict and its reasons.
-
-    Attributes:
-        verdict: The verdict.
-        reasons: Its reasons, one line each. Empty for a valid audit.
-    """
+    """A verdict and its reasons, one line each. A valid audit has none."""
 
     verdict: Verdict
     reasons: tuple[str, ...]
@@ -116,17 +108,7 @@ class Ruling:
 def rule(
     anomalies: Mapping[str, int], equations: Iterable[Equation], relations: Iterable[Relation], doubts: Iterable[str]
 ) -> Ruling:
-    """Give the verdict.
-
-    Args:
-        anomalies: The number of anomalies by kind.
-        equations: The conservation equations.
-        relations: The relations between ledgers and groups.
-        doubts: Reasons for the verdict unknown.
-
-    Returns:
-        The verdict and its reasons.
-    """
+    """Give the verdict. `anomalies` has their number by kind, and `doubts` are reasons for the verdict unknown."""
     wrong = [f"{count} {kind}" for kind, count in anomalies.items() if count]
     wrong += [f"{one.scope}: {one.name} does not hold" for one in equations if not one.holds]
     for one in relations:

@@ -25,10 +25,8 @@ class Line:
     """A line of a plot.
 
     Attributes:
-        name: Its name in the legend.
         number: Its number, which chooses the colour.
         path: The line as the `d` of an SVG path.
-        bars: Whether it consists of bars.
     """
 
     name: str
@@ -51,13 +49,9 @@ class Chart:
     """A plot, in the units of an SVG of 760 x 200.
 
     Attributes:
-        title: Its title.
-        lines: Its lines.
         grid: Heights of the horizontal lines, with their labels.
         times: Places on the time axis, with their labels.
         bands: The faults.
-        width: The width of the plot.
-        height: The height of the plot.
     """
 
     title: str
@@ -72,13 +66,8 @@ class Chart:
 def throughput_chart(rows: list[dict[str, Any]], seconds: int, faults: Sequence[Fault]) -> Chart | None:
     """Plot how many messages a second were committed, queued and applied.
 
-    Args:
-        rows: The rows of the report's time line.
-        seconds: The width of an interval.
-        faults: Faults to show.
-
-    Returns:
-        The plot. None if there is nothing to show.
+    As for the other charts, `rows` are those of the report's time line, and `seconds` is the width of an
+    interval. None: there is nothing to show.
     """
     series = {
         name: [(at, messages / seconds) for at, messages in _filled(points, seconds)]
@@ -88,16 +77,7 @@ def throughput_chart(rows: list[dict[str, Any]], seconds: int, faults: Sequence[
 
 
 def lag_chart(rows: list[dict[str, Any]], seconds: int, faults: Sequence[Fault]) -> Chart | None:
-    """Plot how many messages each group had queued and not applied, at the end of each interval.
-
-    Args:
-        rows: The rows of the report's time line.
-        seconds: The width of an interval.
-        faults: Faults to show.
-
-    Returns:
-        The plot. None if there is nothing to show.
-    """
+    """Plot how many messages each group had queued and not applied, at the end of each interval."""
     changes: dict[str, dict[datetime, float]] = defaultdict(lambda: defaultdict(float))
     for row in rows:
         if row["step"] in ("owed", "applied"):
@@ -111,16 +91,7 @@ def lag_chart(rows: list[dict[str, Any]], seconds: int, faults: Sequence[Fault])
 
 
 def latency_chart(rows: list[dict[str, Any]], seconds: int, faults: Sequence[Fault]) -> Chart | None:
-    """Plot the percentiles of the time from a commit to the queue and to the effect.
-
-    Args:
-        rows: The rows of the report's time line.
-        seconds: The width of an interval.
-        faults: Faults to show.
-
-    Returns:
-        The plot. None if there is nothing to show.
-    """
+    """Plot the percentiles of the time from a commit to the queue and to the effect."""
     series: dict[str, Points] = defaultdict(list)
     for row in rows:
         if row["p50"] is not None:
@@ -133,13 +104,7 @@ def latency_chart(rows: list[dict[str, Any]], seconds: int, faults: Sequence[Fau
 def recovery_chart(rows: list[dict[str, Any]], seconds: int, faults: Sequence[Fault]) -> Chart | None:
     """Plot how long the recovery from each fault took, as a bar at its time.
 
-    Args:
-        rows: The rows of the report's time line, which give the time axis.
-        seconds: The width of an interval.
-        faults: The faults. Several at the same time, such as nodes killed at once, are one bar.
-
-    Returns:
-        The plot. None if no recovery is known.
+    Several faults at the same time, such as nodes killed at once, are one bar. `rows` give the time axis.
     """
     series: dict[str, dict[datetime, float]] = defaultdict(dict)
     for fault in faults:

@@ -10,13 +10,9 @@ __all__ = ["queries"]
 
 
 def queries(anomaly: dict[str, Any]) -> list[str]:
-    """Write the statements that a reader of the report would run next.
+    """The statements that a reader of the report would run next about one of its examples.
 
-    Args:
-        anomaly: One of the report's examples.
-
-    Returns:
-        Statements for the broker, or for the database of the group's journal.
+    They are for the broker, or for the database of the group's journal.
     """
     message_id, topic, group = anomaly["message_id"], anomaly["topic"], anomaly["consumer_group"]
     found = []

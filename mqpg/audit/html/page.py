@@ -17,14 +17,9 @@ __all__ = ["as_html"]
 
 
 def as_html(report: Report, faults: Sequence[Fault] = ()) -> str:
-    """Return a report as one HTML page.
+    """A report as one HTML page, with its style and its plots, and no script.
 
-    Args:
-        report: The report.
-        faults: Faults that were injected meanwhile, for the plots and a table. Default: none.
-
-    Returns:
-        The page. It contains its style and its plots, and no script.
+    `faults` are faults that were injected meanwhile, for the plots and a table.
     """
     rows = report.timeline.get("rows", [])
     seconds = report.timeline.get("interval_seconds", 1)

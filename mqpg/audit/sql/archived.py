@@ -33,29 +33,15 @@ _REPLACED = re.compile(r"mqpg\.audit_(commit_log|op_log|consume_queue|tick|curso
 
 
 def with_archive(name: str, text: str) -> str:
-    """Return a statement that reads the archive too.
-
-    Args:
-        name: Its name among the reads.
-        text: The statement.
-    """
+    """Make the statement of a read, by its name and text, read the archive too."""
     return text if name == "remaining" else _REPLACED.sub(r"all_\1", text)
 
 
 def load_archive(work: Workspace, archive: str | Path) -> Archive:
-    """Read what an archive has of dropped segments, and verify it.
+    """Read what an archive has of dropped segments, and verify it, before the broker is read.
 
-    Args:
-        work: The session, before it reads the broker.
-        archive: The folder of the archive.
-
-    Returns:
-        What was read.
-
-    Raises:
-        ConfigurationError: A file is missing, damaged or another one than the broker noted, or the
-            folder is not on this machine.
-        DatabaseError: A statement failed.
+    Raises ConfigurationError if a file is missing, damaged or another one than the broker noted, or the
+    folder is not on this machine.
     """
     folder = local_folder(archive)
     if folder is None:

@@ -24,13 +24,7 @@ __all__ = ["run_audit", "run_tracked"]
 
 
 def run_audit(options: AuditOptions) -> Report:
-    """Run one audit in plain SQL.
-
-    Args:
-        options: What is audited. `partitions` has no effect here.
-
-    Returns:
-        The report.
+    """Run one audit in plain SQL. `options.partitions` has no effect here.
 
     Raises:
         ConnectionFailed: A database does not answer.
@@ -56,12 +50,10 @@ def run_tracked(
         why: Why everything is judged again. None means that it is not, or that nothing was judged.
 
     Returns:
-        The report, and what is judged now. None instead of the latter means that nothing can be
-        added.
+        The report, and what is judged now. None instead of the latter means that nothing can be added.
 
     Raises:
         Rejudge: What was judged must be judged again.
-        Error: As in `run_audit`.
     """
     before = judged.totals if judged else {}
     return _audit(options, judged, nothing, {"judged_before": before, "judged_again": why})

@@ -101,12 +101,10 @@ _TYPES = {"log": "bigint", "tick": "bigint", "delayed": "timestamptz"}
 
 
 def grouped(fingerprint: Fingerprint, rows: str, bounds: Mapping[str, list[str]]) -> str:
-    """Return the query for the fingerprint of each part.
+    """The query for the fingerprint of each part.
 
-    Args:
-        fingerprint: What is hashed.
-        rows: The rows, as a FROM item with the name q, and perhaps a WHERE clause.
-        bounds: The lower bounds of the segments of each family.
+    `rows` is a FROM item with the name q, and perhaps a WHERE clause. `bounds` has the lower bounds of the
+    segments of each family.
     """
     part = fingerprint.key
     if fingerprint.family:
@@ -124,12 +122,7 @@ def _digest(columns: str) -> str:
 
 
 def add(into: dict[str, list[int]], found: Mapping[str, list[int]]) -> None:
-    """Add the fingerprints of more rows.
-
-    Args:
-        into: The fingerprints of a table by part, which are changed.
-        found: The fingerprints of more rows of it.
-    """
+    """Add the fingerprints of more rows of a table, by part. `into` is changed."""
     for part, (n, digest) in found.items():
         old = into.setdefault(part, [0, 0])
         into[part] = [old[0] + n, old[1] + digest]

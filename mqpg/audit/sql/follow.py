@@ -54,8 +54,8 @@ def follow(
 ) -> Verdict:
     """Audit again and again, until `stop` is set. The audit that is under way then is finished.
 
-    An invalid verdict does not end it, because whoever watches must see when it is repaired. The
-    view worker_status shows the newest verdict.
+    An invalid verdict does not end it, because a reader must see when it is repaired. The view worker_status
+    shows the newest verdict. Returns the verdict of the last audit.
 
     Args:
         options: What is audited.
@@ -65,12 +65,8 @@ def follow(
         show: Called with each audit.
         warn: Called once with a reason, if the view worker_status cannot be written.
 
-    Returns:
-        The verdict of the last audit.
-
     Raises:
-        ConnectionFailed: A database did not answer at the first audit.
-        Error: As in `run_audit`.
+        ConnectionFailed: A database did not answer at the first audit. Later ones make an audit unknown.
     """
     with open_progress(path) as progress:
         heartbeat = _Heartbeat(resolve(options.dsn), warn)

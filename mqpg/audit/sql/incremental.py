@@ -30,30 +30,13 @@ from mqpg.audit_broker as b
 
 
 class Progress:
-    """What audits have judged so far. Each valid one adds to it, and to its file."""
+    """What audits have judged so far. Each valid one adds to it, and to its file. Use `open_progress`."""
 
     def __init__(self, path: Path | None, judged: Judged | None) -> None:
-        """Use `open_progress` instead.
-
-        Args:
-            path: The file. None means that there is none.
-            judged: What is judged. None means nothing.
-        """
         self._path, self._judged = path, judged
 
     def audit(self, options: AuditOptions) -> Report:
-        """Run one incremental audit.
-
-        Args:
-            options: What is audited.
-
-        Returns:
-            The report.
-
-        Raises:
-            ConfigurationError: It belongs to another broker, or the file cannot be written.
-            Error: As in `run_audit`.
-        """
+        """Run one incremental audit."""
         report, after = run_incremental(options, self._judged, path=self._path)
         if after is not None:
             self._judged = after
@@ -66,15 +49,7 @@ class Progress:
 def open_progress(path: Path | None) -> Iterator[Progress]:
     """Continue where earlier audits ended, and keep others away from the file until the block ends.
 
-    Args:
-        path: The state. Where there is no such file yet, everything is judged. None keeps the
-            progress in memory.
-
-    Yields:
-        The progress.
-
-    Raises:
-        ConfigurationError: The state cannot be used, or another audit uses it.
+    If there is no such file yet, everything is judged. The path None keeps the progress in memory.
     """
     if path is None:
         yield Progress(None, None)
@@ -84,19 +59,7 @@ def open_progress(path: Path | None) -> Iterator[Progress]:
 
 
 def audit_with_state(options: AuditOptions, path: Path) -> Report:
-    """Run one incremental audit with a state in a file.
-
-    Args:
-        options: What is audited.
-        path: The state. Where there is none, everything is judged.
-
-    Returns:
-        The report.
-
-    Raises:
-        ConfigurationError: The state cannot be used, or another audit uses it.
-        Error: As in `run_audit`.
-    """
+    """Run one incremental audit with a state in a file. If there is none yet, everything is judged."""
     with open_progress(path) as progress:
         return progress.audit(options)
 
@@ -104,20 +67,11 @@ def audit_with_state(options: AuditOptions, path: Path) -> Report:
 def run_incremental(
     options: AuditOptions, judged: Judged | None, *, path: Path | None = None
 ) -> tuple[Report, Judged | None]:
-    """Run one audit of what is not judged yet, or of everything where that is safer.
+    """Run one audit of what is not judged yet, or of everything if that is safer.
 
-    Args:
-        options: What is audited.
-        judged: What earlier audits have judged. None means nothing.
-        path: The file that it comes from, for messages. None means that there is none.
-
-    Returns:
-        The report, and what is judged now. None instead of the latter means that nothing can be
-        added to `judged`.
-
-    Raises:
-        ConfigurationError: `judged` belongs to another broker, or the options name an archive.
-        Error: As in `run_audit`.
+    Returns the report and what is judged now, None if nothing can be added to `judged`. Raises
+    ConfigurationError if `judged` belongs to another broker; `path` is the file that it comes from, for that
+    message.
     """
     if options.archive is not None:
         raise ConfigurationError("an incremental audit reads no archive")

@@ -35,12 +35,7 @@ class Rejudge(Exception):
 
 
 def leave_out(work: Workspace, judged: Judged | None) -> None:
-    """Fill the tables that say what is judged. The reads then leave it out.
-
-    Args:
-        work: The session, before it reads.
-        judged: What is judged. None means nothing.
-    """
+    """Fill the tables that say what is judged. The reads that follow leave it out."""
     work.insert("judged", [(True, judged.last_tick, judged.until_id) if judged else (True, -1, 0)])
     if judged:
         work.insert("open_message", [(one,) for one in judged.open])
@@ -54,12 +49,7 @@ def leave_out(work: Workspace, judged: Judged | None) -> None:
 def check_broker(work: Workspace, judged: Judged) -> None:
     """Compare the broker's judged rows with their fingerprints, at the snapshot of the reads.
 
-    Args:
-        work: The session, within its read of the broker.
-        judged: What is judged.
-
-    Raises:
-        Rejudge: A row or a setting has changed.
+    Raises Rejudge if a row or a setting has changed.
     """
     settings = _meaning(work)
     # A new subscription may have passed judged offsets since, and a new journal had none of them.
@@ -77,17 +67,8 @@ def check_broker(work: Workspace, judged: Judged) -> None:
 def check_users(work: Workspace, judged: Judged, table: str, found: dict[str, list[int]]) -> None:
     """Compare the judged rows of users' databases with their fingerprints.
 
-    Rows that were copied although they are judged, because their database cannot hash them, are
-    hashed and deleted here.
-
-    Args:
-        work: The session.
-        judged: What is judged.
-        table: applied or ledger_row.
-        found: The fingerprints that the databases computed.
-
-    Raises:
-        Rejudge: A row has changed.
+    `found` has the fingerprints that the databases computed. Rows that were copied although they are judged,
+    because their database cannot hash them, are hashed and deleted here. Raises Rejudge if a row has changed.
     """
     copied = f"{table} as q where {USERS[table].closed}"
     add(found, _digests(work.query(grouped(USERS[table], copied, {}))))
@@ -96,14 +77,7 @@ def check_users(work: Workspace, judged: Judged, table: str, found: dict[str, li
 
 
 def check_frames(work: Workspace) -> None:
-    """Look for rows that are judged now and concern what was judged before.
-
-    Args:
-        work: The session with the frames.
-
-    Raises:
-        Rejudge: There is one.
-    """
+    """Raise Rejudge if a row that is judged now concerns what was judged before."""
     for row in work.rows("judged", "doubt"):
         raise Rejudge(row["why"])
     keys = (
@@ -116,14 +90,7 @@ def check_frames(work: Workspace) -> None:
 
 
 def check_findings(work: Workspace) -> None:
-    """Look for findings that what was not read may explain, such as a seek over judged offsets.
-
-    Args:
-        work: The session with the findings.
-
-    Raises:
-        Rejudge: There is one.
-    """
+    """Raise Rejudge for a finding that what was not read may explain, such as a seek over judged offsets."""
     for row in work.rows("judged", "suspect"):
         raise Rejudge(row["why"])
 
@@ -131,14 +98,8 @@ def check_findings(work: Workspace) -> None:
 def advance(work: Workspace, judged: Judged, snapshot: str, at: datetime) -> Judged | None:
     """Extend what is judged by what a valid audit has judged to the end.
 
-    Args:
-        work: The session of that audit.
-        judged: What was judged before. It is not changed.
-        snapshot: The snapshot at which the broker was read.
-        at: When that audit read.
-
-    Returns:
-        What is judged now. None means that nothing can be judged yet, or too much is open.
+    `snapshot` is that at which the broker was read. `judged` is not changed. Returns what is judged now.
+    None: nothing can be judged yet, or too much is open.
     """
     ends = work.rows("judged", "next_tick", {"snapshot": snapshot})
     if not ends:

@@ -38,17 +38,7 @@ class PostgresqlSource:
     @classmethod
     @contextlib.contextmanager
     def open(cls, url: str) -> Iterator[PostgresqlSource]:
-        """Open it until the block ends.
-
-        Args:
-            url: The DSN or SQLAlchemy URL.
-
-        Yields:
-            The database.
-
-        Raises:
-            ConnectionFailed: The database does not answer.
-        """
+        """Open it until the block ends."""
         name = describe(url)
         with text_session(to_libpq(url), "mqpg audit") as connection:
             try:
@@ -65,32 +55,14 @@ class PostgresqlSource:
             yield cls(connection, name, row["snapshot"], clock["now"], row["system_identifier"])
 
     def rows(self, query: LiteralString | sql.Composed, *parameters: object) -> list[dict[str, Any]]:
-        """Run a small query in the transaction.
-
-        Args:
-            query: The query.
-            *parameters: The values of its placeholders.
-
-        Returns:
-            The rows.
-
-        Raises:
-            DatabaseError: The query failed.
-        """
+        """Run a small query in the transaction."""
         try:
             return self.connection.execute(query, parameters or None).fetchall()
         except psycopg.Error as error:
             raise DatabaseError(f"{self.name}: {one_line(error)}") from error
 
     def find_table(self, name: str) -> sql.Identifier | None:
-        """Find a table as the connection's search_path does.
-
-        Args:
-            name: The table's name, with or without its schema.
-
-        Returns:
-            Its full name. None means that there is no such table.
-        """
+        """Find a table as the connection's search_path does. None: there is no such table."""
         rows = self.rows(
             "select n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace "
             "where c.oid = to_regclass(%s)",

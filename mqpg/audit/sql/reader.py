@@ -53,7 +53,7 @@ join mqpg.audit_topic as t on t.topic_id = m.topic_id
 where %s::text[] is null or t.name = any(%s::text[])
 order by 1
 """
-# The newest cursor of each queue. start_offset is null where the first version is gone.
+# The newest cursor of each queue. start_offset is null if the first version is gone.
 _CURSORS = sql.SQL("""
 select distinct on (c.subscription_id, c.queue_id) c.subscription_id, c.queue_id::int, c.committed,
     (select s.committed from mqpg.audit_cursor s where s.subscription_id = c.subscription_id
@@ -84,16 +84,7 @@ class Inputs:
 
 
 def connect_once(dsn: str, options: AuditOptions) -> None:
-    """Connect to every other database once, so that a wrong URL is reported at once.
-
-    Args:
-        dsn: The broker's DSN in libpq notation.
-        options: Which other databases.
-
-    Raises:
-        ConnectionFailed: A database does not answer.
-        ConfigurationError: A URL is wrong.
-    """
+    """Connect to every other database once, so that a wrong URL is reported at once."""
     for url in {*options.ledgers.values(), *options.applied.values()} - {dsn}:
         with open_source(url):
             pass
@@ -102,21 +93,7 @@ def connect_once(dsn: str, options: AuditOptions) -> None:
 def read_inputs(work: Workspace, dsn: str, options: AuditOptions, judged: Judged | None = None) -> Inputs:
     """Read everything into the temporary tables, in the order of the snapshots.
 
-    Args:
-        work: The session with the tables.
-        dsn: The broker's DSN in libpq notation.
-        options: What is read.
-        judged: What is left out and only compared. None means nothing.
-
-    Returns:
-        What was read besides.
-
-    Raises:
-        ConnectionFailed: A database does not answer.
-        NotFound: The broker has no such topic, consumer group or producer group.
-        LedgerError: A database has no journal or ledger, or it cannot be read.
-        DatabaseError: The server refused a statement.
-        Rejudge: What was judged must be judged again.
+    What is judged is left out and only compared. Raises Rejudge if it must be judged again.
     """
     return _Reader(work, dsn, options, judged).run()
 

@@ -43,43 +43,21 @@ class Source(Protocol):
         broker_id: str,
         judged: Judged | None = None,
     ) -> int | None:
-        """Copy rows of some consumer groups into a temporary table.
+        """Copy rows of some consumer groups into the temporary table applied, stored_offset or deferred.
 
-        Args:
-            work: The session with that table.
-            table: applied, stored_offset or deferred.
-            groups: The consumer groups.
-            topics: Only these topics. None means all.
-            broker_id: The broker's id. Journals and inboxes of other brokers are left out. A row
-                that names no broker was written by an earlier release, and belongs to this one.
-            judged: Judged rows of a journal are hashed where that is possible, and not copied.
-                None means that nothing is judged.
-
-        Returns:
-            How many rows there were. None means that the database has no such table.
+        Journals and inboxes of other brokers are left out. A row that names no broker was written by an
+        earlier release, and belongs to this one. Judged rows of a journal are hashed if that is possible, and
+        not copied. Returns how many rows there were; None: the database has no such table.
         """
 
     def journal_rows(self, topics: list[str] | None, broker_id: str) -> dict[str, int]:
-        """Count the journal rows of every consumer group.
-
-        Args:
-            topics: Only these topics. None means all.
-            broker_id: The broker's id. Rows of other brokers do not count.
-
-        Returns:
-            The number of rows by group. Empty where the database has no journal.
-        """
+        """Count the journal rows of every consumer group. Rows of other brokers do not count."""
 
     def copy_outbox(self, work: Workspace, label: str, broker_id: str) -> int | None:
         """Copy the rows of an outbox that belong to one broker into the table outbox_row.
 
-        Args:
-            work: The session with that table.
-            label: The value of the column `ledger`.
-            broker_id: The broker's id.
-
-        Returns:
-            How many rows there were. None means that the database has no outbox.
+        `label` is the value of the column `ledger`. Returns how many rows there were; None: there is no
+        outbox.
         """
 
     def copy_ledger(
@@ -93,33 +71,15 @@ class Source(Protocol):
     ) -> tuple[int, bool] | None:
         """Copy the rows of a ledger that belong to one broker into the table ledger_row.
 
-        Args:
-            work: The session with that table.
-            label: The value of the column `ledger`.
-            broker_id: The broker's id.
-            also_the_brokers: Whether the ledger that every broker has counts too.
-            judged: As in copy_consumers.
-
-        Returns:
-            How many rows there were, and whether it is the broker's own ledger. None means that the
-            database has no ledger.
+        With `also_the_brokers` the ledger that every broker has counts too. Judged rows as in
+        `copy_consumers`. Returns how many rows there were, and whether it is the broker's own ledger. None:
+        there is no ledger.
         """
 
 
 @contextlib.contextmanager
 def open_source(url: str) -> Iterator[Source]:
-    """Open a database of users at one snapshot, until the block ends.
-
-    Args:
-        url: The DSN or SQLAlchemy URL.
-
-    Yields:
-        The database.
-
-    Raises:
-        ConnectionFailed: The database does not answer.
-        ConfigurationError: The URL cannot be read.
-    """
+    """Open a database of users at one snapshot, until the block ends."""
     opened = PostgresqlSource.open if to_sqlalchemy(url).get_backend_name() == "postgresql" else SqlalchemySource.open
     with opened(url) as source:
         yield source

@@ -44,14 +44,7 @@ class SqlalchemySource:
     def open(cls, url: str) -> Iterator[SqlalchemySource]:
         """Open it until the block ends.
 
-        Args:
-            url: The SQLAlchemy URL.
-
-        Yields:
-            The database.
-
-        Raises:
-            ConnectionFailed: The database does not answer, or the SQLite file does not exist.
+        Raises ConnectionFailed if the database does not answer, or the SQLite file does not exist.
         """
         address = to_sqlalchemy(url)
         name, sqlite = describe(address), address.get_backend_name() == "sqlite"

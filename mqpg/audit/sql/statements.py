@@ -83,13 +83,5 @@ FRAMES = (
 
 @cache
 def statement(folder: Folder, name: str) -> str:
-    """Return the text of one file.
-
-    Args:
-        folder: The folder.
-        name: The file's name without its extension.
-
-    Returns:
-        The statement with its header.
-    """
+    """The text of one file, with its header. The name has no extension."""
     return (importlib.resources.files(__package__) / folder / f"{name}.sql").read_text(encoding="utf-8")

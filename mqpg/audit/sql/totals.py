@@ -20,14 +20,6 @@ class Totals:
     """The counts of one audit, each list in a fixed order."""
 
     def __init__(self, work: Workspace) -> None:
-        """Count.
-
-        Args:
-            work: The session with the frames.
-
-        Raises:
-            DatabaseError: A query failed.
-        """
         self.topics = _sorted(work.rows("totals", "topics"))
         self.groups = _sorted(work.rows("totals", "groups"))
         self.lag = _sorted(work.rows("totals", "lag"))
@@ -44,15 +36,7 @@ class Totals:
 
 
 def doubts(totals: Totals, incarnation: int) -> list[str]:
-    """List the offsets of consumers that keep the audit from a verdict.
-
-    Args:
-        totals: The counts.
-        incarnation: The broker's incarnation.
-
-    Returns:
-        One sentence for each.
-    """
+    """List the offsets of consumers that keep the audit from a verdict, a sentence each."""
     return [_foreign(row, incarnation) for row in totals.doubtful_offsets]
 
 

@@ -16,5 +16,5 @@ COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "deferred": ("mqpg_inbox", ("consumer_group", "topic", "message_id")),
 }
-# Rows of other brokers are read of these only where the report names them.
+# Rows of other brokers are read of these only if the report names them.
 OF_ONE_BROKER = ("applied", "deferred")

@@ -57,10 +57,7 @@ class BrokerSnapshot:
 class Workspace:
     """The session of one audit. It is in autocommit mode but for `read_broker`.
 
-    Attributes:
-        connection: The session.
-        dsn: The broker's DSN in libpq notation.
-        name: The broker's database, without a password.
+    `name` is the broker's database, without a password.
     """
 
     connection: psycopg.Connection[dict[str, Any]]
@@ -68,17 +65,7 @@ class Workspace:
     name: str
 
     def query(self, query: str) -> list[dict[str, Any]]:
-        """Run a query.
-
-        Args:
-            query: The query. Where it returns no columns, the result is empty.
-
-        Returns:
-            The rows.
-
-        Raises:
-            DatabaseError: The query failed.
-        """
+        """Run a query. If it returns no columns, the result is empty."""
         with self._errors("the broker"):
             cursor = self.connection.execute(query.encode())
             return cursor.fetchall() if cursor.description else []
@@ -86,35 +73,12 @@ class Workspace:
     def rows(
         self, folder: Folder, name: str, parameters: Sequence[object] | Mapping[str, object] | None = None
     ) -> list[dict[str, Any]]:
-        """Run one of the engine's queries.
-
-        Args:
-            folder: The folder of its file.
-            name: The file's name.
-            parameters: The values of its placeholders. None means that it has none.
-
-        Returns:
-            The rows.
-
-        Raises:
-            DatabaseError: The query failed.
-        """
+        """Run one of the engine's queries."""
         with self._errors(name):
             return self.connection.execute(statement(folder, name).encode(), parameters).fetchall()
 
     def insert(self, table: str, rows: Iterable[Sequence[object]]) -> int:
-        """Copy rows into a temporary table, as they come.
-
-        Args:
-            table: The table.
-            rows: The rows with all columns of the table.
-
-        Returns:
-            How many there were.
-
-        Raises:
-            DatabaseError: The copy failed.
-        """
+        """Copy rows with all columns of a temporary table into it, as they come. Returns how many there were."""
         into = sql.SQL("copy {} from stdin").format(sql.Identifier(table))
         with self._errors(table), self.connection.cursor() as cursor:
             with cursor.copy(into) as copy:
@@ -125,16 +89,7 @@ class Workspace:
     def insert_copy(self, table: str, source: psycopg.Connection[Any], query: sql.Composable) -> int:
         """Copy the rows of a query in another database into a temporary table, in small parts.
 
-        Args:
-            table: The table.
-            source: The connection to the other database.
-            query: The query. Its columns are those of the table.
-
-        Returns:
-            How many rows there were.
-
-        Raises:
-            DatabaseError: The copy failed.
+        Its columns are those of the table. Returns how many rows there were.
         """
         into = sql.SQL("copy {} from stdin").format(sql.Identifier(table))
         out_of = sql.SQL("copy ({}) to stdout").format(query)
@@ -151,18 +106,12 @@ class Workspace:
     ) -> BrokerSnapshot:
         """Read the broker into temporary tables, at one snapshot.
 
-        The locks keep partitions from being dropped between the snapshot and the read. They come
-        first, because LOCK TABLE takes no snapshot. Snapshot and locks end with the read.
+        The locks keep partitions from being dropped between the snapshot and the read. They come first,
+        because LOCK TABLE takes no snapshot. Snapshot and locks end with the read.
 
         Args:
             then: What else is read at the same snapshot. None means nothing.
             adapt: What the statement of a read becomes, from its name and text.
-
-        Returns:
-            The snapshot and the number of rows.
-
-        Raises:
-            DatabaseError: A read failed.
         """
         for name in READS:  # A read-only transaction may fill temporary tables but not create them.
             text = adapt(name, statement("read", name))
@@ -181,11 +130,7 @@ class Workspace:
         return BrokerSnapshot(taken_at, snapshot, rows)
 
     def derive(self) -> None:
-        """Make the frames from what was read.
-
-        Raises:
-            DatabaseError: A statement failed.
-        """
+        """Make the frames from what was read."""
         for name in TABLES:
             self._execute(name, f"analyze {name}")
         for name in FRAMES:
@@ -195,23 +140,12 @@ class Workspace:
             self._execute(name, f"analyze {name}")
 
     def judge(self) -> dict[str, int]:
-        """Look for the anomalies of each kind in the frames.
-
-        Returns:
-            How many of each kind there are.
-
-        Raises:
-            DatabaseError: A statement failed.
-        """
+        """Look for the anomalies of each kind in the frames, and count them."""
         into = "insert into anomaly select '{0}', q.* from ({1}) as q"
         return {kind: self._execute(kind, into.format(kind, statement("kinds", kind))) for kind in KINDS}
 
     def now(self) -> datetime:
-        """Return the time of the broker's clock.
-
-        Raises:
-            DatabaseError: The server did not answer.
-        """
+        """The time of the broker's clock."""
         found: datetime = self._value("select clock_timestamp()")
         return found
 
@@ -237,14 +171,7 @@ class Workspace:
 def open_workspace(dsn: str) -> Iterator[Workspace]:
     """Open the session at the broker, with empty temporary tables, until the block ends.
 
-    Args:
-        dsn: The broker's DSN in libpq notation.
-
-    Yields:
-        The session.
-
     Raises:
-        ConnectionFailed: The broker does not answer.
         NotGranted: The role may not create temporary tables.
         ConfigurationError: The server is a standby.
     """
