@@ -51,7 +51,7 @@ class Compensator(Worker):
 
     def stand_by(self, conn: Connection) -> str:
         """Serve the ledgers that the leader does not know."""
-        if self._next_tend == 0.0:  # whoever leads comes first
+        if self._next_tend == 0.0:  # the leader comes first
             self._next_tend = time.monotonic() + self._interval
         elif time.monotonic() >= self._next_tend:
             self._next_tend = time.monotonic() + self._interval

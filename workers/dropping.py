@@ -27,7 +27,7 @@ _STATE = "select * from mqpg._leaving() where family = %s and segment_no = %s an
 # DETACH … CONCURRENTLY cannot run inside a function, so it needs the owner's rights.
 _MAY_DETACH = "select pg_has_role(n.nspowner, 'usage') from pg_namespace n where n.nspname = 'mqpg'"
 _FINISH = "select * from mqpg._finish_drop(%s, %s)"
-# DETACH … CONCURRENTLY only waits, and nobody waits for it. It may therefore wait for hours. The
+# DETACH … CONCURRENTLY only waits, and no session waits for it. It may therefore wait for hours. The
 # server completes it also if this process dies meanwhile, so it must not look for the client.
 _PATIENT = {"client_connection_check_interval": "0", "lock_timeout": "0"}
 # FINALIZE and DROP hold locks while they wait.

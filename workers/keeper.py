@@ -41,7 +41,7 @@ where each.name = 'max_locks_per_transaction' and connections.name = 'max_connec
 _LEAST_EACH = 64  # PostgreSQL's own: enough for a consumer in a transaction on each connection
 _LEAST_LOCKS = 3000
 _MOST_CALLS = 100  # calls in a row, before the keeper reports what is held up
-# Seconds after which a table that is held up is reported, and again, and a group that nobody reads.
+# Seconds after which a table that is held up is reported, and again, and a group that no consumer reads.
 _LONG = 3600.0
 # Actions that a call of keep() reports without having done them. It tries again after the interval.
 _UNDONE = ("pinned", "blocked")

@@ -1,4 +1,4 @@
-"""Reports consumer groups that nobody reads, although messages wait for them."""
+"""Reports groups that no consumer reads, although messages wait for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["UnreadGroups"]
 
 logger = logging.getLogger(__name__)
 
-# Groups whose messages have been waiting for so many seconds, while nobody asked for them. Of a
+# Groups whose messages have been waiting for so many seconds, while no consumer asked for them. Of a
 # consumer that is at work the group moves, or the consumer logs why it does not.
 _LOOK = """
 select g.consumer_group, g.topic, g.lag as unread, g.oldest_unread_at as since

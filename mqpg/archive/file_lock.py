@@ -19,7 +19,7 @@ def file_lock(path: Path, option: str, taken: str) -> Iterator[None]:
 
     Args:
         option: The option of the command line that it belongs to, for messages.
-        taken: What to say where another process holds the lock.
+        taken: What to say if another process holds the lock.
     """
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

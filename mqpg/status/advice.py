@@ -1,4 +1,4 @@
-"""What a broker needs somebody to look at, in one sentence each, the most urgent first."""
+"""What needs attention at a broker, in one sentence each, the most urgent first."""
 
 from __future__ import annotations
 

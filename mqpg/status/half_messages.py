@@ -1,4 +1,4 @@
-"""What somebody needs who decides half messages by hand: their content, and why they wait."""
+"""What an operator needs to decide half messages by hand: their content, and why they wait."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ cross join lateral jsonb_each(
 where w.role = 'compensator' and w.alive and l.value ->> 'state' = 'no verdict' and l.key = any(%(ledgers)s::text[])
 order by w.seen_at
 """
-_SOON = 60.0  # seconds within which nobody decides by hand
+_SOON = 60.0  # seconds within which no operator decides by hand
 
 
 @dataclass(frozen=True)

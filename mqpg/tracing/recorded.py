@@ -81,7 +81,7 @@ class _Recorded(Span):
                 self._span.set_attribute("error.type", f"{type(error).__module__}.{type(error).__qualname__}")
             self._span.end()
         except Exception:
-            # The call is made. Whoever saw it fail would make it again.
+            # The call is made. A caller that saw it fail would make it again.
             _log_failure("end a span")
 
 
@@ -123,7 +123,7 @@ class ProducerSpan(_Recorded):
 
 
 class ReceiveSpan(_Recorded):
-    """A call of `receive`. It has a span only where messages came, or an error."""
+    """A call of `receive`. It has a span only if messages came, or an error."""
 
     __slots__ = ("_group", "_since", "_topic")
 
