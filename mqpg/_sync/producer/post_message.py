@@ -127,7 +127,7 @@ class PostProducer:
     def answer(self, max_messages: int = 100, lease: Interval = 30.0) -> int:
         """Run the reverse flow once: ask `check`, and send the results.
 
-        An answer that does not arrive is asked for again, and so is one if `check` raises.
+        An answer that does not arrive is asked for again, and also after an error of `check`.
 
         Args:
             max_messages: How many messages to ask about at each broker.
