@@ -14,15 +14,9 @@ _BAD = (Outcome.LOST, Outcome.DOUBLED, Outcome.DIFFERS, Outcome.ERROR, Outcome.S
 
 
 def advise(result: Result, clean: Ran, about: dict[str, Any]) -> list[str]:
-    """Name what is wrong.
+    """Name what is wrong, one line for each kind of mistake, by the run without a crash.
 
-    Args:
-        result: The crash points with their outcomes.
-        clean: The run without a crash.
-        about: What the target is.
-
-    Returns:
-        One line for each kind of mistake. Empty where every point came out once.
+    Empty if every point came out once.
     """
     if not any(one.outcome in _BAD for one in result.tried):
         return []
@@ -37,14 +31,7 @@ def advise(result: Result, clean: Ran, about: dict[str, Any]) -> list[str]:
 
 
 def advise_before(ran: Ran) -> str:
-    """Name what makes a handler fail without a crash.
-
-    Args:
-        ran: The run without a crash.
-
-    Returns:
-        A sentence with a space in front. Empty where nothing is known.
-    """
+    """Name what makes a handler fail without a crash: a sentence with a space in front, or nothing."""
     line = _commits(ran) or ("commit() forbidden" in " ".join(ran.raised) and _COMMITS)
     return f". {line}" if line else ""
 

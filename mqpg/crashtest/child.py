@@ -33,11 +33,7 @@ _MOST_FAILURES = 5
 
 
 def main(job: dict[str, Any]) -> None:
-    """Do a job and end the process.
-
-    Args:
-        job: `what` names the function below; the rest are its arguments.
-    """
+    """Do a job and end the process. `what` names the function below; the rest are its arguments."""
     line = Line(job["desk"])
     line.ask(pid=os.getpid())
     try:

@@ -16,14 +16,9 @@ _LONGEST = 100
 
 
 def volatile(one: Snapshot, other: Snapshot) -> dict[str, set[str]]:
-    """The columns that differ between two runs without a crash, such as times and random numbers.
+    """The columns, by table, that differ between two runs without a crash, such as times and random numbers.
 
-    Args:
-        one: What the first run left.
-        other: What the second run left.
-
-    Returns:
-        The columns by table. A table whose number of rows differs has all its columns.
+    A table whose number of rows differs has all its columns.
     """
     found: dict[str, set[str]] = {}
     for name in one.keys() | other.keys():
@@ -36,16 +31,13 @@ def volatile(one: Snapshot, other: Snapshot) -> dict[str, set[str]]:
 
 
 def compare(before: Snapshot, clean: Snapshot, crashed: Snapshot, ignored: dict[str, set[str]]) -> list[Difference]:
-    """Say what was lost and what was doubled.
+    """Say what was lost and what was doubled: at most one difference of each kind for each table.
 
     Args:
         before: What there was before the work.
         clean: What the work leaves without a crash.
         crashed: What it left here.
         ignored: Columns that are not compared, by table.
-
-    Returns:
-        The differences, at most one of each kind for each table.
     """
     found: list[Difference] = []
     for name in sorted(clean.keys() | crashed.keys()):
@@ -63,15 +55,7 @@ def compare(before: Snapshot, clean: Snapshot, crashed: Snapshot, ignored: dict[
 
 
 def compare_counts(clean: Counter[tuple[str, str]], crashed: Counter[tuple[str, str]]) -> list[Difference]:
-    """Compare how often each effect outside of databases happened.
-
-    Args:
-        clean: The effects without a crash, by kind and name.
-        crashed: The effects here.
-
-    Returns:
-        The differences.
-    """
+    """Compare how often each effect outside of databases happened, by kind and name."""
     found = []
     for kind, name in clean | crashed:
         more = crashed[kind, name] - clean[kind, name]

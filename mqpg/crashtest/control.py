@@ -17,11 +17,7 @@ Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class Line:
-    """The end of the process that is tried. Threads may share it.
-
-    Args:
-        path: The socket of the desk.
-    """
+    """The end of the process that is tried. Threads may share it."""
 
     def __init__(self, path: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
@@ -30,7 +26,7 @@ class Line:
         self._lock = threading.RLock()
 
     def ask(self, **question: Any) -> dict[str, Any]:
-        """Send a question and wait for its answer. The process ends where nobody answers."""
+        """Send a question and wait for its answer. The process ends if the command is gone."""
         with self._lock:
             with suppress(OSError):
                 self._socket.sendall(json.dumps(question, default=str).encode() + b"\n")
@@ -41,11 +37,7 @@ class Line:
 
 
 class Desk:
-    """The end of the command: answers the processes of one run after another.
-
-    Args:
-        path: Where to put the socket.
-    """
+    """The end of the command: answers the processes of one run after another."""
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)

@@ -36,17 +36,13 @@ class Clean:
     outside: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
-def audit(dsn: str, group: str | None, ledgers: dict[str, str], applied: dict[str, str]) -> list[Difference]:
+def audit(dsn: str, group: str | None, applied: dict[str, str]) -> list[Difference]:
     """Audit the drained broker with the SQL engine, and return what is wrong.
 
-    Args:
-        dsn: The broker.
-        group: The consumer group. None: all of them.
-        ledgers: The ledger of each producer group.
-        applied: The database of the journal of each consumer group.
+    The group None means all. `applied` has the database of the journal of each consumer group.
     """
     groups = (group,) if group else ()
-    report = run_audit(AuditOptions(dsn=dsn, drained=True, groups=groups, ledgers=ledgers, applied=applied))
+    report = run_audit(AuditOptions(dsn=dsn, drained=True, groups=groups, applied=applied))
     if report.verdict is not Verdict.INVALID:
         return []
     return [
@@ -59,17 +55,7 @@ def audit(dsn: str, group: str | None, ledgers: dict[str, str], applied: dict[st
 def judge_consumer(
     clean: Clean, runs: Iterable[Ran], after: Snapshot, audited: list[Difference]
 ) -> tuple[Outcome, list[str]]:
-    """Judge a crash point of a consumer.
-
-    Args:
-        clean: What there is without a crash.
-        runs: The run that was killed, and the one that resumed.
-        after: What they left.
-        audited: What the audit found.
-
-    Returns:
-        The outcome, and why.
-    """
+    """Judge a crash point of a consumer, by the run that was killed and the one that resumed."""
     *_, last = runs = list(runs)
     outside: Counter[tuple[str, str]] = sum((one.outside for one in runs), Counter())
     differences = compare(clean.before, clean.after, after, clean.ignored)
@@ -87,14 +73,8 @@ def judge_consumer(
 def judge_producer(clean: Clean, runs: Iterable[Ran], after: Snapshot, undecided: int) -> tuple[Outcome, list[str]]:
     """Judge a crash point of a producer: its message and its rows are both there, or neither is.
 
-    Args:
-        clean: What there is without a crash.
-        runs: The run that was killed, and the one that compensated.
-        after: What they left.
-        undecided: How many half messages are left that nobody decides.
-
-    Returns:
-        The outcome, and why.
+    `runs` are the run that was killed, and the one that compensated; `undecided` counts half messages that no
+    process decides.
     """
     *_, last = runs = list(runs)
     if last.failed is not None:

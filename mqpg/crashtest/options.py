@@ -95,14 +95,11 @@ class Result:
     """What a crash test found.
 
     Attributes:
-        target: What was tried.
         kind: consumer or producer.
         statements: What the process sent in the run without a crash.
-        tried: The crash points.
         left_out: How many crash points were not tried.
         notes: What a reader must know about the result.
         advice: What is probably wrong, and what to do.
-        seconds: How long it took.
     """
 
     target: str

@@ -1,4 +1,4 @@
-"""Which crash points there are, and which of them are tried where there are too many."""
+"""Which crash points there are, and which of them are tried if there are too many."""
 
 from __future__ import annotations
 
@@ -21,17 +21,10 @@ def points_of(sent: Sent) -> list[Point]:
 
 
 def choose(trace: Iterable[Sent], most: int) -> tuple[list[tuple[Sent, Point]], int]:
-    """Choose the crash points to try, in the order of the statements.
+    """Choose at most `most` crash points to try, in the order of the statements, and count the others.
 
-    Commits, what the handler writes, and deliveries with their acknowledgements come first, then
-    everything else of the handler, then the calls of mqpg, then the rest.
-
-    Args:
-        trace: What the process sent.
-        most: The most points.
-
-    Returns:
-        The points, and how many were left out.
+    Commits, what the handler writes, and deliveries with their acknowledgements come first, then everything
+    else of the handler, then the calls of mqpg, then the rest.
     """
     statements = list(trace)
     begin = next((n for n, sent in enumerate(statements) if sent.by_handler or sent.acknowledges), 0)

@@ -25,11 +25,7 @@ _COPY = b"GHWdc"
 class Proxy:
     """Forwards connections to a server, statement by statement, and asks the referee of the run.
 
-    Args:
-        server: The DSN of the server.
-
-    Raises:
-        ConnectionFailed: The server does not answer.
+    Raises ConnectionFailed if the server does not answer.
     """
 
     def __init__(self, server: str) -> None:
@@ -81,7 +77,7 @@ class _Link:
     def __init__(self, client: socket.socket, target: tuple[str, int], referee: Referee) -> None:
         self._client, self._target, self._referee = client, target, referee
         self._upstream: socket.socket | None = None
-        self._session = Session(0)
+        self._session = Session()
         self._held = False
         self._refusing = False
         # The process was killed, so neither side hears anything until the run ends.
@@ -111,7 +107,7 @@ class _Link:
 
     def _begin(self, startup: bytes) -> None:
         self._upstream = _connect(self._target)
-        self._session = self._referee.open_session(_application(startup))
+        self._session = Session(_application(startup))
         self._upstream.sendall(startup)
         threading.Thread(target=self._answer, name="crashtest-link", daemon=True).start()
 

@@ -46,13 +46,10 @@ class Session:
     """One connection of the process.
 
     Attributes:
-        number: Counts the connections of the run, from 1.
-        application: The application_name that it gave. Empty where it gave none.
-        in_transaction: Whether a transaction is open.
+        application: The application_name that it gave. Empty if it gave none.
         ours: Whether the library has used it, so it is the consumer's or the client's.
     """
 
-    number: int
     application: str = ""
     in_transaction: bool = False
     ours: bool = False
@@ -63,10 +60,8 @@ class Sent:
     """A statement that the process sent.
 
     Attributes:
-        text: The statement.
         key: The statement without its literals.
         nth: How many statements of this key there were before it and with it.
-        session: The number of its connection.
         by_handler: Whether the handler was at work.
         ours: Whether the library had used its connection before.
         in_transaction: Whether a transaction was open on its connection.
@@ -75,7 +70,6 @@ class Sent:
     text: str
     key: str
     nth: int
-    session: int
     by_handler: bool
     ours: bool
     in_transaction: bool
@@ -111,11 +105,7 @@ class Point:
 
 
 class Referee:
-    """Sees every statement of one run, and kills its process at one of them.
-
-    Args:
-        point: Where the process dies. None: nowhere.
-    """
+    """Sees every statement of one run, and kills its process at one of them. The point None: at none."""
 
     def __init__(self, point: Point | None = None) -> None:
         self.trace: list[Sent] = []
@@ -124,19 +114,12 @@ class Referee:
         self.fired = False
         self._point = point
         self._counts: Counter[str] = Counter()
-        self._sessions = 0
         self._lock = threading.Lock()
 
     @property
     def dead(self) -> bool:
         """Whether the process was killed."""
         return self.fired and self._point is not None and self._point.moment is not Moment.REFUSED
-
-    def open_session(self, application: str) -> Session:
-        """Note a new connection."""
-        with self._lock:
-            self._sessions += 1
-            return Session(self._sessions, application)
 
     def before(self, session: Session, text: str) -> Ruling:
         """Note a statement, and rule what becomes of it."""
@@ -147,8 +130,7 @@ class Referee:
             self._counts[key] += 1
             if not self.in_handler and (session.application.startswith("mqpg") or "mqpg" in text):
                 session.ours = True
-            sent = Sent(text, key, self._counts[key], session.number, self.in_handler, session.ours,
-                        session.in_transaction)  # fmt: skip
+            sent = Sent(text, key, self._counts[key], self.in_handler, session.ours, session.in_transaction)
             self.trace.append(sent)
             if self._point is None or (self._point.key, self._point.nth) != (sent.key, sent.nth) or self.fired:
                 return Ruling.GO

@@ -35,12 +35,7 @@ Report = Callable[[int, int], None]
 def run(options: Options, report: Report = lambda done, all_of_them: None) -> Result:
     """Try every crash point of a consumer or a producer.
 
-    Args:
-        options: What is tried.
-        report: Called after each point with how many are done, and with how many there are.
-
-    Returns:
-        What was found.
+    `report` is called after each point with how many are done, and with how many there are.
 
     Raises:
         CannotTry: The code fails without a crash, or no message reaches it.
@@ -117,7 +112,7 @@ class _Test:
             )
         if not self._is_consumer:
             self._finish(bench, copy)
-        wrong = audit(self._scratch.dsn(copy.broker), self._about.get("group"), {}, self._journals(copy))
+        wrong = audit(self._scratch.dsn(copy.broker), self._about.get("group"), self._journals(copy))
         if wrong and self._is_consumer:
             raise CannotTry(f"{self._options.target} is wrong without a crash: {'; '.join(map(str, wrong))}")
         after = self._snapshot(copy)
@@ -176,7 +171,7 @@ class _Test:
         if self._is_consumer:
             if ran.referee.dead:
                 runs.append(self._work(bench, copy, None))
-            wrong = audit(self._scratch.dsn(copy.broker), self._about["group"], {}, self._journals(copy))
+            wrong = audit(self._scratch.dsn(copy.broker), self._about["group"], self._journals(copy))
             outcome, details = judge_consumer(self._clean_state, runs, self._snapshot(copy), wrong)
         else:
             runs.append(self._finish(bench, copy))

@@ -25,17 +25,12 @@ __all__ = ["Copy", "Scratch"]
 # Processes are killed here and the server is not, so nothing has to be flushed to disk.
 _SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
 _DROPS = 5
+_PATIENCE = 10.0  # seconds for the sessions of a killed process
 
 
 @dataclass(frozen=True)
 class Copy:
-    """The databases and the folder of one run.
-
-    Attributes:
-        broker: The name of the broker's database.
-        second: The name of the second database.
-        folder: The working directory of the process.
-    """
+    """The databases and the folder (the working directory of the process) of one run."""
 
     broker: str
     second: str
@@ -43,16 +38,12 @@ class Copy:
 
 
 class Scratch:
-    """A template, and its copies.
+    """A template, and its copies, on a server whose user may create databases. None: an embedded server.
 
     Attributes:
         server: The DSN of the server.
         root: The folder of all folders.
-        template: What is copied.
         uses_second: Whether copies have a second database.
-
-    Args:
-        dsn: A server whose user may create databases. None means an embedded server.
     """
 
     def __init__(self, dsn: str | None) -> None:
@@ -128,16 +119,15 @@ class Scratch:
         except psycopg.Error as error:
             raise translate(error) from error
 
-    def wait_until_alone(self, copy: Copy, patience: float = 10.0) -> bool:
-        """Wait until the sessions of a killed process have ended. False where one stays."""
+    def wait_until_alone(self, copy: Copy) -> None:
+        """Wait for a while until the sessions of a killed process have ended."""
         query = "select count(*) from pg_stat_activity where datname in (%s, %s) and pid <> pg_backend_pid()"
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + _PATIENCE
         with psycopg.connect(self.server, autocommit=True) as conn:
             while (conn.execute(query, [copy.broker, copy.second]).fetchone() or (0,))[0]:
                 if time.monotonic() > deadline:
-                    return False
+                    return
                 time.sleep(0.005)
-        return True
 
     def execute(self, statement: Any) -> None:
         """Run one statement at the server. Raises Error."""

@@ -44,14 +44,9 @@ where a.attrelid = %(table)s and (
 
 
 def take(dsns: list[str], folder: Path) -> Snapshot:
-    """Read everything that a run left.
+    """Read everything that a run left, in the folder and in the databases, the broker's first.
 
-    Args:
-        dsns: The DSN of the broker's database, and that of the second one if there is one.
-        folder: The working directory of the process.
-
-    Returns:
-        The rows by table, without columns whose numbers a sequence gives.
+    Returns the rows by table, without columns whose numbers a sequence gives.
     """
     found: Snapshot = {}
     for dsn, suffix in zip(dsns, ("", " (second database)"), strict=False):

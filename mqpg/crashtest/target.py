@@ -21,18 +21,7 @@ AnyConsumer = mqpg.Consumer | mqpg.AsyncConsumer
 
 
 def load(target: str, folder: str) -> Any:
-    """Import an object of an application.
-
-    Args:
-        target: `module:name`.
-        folder: A folder in which modules are found too.
-
-    Returns:
-        The object.
-
-    Raises:
-        ConfigurationError: `target` is malformed, or its import fails.
-    """
+    """Import `module:name`, also from a folder."""
     module_name, separator, name = target.partition(":")
     if not (separator and module_name and name):
         raise ConfigurationError(f"the target must be module:name, for instance shop.billing:bill, not {target!r}")
@@ -61,16 +50,9 @@ def parameters(function: Any) -> list[str]:
 def describe(found: Any, target: str) -> dict[str, Any]:
     """Say what a target is and what it needs.
 
-    Args:
-        found: The object.
-        target: Its `module:name`, for messages.
-
-    Returns:
-        `kind` is consumer or producer. A consumer has topic, group, where and database, which is
-        the kind of its own database or None.
-
-    Raises:
-        ConfigurationError: It is neither, or its database cannot be replaced by a scratch one.
+    `kind` is consumer or producer. A consumer has topic, group, where and database, which is the kind of its
+    own database or None. Raises ConfigurationError if the target is neither, or its database cannot be
+    replaced by a scratch one.
     """
     if isinstance(found, AnyConsumer):
         options = found.options

@@ -41,7 +41,7 @@ class Ran:
     Attributes:
         referee: What it sent, and whether it was killed.
         status: How it ended: an exit status, or a signal below 0.
-        about: What the target is, where it was asked.
+        about: What the target is, if it was asked.
         calls: How many calls of the handler began.
         raised: What the handler raised, apart from Retry and Reject.
         left: Threads and tasks that were still running when the handler had returned.
@@ -68,10 +68,7 @@ class Ran:
 class Bench:
     """Where runs happen one after another: a proxy, a desk and a zygote.
 
-    Args:
-        scratch: The databases.
-        options: What is tried.
-        number: Tells this bench from the others.
+    `number` tells this bench from the others.
     """
 
     def __init__(self, scratch: Scratch, options: Options, number: int) -> None:
@@ -96,9 +93,6 @@ class Bench:
             about: What the target is.
             point: Where the process is killed. None: nowhere.
             **job: Further arguments of the job.
-
-        Returns:
-            What it did.
         """
         referee = Referee(point)
         ran = Ran(referee)
@@ -186,7 +180,7 @@ class _Answers:
 
     def __init__(self, ran: Ran, dsn: str, about: dict[str, Any]) -> None:
         self._ran, self._dsn, self._about = ran, dsn, about
-        self._session = Session(0, ours=True)
+        self._session = Session(ours=True)
         self._held = False
         self.on_about: Any = None
 

@@ -17,12 +17,7 @@ __all__ = ["Watch", "watch_other_databases"]
 
 
 class Watch:
-    """Watches a handler or a producer.
-
-    Args:
-        line: Where to report.
-        port: The port of the proxy.
-    """
+    """Watches a handler or a producer, and reports to the command. `port` is that of the proxy."""
 
     def __init__(self, line: Line, port: int) -> None:
         self._line = line
@@ -91,7 +86,7 @@ class Watch:
 def watch_other_databases(line: Line) -> None:
     """Report each statement that SQLAlchemy sends to another database than PostgreSQL.
 
-    The command does not answer where the process is to die.
+    The command does not answer if the process must die.
     """
     for name in ("do_execute", "do_executemany", "do_execute_no_params", "do_commit", "do_rollback"):
         _wrap(name, line)

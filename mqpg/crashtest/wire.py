@@ -28,7 +28,7 @@ class Frame:
 
 
 def read_frame(stream: BinaryIO) -> Frame | None:
-    """Read the next message. None where the connection ended."""
+    """Read the next message. None if the connection ended."""
     head = stream.read(5)
     if len(head) < 5:
         return None
@@ -38,7 +38,7 @@ def read_frame(stream: BinaryIO) -> Frame | None:
 
 
 def read_startup(stream: BinaryIO) -> bytes | None:
-    """Read a message from before the session: it has no type byte. None where there is none."""
+    """Read a message from before the session: it has no type byte. None if there is none."""
     head = stream.read(4)
     if len(head) < 4:
         return None

@@ -31,16 +31,10 @@ class Zygote:
         )
 
     def run(self, job: dict[str, Any], folder: Path, log: Path, **environment: str) -> int:
-        """Run a job in a process of its own.
+        """Run a job of `mqpg.crashtest.child` in a process of its own.
 
-        Args:
-            job: What `mqpg.crashtest.child` does.
-            folder: The working directory.
-            log: The file for everything that the process prints.
-            **environment: Variables, beside those of this process that name no database.
-
-        Returns:
-            How it ended: an exit status, or a signal below 0.
+        The file `log` gets everything that it prints, and `environment` is set beside those variables of this
+        process that name no database. Returns an exit status, or a signal below 0.
         """
         request = {"job": job, "folder": str(folder), "log": str(log), "environment": environment}
         assert self._process.stdin is not None

@@ -12,11 +12,11 @@ from mqpg.crashtest import wire
 from mqpg.crashtest.compare import compare, compare_counts, volatile
 from mqpg.crashtest.options import Outcome, Result, Tried
 from mqpg.crashtest.points import choose
-from mqpg.crashtest.referee import Moment, Point, Referee, Ruling, Sent
+from mqpg.crashtest.referee import Moment, Point, Referee, Ruling, Sent, Session
 
 
 def sent(text: str, *, by_handler: bool = False, ours: bool = True) -> Sent:
-    return Sent(text, wire.normalised(text), 1, 1, by_handler, ours, in_transaction=True)
+    return Sent(text, wire.normalised(text), 1, by_handler, ours, in_transaction=True)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_frame_survives_the_way() -> None:
 
 def test_a_referee_rules_at_its_point_only() -> None:
     referee = Referee(Point("insert ?", 2, Moment.REFUSED))
-    session = referee.open_session("")
+    session = Session()
     rulings = [referee.before(session, text) for text in ("insert 1", "select 1", "insert 2", "insert 3")]
     assert rulings == [Ruling.GO, Ruling.GO, Ruling.REFUSE, Ruling.GO]
     assert referee.fired
@@ -61,7 +61,7 @@ def test_a_referee_rules_at_its_point_only() -> None:
 
 def test_after_a_kill_nothing_is_forwarded() -> None:
     referee = Referee(Point("commit", 1, Moment.BEFORE))
-    session = referee.open_session("")
+    session = Session()
     assert [referee.before(session, text) for text in ("commit", "select 1")] == [Ruling.DIE, Ruling.DIE]
     assert [one.text for one in referee.trace] == ["commit"]
 
