@@ -38,8 +38,8 @@ from .pages import (
 )
 from .passwords import read_users
 from .reports import Reports
+from .request import PageRequest
 from .site import Site
-from .visit import Visit
 
 __all__ = ["app"]
 
@@ -52,7 +52,7 @@ _RIGHTS = (
 )
 _LARGEST_FORM = 100_000  # bytes
 _FOLDER = Path(__file__).parent / "static"
-Page = Callable[[Visit], Response]
+Page = Callable[[PageRequest], Response]
 
 _PAGES: list[tuple[str, Page]] = [
     ("/", overview.page),
@@ -158,13 +158,13 @@ def _endpoint(site: Site, page: Page, *, public: bool = False) -> Callable[[Requ
     """Run a page in a thread, because it waits for the database."""
 
     async def endpoint(request: Request) -> Response:
-        form: dict[str, list[str]] = {}
+        fields: dict[str, list[str]] = {}
         if request.method == "POST":
             body = await _body(request)
             if body is None:
                 return PlainTextResponse("the form is too large", 413)
-            form = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
-        return await run_in_threadpool(_show, Visit(site, request, form), page, public)
+            fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
+        return await run_in_threadpool(_show, PageRequest(site, request.scope, fields), page, public)
 
     return endpoint
 
@@ -180,31 +180,29 @@ async def _body(request: Request) -> bytes | None:
     return b"".join(parts)
 
 
-def _show(visit: Visit, page: Page, public: bool) -> Response:
-    return _answer(visit, page) if public or visit.may_read else visit.to_login()
-
-
-def _answer(visit: Visit, page: Page) -> Response:
-    """Show a page, or say what is wrong."""
+def _show(request: PageRequest, page: Page, public: bool) -> Response:
+    """Show a page, or ask for the login first, or say what is wrong."""
+    if not public and not request.may_read:
+        return request.to_login()
     try:
-        return page(visit)
+        return page(request)
     except (errors.ConnectionFailed, errors.SchemaError) as error:
-        return visit.problem(503, "The broker does not answer", error, again=True)
+        return request.problem(503, "The broker does not answer", error, again=True)
     except errors.NotGranted as error:
-        return visit.problem(403, "The dashboard's role may not do this", f"{error}. {_RIGHTS}")
+        return request.problem(403, "The dashboard's role may not do this", f"{error}. {_RIGHTS}")
     except errors.NotFound as error:
-        return visit.problem(404, "There is no such thing", error)
+        return request.problem(404, "There is no such thing", error)
     except errors.Error as error:
         if error.sqlstate == _TIMED_OUT:
-            return visit.problem(503, "This takes too long", "The broker gave up after 15 seconds. Ask for less.")
-        return visit.problem(400, "The broker refused this", error)
+            return request.problem(503, "This takes too long", "The broker gave up after 15 seconds. Ask for less.")
+        return request.problem(400, "The broker refused this", error)
     except Exception:
-        logger.exception("page failed", extra={"path": visit.request.url.path})
-        return visit.problem(500, "This page failed", "The log of the dashboard says why.")
+        logger.exception("page failed", extra={"path": request.url.path})
+        return request.problem(500, "This page failed", "The log of the dashboard says why.")
 
 
-def _missing(visit: Visit) -> Response:
-    return visit.problem(404, "There is no such page", visit.request.url.path)
+def _missing(request: PageRequest) -> Response:
+    return request.problem(404, "There is no such page", request.url.path)
 
 
 async def _healthz(request: Request) -> Response:

@@ -24,9 +24,6 @@ class SecurityHeaders:
     """Adds the headers that a response does not set itself.
 
     Pages are not cached; the style and the script are, for an hour.
-
-    Args:
-        app: The application behind it.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -53,11 +53,7 @@ class TooManyFailures(Exception):
 
 
 class PasswordLogin:
-    """Users of a password file, each with a session. Threads may share it.
-
-    Args:
-        users: Name of each user -> hash of the password; see `read_users`.
-    """
+    """Users of a password file, as `read_users` returns them, each with a session. Threads may share it."""
 
     def __init__(self, users: Mapping[str, str]) -> None:
         self._users = dict(users)
@@ -73,20 +69,10 @@ class PasswordLogin:
         return User(session["name"], session["token"])
 
     def begin(self, request: HTTPConnection, name: str, password: str) -> bool:
-        """Begin a session of somebody who knows a password.
+        """Begin a session if this is the password of this user, and say whether it is.
 
         Passwords are compared one after another, so that many cannot be tried at the same time.
-
-        Args:
-            request: The request that the session is for.
-            name: The user's name, as somebody typed it.
-            password: The password, as somebody typed it.
-
-        Returns:
-            Whether it is the password of this user.
-
-        Raises:
-            TooManyFailures: Ten passwords were wrong in the last minute.
+        After ten wrong ones in a minute this raises TooManyFailures.
         """
         with self._lock:
             failures, now = self._failures, time.monotonic()
@@ -100,11 +86,7 @@ class PasswordLogin:
         return True
 
     def end(self, request: HTTPConnection) -> None:
-        """End a session, so that a copy of its cookie is worth nothing.
-
-        Args:
-            request: A request of the session.
-        """
+        """End a session, so that a copy of its cookie is worth nothing."""
         now = time.monotonic()
         with self._lock:
             self._ended = {token: at for token, at in self._ended.items() if now - at < _SESSION_SECONDS}
@@ -119,9 +101,6 @@ class ProxyLogin:
         header: The name of the header.
         proxies: Addresses or networks of the proxies. The header of anybody else counts for
             nothing.
-
-    Raises:
-        ConfigurationError: One of them is no address.
     """
 
     def __init__(self, header: str, proxies: Sequence[str] = LOOPBACK) -> None:
@@ -153,9 +132,6 @@ class Sessions:
     """Starlette's sessions, with a cookie for the path and the scheme of each request.
 
     Its secret ends with the process, and the sessions with it.
-
-    Args:
-        app: The application behind it.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -179,12 +155,8 @@ class Sessions:
 
 
 def is_secure(request: HTTPConnection) -> bool:
-    """Say whether the browser speaks TLS, to this server or to a proxy in front of it.
+    """Whether the browser speaks TLS, to this server or to a proxy in front of it.
 
-    Args:
-        request: The request.
-
-    Returns:
-        Whether it does. A header that says so wrongly only marks the sender's own cookies.
+    A header that says so wrongly only marks the sender's own cookies.
     """
     return request.url.scheme == "https" or request.headers.get("X-Forwarded-Proto") == "https"

@@ -22,29 +22,14 @@ _HASH = re.compile(r"\$scrypt\$ln=(\d+),r=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Z
 
 
 def hashed(password: str) -> str:
-    """Hash a password with a salt of its own.
-
-    Args:
-        password: The password.
-
-    Returns:
-        The hash, as the file has it: `$scrypt$ln=14,r=8,p=5$SALT$KEY`.
-    """
+    """Hash a password with a salt of its own, as the file has it: `$scrypt$ln=14,r=8,p=5$SALT$KEY`."""
     salt = secrets.token_bytes(16)
     key = _scrypt(password, salt, _LOG_ROUNDS, _BLOCK, _LANES)
     return f"$scrypt$ln={_LOG_ROUNDS},r={_BLOCK},p={_LANES}${_encode(salt)}${_encode(key)}"
 
 
 def is_right(password: str, known: str) -> bool:
-    """Compare a password with a hash.
-
-    Args:
-        password: What somebody typed.
-        known: What `hashed` returned.
-
-    Returns:
-        Whether it is the password.
-    """
+    """Whether a hash, as `hashed` returns it, is that of a password."""
     found = _HASH.fullmatch(known)
     if found is None:
         return False
@@ -53,16 +38,9 @@ def is_right(password: str, known: str) -> bool:
 
 
 def read_users(file: Path) -> dict[str, str]:
-    """Read a password file. Empty lines and lines that begin with # are left out.
+    """Read the hash of each user. Empty lines and lines that begin with # are left out.
 
-    Args:
-        file: The file.
-
-    Returns:
-        Name of each user -> hash of the password.
-
-    Raises:
-        ConfigurationError: The file cannot be read, has no user, or has a line in another form.
+    Raises ConfigurationError if the file has no user, or a line in another form.
     """
     users = {}
     for number, line in enumerate(_lines(file), 1):
@@ -80,15 +58,9 @@ def read_users(file: Path) -> dict[str, str]:
 
 
 def add_user(file: Path, name: str, password: str) -> None:
-    """Add a user to a password file, or replace the password of one that is there.
+    """Add a user, or replace the password of one that is there.
 
-    Args:
-        file: The file. It is created if it is missing, readable for its owner alone.
-        name: The user's name.
-        password: The password.
-
-    Raises:
-        ConfigurationError: The name or the password cannot be used, or the file cannot be written.
+    A file that is missing is created, readable for its owner alone.
     """
     if not name.isprintable() or ":" in name or name != name.strip() or not 0 < len(name) <= LONGEST_NAME:
         raise ConfigurationError(f"a name has 1 to {LONGEST_NAME} characters and no colon, not {name!r}")

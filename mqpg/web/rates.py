@@ -20,13 +20,14 @@ class Sample:
 
     Attributes:
         at: The moment, on the clock of this process.
-        appended: Messages that got an offset, a second. None: not known yet.
-        handled: Messages that consumers handled, a second. None: not known yet.
+        appended: Messages that got an offset, a second.
+        handled: Messages that consumers handled, a second.
         lag: Messages that groups have not acknowledged.
         oldest: Age of the oldest of them in seconds.
         undecided: Half messages that are pending or parked.
 
-    All are None in a sample that stands for a time when nobody looked.
+    Rates are None until they are known. All are None in a sample that stands for a time when nobody
+    looked.
     """
 
     at: float
@@ -54,12 +55,7 @@ class Rates:
         self._counters: dict[tuple[str, str], _Counter] = {}
 
     def add(self, at: float, found: Reading) -> None:
-        """Take a sample.
-
-        Args:
-            at: The moment, on the clock of this process.
-            found: The state of the broker then.
-        """
+        """Take a sample of what was found at a moment, on the clock of this process."""
         groups = found.overview.groups
         if self._samples and at - self._samples[-1].at > _GAP:  # nobody looked meanwhile
             self._samples.append(Sample(at - _GAP / 2, None, None, None, None, None))

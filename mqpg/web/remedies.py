@@ -9,7 +9,7 @@ from typing import Any
 from mqpg.values.cause import Cause, Remedy
 from mqpg.values.explanations import explain
 
-from .leads import lead_of_cause
+from .links import link_of_cause
 
 __all__ = ["Button", "Explained", "as_button", "explained", "parked_ones"]
 
@@ -27,13 +27,7 @@ _FIELDS = {"consumer_group": "group", "queue_id": "queue", "message_ids": "id"}
 
 @dataclass(frozen=True)
 class Button:
-    """A button that asks for an action.
-
-    Attributes:
-        action: The action; see `pages/actions.py`.
-        title: What it says.
-        fields: What the action is about.
-    """
+    """A button that asks for an action of `pages/actions.py`, about these fields."""
 
     action: str
     title: str
@@ -45,11 +39,9 @@ class Explained:
     """A cause, as a page shows it.
 
     Attributes:
-        cause: Its word.
-        detail: Its facts.
         advice: A sentence with the command to run, or with what else would help.
         buttons: What the page can do about it. None of them if it only reads.
-        lead: The words and the address of the page that shows more. None: there is none, or it is
+        link: The words and the address of the page that shows more. None: there is none, or it is
             this page.
     """
 
@@ -57,7 +49,7 @@ class Explained:
     detail: dict[str, Any]
     advice: str
     buttons: list[Button]
-    lead: tuple[str, str] | None
+    link: tuple[str, str] | None
 
 
 def explained(
@@ -65,35 +57,19 @@ def explained(
 ) -> Explained:
     """Say what holds something up, with what would move it.
 
-    Args:
-        cause: What holds it up.
-        about: What was asked about: a message id, a handle or a group.
-        topic: The name of its topic. None: it is not known.
-        may_act: Whether the page has buttons.
-        here: The address of the page.
-        link: Makes the address of a page; see `Visit.link`.
-
-    Returns:
-        What the page shows.
+    `about` is what was asked about: a message id, a handle or a group. `topic` is the name of its
+    topic, if it is known, `here` the address of the page that shows it.
     """
     is_parked = may_act and cause.cause == "half_parked"
     advice = _of_parked(about) if is_parked else explain(cause)
     buttons = _buttons(cause, about) if may_act else []
-    lead = lead_of_cause(cause, topic, link)
-    is_here = lead is not None and lead[1] == here
-    return Explained(cause.cause, cause.detail, advice[:1].upper() + advice[1:], buttons, None if is_here else lead)
+    shown_at = link_of_cause(cause, topic, link)
+    is_here = shown_at is not None and shown_at[1] == here
+    return Explained(cause.cause, cause.detail, advice[:1].upper() + advice[1:], buttons, None if is_here else shown_at)
 
 
 def as_button(remedy: Remedy, title: str) -> Button:
-    """Write a remedy as a button.
-
-    Args:
-        remedy: The call. The dashboard has an action of that name.
-        title: What the button says.
-
-    Returns:
-        The button.
-    """
+    """Write a remedy as a button. The dashboard has an action of that name."""
     fields: dict[str, object] = {_FIELDS.get(name, name): value for name, value in remedy.arguments.items()}
     if "id" in fields:
         (fields["id"],) = remedy.arguments["message_ids"]
@@ -121,14 +97,7 @@ def _buttons(cause: Cause, about: int | str) -> list[Button]:
 
 
 def parked_ones(may_act: bool) -> str:
-    """Say what decides the parked half messages of a list.
-
-    Args:
-        may_act: Whether the pages have buttons.
-
-    Returns:
-        A sentence.
-    """
+    """Say what decides the parked half messages of a list."""
     if may_act:
         return "Open one: its page shows the payload, and its buttons commit it, roll it back or have it checked again."
     return (

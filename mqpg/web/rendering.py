@@ -1,21 +1,20 @@
-"""The templates and their filters."""
+"""The templates, their filters, and small plots as inline SVG, coloured by the style sheet."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from mqpg.status.workers import in_words
 from mqpg.values.words import duration, span
 
-from .charts import plot
-
-__all__ = ["MOST_SHOWN", "environment"]
+__all__ = ["MOST_SHOWN", "environment", "plot"]
 
 MOST_SHOWN = 20_000
 """Characters of a payload that a page shows."""
@@ -23,15 +22,12 @@ MOST_SHOWN = 20_000
 # As PostgreSQL writes a time into a sentence: nobody reads the microseconds. A time in quotes is
 # the argument of a command, and a rounded one would repeat messages.
 _TIME = re.compile(r"(?<!')(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.\d+)?\+00(?::00)?(?![\d:])")
+_WIDTH, _HEIGHT, _TOP = 320, 72, 6  # of a plot
 _CLOCK = re.compile(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)")
 
 
 def environment() -> Environment:
-    """Make the environment of the dashboard's pages, with its filters.
-
-    Returns:
-        The environment.
-    """
+    """Make the environment of the dashboard's pages, with its filters."""
     made = Environment(
         loader=PackageLoader("mqpg.web"),
         autoescape=True,
@@ -48,7 +44,6 @@ def environment() -> Environment:
         "words": lambda value: _plain(in_words(value)),
         "sentence": _sentence,
         "interval": _interval,
-        "path": lambda text: quote(str(text), safe=""),
         "pretty": _pretty,
     }
     made.globals |= {"plot": plot}
@@ -108,7 +103,7 @@ def _interval(length: timedelta | str | None) -> str:
 def _pretty(raw: str | None, length: int | None = None) -> str:
     """JSON, indented. What cannot be read stays as it is, and what is long is cut.
 
-    `length` is that of the whole text, where `raw` is only the beginning of it.
+    `length` is that of the whole text, if `raw` is only the beginning of it.
     """
     text = raw or ""
     if len(text) <= MOST_SHOWN:
@@ -116,3 +111,27 @@ def _pretty(raw: str | None, length: int | None = None) -> str:
             text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     cut = max(len(text), length or 0) - MOST_SHOWN
     return _plain(text[:MOST_SHOWN]) + (f"\n… and {cut:,} characters more" if cut > 0 else "")
+
+
+def plot(points: Sequence[tuple[float, float | None]], title: str, colour: int) -> Markup:
+    """Draw one line through times and values, the oldest first. A value of None is a gap.
+
+    A reader who does not see the plot hears its title. The element has no inline style, which the
+    pages forbid.
+    """
+    known = [value for _, value in points if value is not None]
+    most = max(known, default=0.0) or 1.0
+    first, last = (points[0][0], points[-1][0]) if points else (0.0, 1.0)
+    path, pen = [], "M"
+    for at, value in points:
+        if value is None:
+            pen = "M"
+            continue
+        x = _WIDTH * (at - first) / ((last - first) or 1.0)
+        y = _HEIGHT - 1 - (_HEIGHT - 1 - _TOP) * value / most
+        path.append(f"{pen}{x:.1f} {y:.1f}")
+        pen = "L"
+    return Markup(
+        '<svg class="plot c{}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">'
+        '<line class="grid" x1="0" y1="{}" x2="{}" y2="{}"/><path d="{}"/></svg>'
+    ).format(colour, _WIDTH, _HEIGHT, escape(title), _HEIGHT - 1, _WIDTH, _HEIGHT - 1, " ".join(path))

@@ -27,7 +27,6 @@ class ReportFile:
     """One file of the folder.
 
     Attributes:
-        name: Its name.
         at: When it was written.
         size: Its size in bytes. 0: an audit is about to write it, or has failed.
         verdict: What it says. None: it is no page of an audit, or not written yet.
@@ -40,14 +39,7 @@ class ReportFile:
 
 
 class Reports:
-    """The files `*.html` that lie directly in a folder. Links and folders in it are left out.
-
-    Args:
-        folder: The folder.
-
-    Raises:
-        ConfigurationError: It is no folder.
-    """
+    """The files `*.html` that lie directly in a folder. Links and folders in it are left out."""
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder).resolve()
@@ -55,14 +47,7 @@ class Reports:
             raise ConfigurationError(f"--reports: {folder} is no folder")
 
     def listing(self) -> list[ReportFile]:
-        """List the newest fifty.
-
-        Returns:
-            The files, the newest first.
-
-        Raises:
-            NotFound: The folder cannot be read.
-        """
+        """The newest fifty, the newest first."""
         found: list[tuple[float, str]] = []
         try:
             with os.scandir(self._folder) as entries:
@@ -75,17 +60,7 @@ class Reports:
         return [self._described(name) for _, name in found[:MOST_REPORTS]]
 
     def read(self, name: str) -> bytes:
-        """Read a page.
-
-        Args:
-            name: The file's name.
-
-        Returns:
-            The page.
-
-        Raises:
-            NotFound: There is no such file in the folder.
-        """
+        """Read a page. Raises NotFound if there is no such file in the folder."""
         text, facts = self._open(name, _LARGEST)
         if facts.st_size > _LARGEST:
             raise NotFound(f"the report {name} is larger than 50 MB")

@@ -10,9 +10,9 @@ from datetime import datetime
 from mqpg.status.finding import Row
 from mqpg.values.errors import MissingBody, OffsetOutOfRange, SerializationFailure
 
-from .visit import Visit
+from .request import PageRequest
 
-__all__ = ["MOST_FOUND", "MOST_LOOKED_AT", "MOST_QUEUES", "Look", "Wanted", "look"]
+__all__ = ["MOST_FOUND", "MOST_LOOKED_AT", "MOST_QUEUES", "Scan", "SearchQuery", "scan"]
 
 MOST_FOUND = 100
 MOST_LOOKED_AT = 10_000
@@ -47,17 +47,15 @@ order by h.queue_offset * %(direction)s
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SearchQuery:
     """What is looked for.
 
     Attributes:
-        topic: The topic's name.
         queue: Only this queue. None: all, up to 64.
-        key: Only messages with this key. None: any.
-        path: A jsonpath condition that payloads fulfil. None: any payload.
+        path: A jsonpath condition that payloads fulfil.
         since: Only messages sent then or later, the oldest first. None: the newest first.
-        until: Only messages sent before. None: up to now.
-        rest: Where an earlier look ended in each queue. None: this is the first one.
+        until: Only messages sent before.
+        rest: Where an earlier scan ended in each queue. None: this is the first one.
     """
 
     topic: str
@@ -75,18 +73,16 @@ class Wanted:
 
 
 @dataclass
-class Look:
+class Scan:
     """What was found, and what was looked at.
 
     Attributes:
         forward: Whether the oldest messages were looked at first.
-        found: The messages.
         looked_at: How many messages were read.
         left: How many in the range of time were not read yet.
-        first: When the oldest of those that were read was sent. None: there was none.
-        last: When the newest of them was sent.
+        first: When the oldest of those that were read was sent; `last`: the newest.
         queues: How many queues have messages in the range.
-        rest: Where the next look begins in each queue.
+        rest: Where the next scan begins in each queue.
         problems: Queues that could not be read, and why.
     """
 
@@ -102,129 +98,97 @@ class Look:
 
 
 @dataclass
-class _Lane:
+class _Queue:
     """The offsets of a queue that are still to be read: from low to high - 1."""
 
-    queue_id: int
+    number: int
     low: int
     high: int
 
-    def part(self, count: int, forward: bool) -> tuple[int, int]:
-        """The next offsets to read: the first, and how many."""
-        count = min(count, self.high - self.low)
-        return (self.low if forward else self.high - count), count
 
-    def pass_by(self, start: int, count: int, forward: bool) -> None:
-        """Note that they were read."""
-        if forward:
-            self.low = start + count
-        else:
-            self.high = start
-
-
-def look(visit: Visit, wanted: Wanted) -> Look:
+def scan(request: PageRequest, query: SearchQuery) -> Scan:
     """Read messages of a topic in turn from its queues, until enough are found or read.
 
     It reads at most 10,000 messages and for about five seconds. Offsets follow the commits, so near
     the ends of a range of time a message whose transaction took long may be missing.
-
-    Args:
-        visit: The request.
-        wanted: What is looked for.
-
-    Returns:
-        What was found.
-
-    Raises:
-        UnknownTopic: There is no such topic.
-        Error: The broker refused to read, or does not answer.
     """
-    visit.mq.queries.queue_count(wanted.topic)  # the topic exists
-    lanes = list(_lanes(visit, wanted))
-    seen = Look(wanted.forward, queues=len(lanes))
+    request.mq.queries.queue_count(query.topic)  # the topic exists
+    queues = list(_queues(request, query))
+    scanned = Scan(query.forward, queues=len(queues))
     ends = time.monotonic() + _MOST_SECONDS
-    count = max(_LEAST_PART, min(100, MOST_LOOKED_AT // max(1, len(lanes))))
-    while open_lanes := [lane for lane in lanes if lane.low < lane.high]:
-        for lane in open_lanes:
-            if seen.looked_at >= MOST_LOOKED_AT or len(seen.found) >= MOST_FOUND or time.monotonic() > ends:
-                return _ended(seen, lanes)
+    count = max(_LEAST_PART, min(100, MOST_LOOKED_AT // max(1, len(queues))))
+    while unread := [queue for queue in queues if queue.low < queue.high]:
+        for queue in unread:
+            if scanned.looked_at >= MOST_LOOKED_AT or len(scanned.found) >= MOST_FOUND or time.monotonic() > ends:
+                return _ended(scanned, queues)
             began = time.monotonic()
-            _read(visit, wanted, lane, min(count, MOST_LOOKED_AT - seen.looked_at), seen)
+            _read(request, query, queue, min(count, MOST_LOOKED_AT - scanned.looked_at), scanned)
             took = time.monotonic() - began
             count = min(count * 2, _LARGEST_PART) if took < _QUICK else count
             count = max(count // 2, _LEAST_PART) if took > _SLOW else count
-    return _ended(seen, lanes)
+    return _ended(scanned, queues)
 
 
-def _ended(seen: Look, lanes: list[_Lane]) -> Look:
-    for lane in lanes:
-        if lane.low < lane.high:
-            seen.left += lane.high - lane.low
-            seen.rest[lane.queue_id] = lane.low if seen.forward else lane.high
-    seen.found.sort(key=lambda one: (one["born_at"], one["message_id"]), reverse=not seen.forward)
-    return seen
+def _ended(scanned: Scan, queues: list[_Queue]) -> Scan:
+    for queue in queues:
+        if queue.low < queue.high:
+            scanned.left += queue.high - queue.low
+            scanned.rest[queue.number] = queue.low if scanned.forward else queue.high
+    scanned.found.sort(key=lambda one: (one["born_at"], one["message_id"]), reverse=not scanned.forward)
+    return scanned
 
 
-def _lanes(visit: Visit, wanted: Wanted) -> Iterator[_Lane]:
-    """The queues, with the offsets of the range of time that no earlier look has read."""
-    for queue in visit.rows(_DEPTH, topic=wanted.topic, queue=wanted.queue, limit=MOST_QUEUES):
+def _queues(request: PageRequest, query: SearchQuery) -> Iterator[_Queue]:
+    """The queues, with the offsets of the range of time that no earlier scan has read."""
+    for queue in request.rows(_DEPTH, topic=query.topic, queue=query.queue, limit=MOST_QUEUES):
         number, low, high = queue["queue_id"], queue["oldest_offset"], queue["next_offset"]
-        if wanted.rest is not None and number not in wanted.rest:
+        if query.rest is not None and number not in query.rest:
             continue
-        if wanted.since is not None:
-            low = _first_from(visit, wanted.topic, number, (low, high), wanted.since)
-        if wanted.until is not None:
-            high = _first_from(visit, wanted.topic, number, (low, high), wanted.until)
-        if wanted.rest is not None and wanted.forward:
-            low = max(low, wanted.rest[number])
-        elif wanted.rest is not None:
-            high = min(high, wanted.rest[number])
+        if query.since is not None:
+            low = _first_from(request, query.topic, number, (low, high), query.since)
+        if query.until is not None:
+            high = _first_from(request, query.topic, number, (low, high), query.until)
+        if query.rest is not None and query.forward:
+            low = max(low, query.rest[number])
+        elif query.rest is not None:
+            high = min(high, query.rest[number])
         if low < high:
-            yield _Lane(number, low, high)
+            yield _Queue(number, low, high)
 
 
-def _first_from(visit: Visit, topic: str, queue: int, offsets: tuple[int, int], at: datetime) -> int:
+def _first_from(request: PageRequest, topic: str, queue: int, offsets: tuple[int, int], at: datetime) -> int:
     """The first offset that was sent at that time or later: about twenty reads of one message."""
     low, high = offsets
     try:
         while low < high:
             middle = (low + high) // 2
-            (one,) = visit.mq.fetch(topic, queue, middle, 1)
+            (one,) = request.mq.fetch(topic, queue, middle, 1)
             low, high = (middle + 1, high) if one.born_at < at else (low, middle)
     except (OffsetOutOfRange, MissingBody):  # its segment was dropped meanwhile
         pass
     return low
 
 
-def _read(visit: Visit, wanted: Wanted, lane: _Lane, count: int, seen: Look) -> None:
+def _read(request: PageRequest, query: SearchQuery, queue: _Queue, count: int, scanned: Scan) -> None:
     """Read a part of a queue. One that cannot be read is left out, and the page says why."""
-    start, count = lane.part(count, wanted.forward)
-    limit = MOST_FOUND - len(seen.found)
+    count = min(count, queue.high - queue.low)
+    start = queue.low if query.forward else queue.high - count
+    limit = MOST_FOUND - len(scanned.found)
+    values = {name: getattr(query, name) for name in ("topic", "since", "until", "key", "path")}
+    values |= {"queue": queue.number, "low": start, "count": count, "limit": limit}
     try:
-        rows = visit.rows(
-            _PART,
-            topic=wanted.topic,
-            queue=lane.queue_id,
-            low=start,
-            count=count,
-            since=wanted.since,
-            until=wanted.until,
-            key=wanted.key,
-            path=wanted.path,
-            direction=1 if wanted.forward else -1,
-            limit=limit,
-        )
+        rows = request.rows(_PART, **values, direction=1 if query.forward else -1)
     except (OffsetOutOfRange, MissingBody, SerializationFailure) as error:
-        seen.problems.append(f"queue {lane.queue_id}: {error}")
-        lane.low = lane.high
+        scanned.problems.append(f"queue {queue.number}: {error}")
+        queue.low = queue.high
         return
     hits = [row for row in rows if row["message_id"] is not None]
-    if len(hits) == limit:  # the others behind the last hit are for the next look
+    if len(hits) == limit:  # the others behind the last hit are for the next scan
         last: int = hits[-1]["queue_offset"]
-        start, count = (start, last + 1 - start) if wanted.forward else (last, start + count - last)
-    lane.pass_by(start, count, wanted.forward)
-    seen.found += hits
-    seen.looked_at += count
-    times = [row[name] for row in rows[:1] for name in ("first", "last")] + [seen.first, seen.last]
+        start, count = (start, last + 1 - start) if query.forward else (last, start + count - last)
+    queue.low, queue.high = (start + count, queue.high) if query.forward else (queue.low, start)
+    scanned.found += hits
+    scanned.looked_at += count
+    times = [row[name] for row in rows[:1] for name in ("first", "last")] + [scanned.first, scanned.last]
     known = [at for at in times if at is not None]
-    seen.first, seen.last = min(known, default=None), max(known, default=None)
+    scanned.first, scanned.last = min(known, default=None), max(known, default=None)

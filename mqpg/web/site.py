@@ -46,15 +46,9 @@ class Site:
         self._read_at = 0.0
 
     def reading(self) -> tuple[Reading, list[Sample]]:
-        """Read the whole broker, or return what was read a moment ago.
+        """The state of the whole broker, and the samples of the last minutes.
 
         However many visitors look at the overview, the database is asked once in two seconds.
-
-        Returns:
-            The state, and the samples of the last minutes.
-
-        Raises:
-            Error: The broker does not answer, or the role of the DSN may not look.
         """
         with self._lock:
             if self._reading is None or time.monotonic() - self._read_at > _FRESH:

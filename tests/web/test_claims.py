@@ -121,7 +121,7 @@ def test_what_holds_two_queues_up_is_said_once(visitor: TestClient, mq: Session,
     text = html.unescape(visitor.get("/groups/mailer/mails").text)
     assert text.count("<b>Too many deliveries</b>") == 1
     assert "queues <i>0, 1</i>" in text
-    assert "The same holds for queue 1." in text
+    assert "the same holds for queue 1." in text
     assert not re.search(r"<i>\d{4}-\d\d-\d\dT", text)
     assert [row[:4] for row in lines(part(visitor, "/groups/mailer/mails"))] == [
         [queue, "mailer-7", "64", "64"] for queue in ("0", "1")

@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 
 from mqpg.metrics.reading import read
 from mqpg.status import Source
-from mqpg.web.charts import plot
 from mqpg.web.rates import Rates
+from mqpg.web.rendering import plot
 from tests.support.broker import Session
 from tests.web.story import Story
 

@@ -13,7 +13,7 @@ from mqpg.status import seeking
 from mqpg.values.errors import InvalidArgument
 from mqpg.values.words import counted
 
-from ..visit import Visit
+from ..request import PageRequest
 
 __all__ = ["submit"]
 
@@ -45,37 +45,42 @@ class _Action:
 
     title: str
     warning: str
-    run: Callable[[Visit], str]
-    back: Callable[[Visit], str]
+    run: Callable[[PageRequest], str]
+    back: Callable[[PageRequest], str]
     needs_reason: bool = False
     is_final: bool = False
-    effect: Callable[[Visit], str] | None = None
+    effect: Callable[[PageRequest], str] | None = None
 
 
-def submit(visit: Visit) -> Response:
-    """Ask whether it is meant, or do it where it was asked."""
-    if not visit.may_act:
-        return visit.problem(403, "This dashboard only reads", "Start it with --actions, and log in.")
-    if visit.is_forged:
-        return visit.problem(403, "This form was not made for you", "Load the page again.")
-    action = _ACTIONS.get(visit.place("action"))
+def submit(request: PageRequest) -> Response:
+    """Ask whether it is meant, or do it if that was asked."""
+    if not request.may_act:
+        return request.problem(403, "This dashboard only reads", "Start it with --actions, and log in.")
+    if request.is_forged:
+        return request.problem(403, "This form was not made for you", "Load the page again.")
+    action = _ACTIONS.get(request.path_params["action"])
     if action is None:
-        return visit.problem(404, "There is no such action", visit.place("action"))
-    reason = visit.text("reason")[:_LONGEST_REASON]
-    if visit.text("confirmed") != "yes" or (action.needs_reason and not reason):
+        return request.problem(404, "There is no such action", request.path_params["action"])
+    reason = request.text("reason")[:_LONGEST_REASON]
+    if request.text("confirmed") != "yes" or (action.needs_reason and not reason):
         fields = [
             (name, value)
-            for name, values in visit.form.items()
+            for name, values in request.fields.items()
             for value in values
             if name not in ("token", "confirmed", "reason")
         ]
-        shown: dict[str, Any] = {"effect": action.effect(visit) if action.effect else "", "back": action.back(visit)}
-        return visit.page("confirm.html", action=action, about=_about(visit), fields=fields, reason=reason, **shown)
-    done = action.run(visit)
-    return visit.page("done.html", action=action, about=_about(visit), done=done, back=action.back(visit))
+        shown: dict[str, Any] = {
+            "effect": action.effect(request) if action.effect else "",
+            "back": action.back(request),
+        }
+        return request.render(
+            "confirm.html", action=action, about=_about(request), fields=fields, reason=reason, **shown
+        )
+    done = action.run(request)
+    return request.render("done.html", action=action, about=_about(request), done=done, back=action.back(request))
 
 
-def _about(visit: Visit) -> list[tuple[str, str]]:
+def _about(request: PageRequest) -> list[tuple[str, str]]:
     """What the action is about, in the words of the pages."""
     names = {
         "handle": "Half message",
@@ -87,95 +92,95 @@ def _about(visit: Visit) -> list[tuple[str, str]]:
         "filter": "Filter",
         "most": "At most",
     }
-    found = [(title, visit.text(name)) for name, title in names.items() if visit.text(name)]
-    ids = visit.form.get("id", [])
-    if visit.text("scope") == "all":
-        return [*found, ("Dead letters", "all that match" if visit.text("filter") else "all")]
+    found = [(title, request.text(name)) for name, title in names.items() if request.text(name)]
+    ids = request.fields.get("id", [])
+    if request.text("scope") == "all":
+        return [*found, ("Dead letters", "all that match" if request.text("filter") else "all")]
     return [*found, ("Messages", ", ".join(ids))] if ids else found
 
 
-def _settle(verdict: str) -> Callable[[Visit], str]:
-    def run(visit: Visit) -> str:
-        assert visit.user is not None
-        reason = f"{visit.user.name}: {visit.text('reason')[:_LONGEST_REASON]}"
-        outcome = visit.mq.settle(visit.text("handle"), "commit" if verdict == "commit" else "rollback", reason)
+def _settle(verdict: str) -> Callable[[PageRequest], str]:
+    def run(request: PageRequest) -> str:
+        assert request.user is not None
+        reason = f"{request.user.name}: {request.text('reason')[:_LONGEST_REASON]}"
+        outcome = request.mq.settle(request.text("handle"), "commit" if verdict == "commit" else "rollback", reason)
         return f"The half message is {outcome.replace('_', ' ')}. The decision keeps the reason “{reason}”."
 
     return run
 
 
-def _rearm(visit: Visit) -> str:
-    visit.mq.rearm(visit.text("handle"))
+def _rearm(request: PageRequest) -> str:
+    request.mq.rearm(request.text("handle"))
     return "Its checker is asked again, counting from 0."
 
 
-def _pause(visit: Visit) -> str:
-    visit.mq.pause(visit.text("topic"), visit.text("group") or None)
+def _pause(request: PageRequest) -> str:
+    request.mq.pause(request.text("topic"), request.text("group") or None)
     return "Delivery is paused. Producers can still send."
 
 
-def _resume(visit: Visit) -> str:
-    visit.mq.resume(visit.text("topic"), visit.text("group") or None)
+def _resume(request: PageRequest) -> str:
+    request.mq.resume(request.text("topic"), request.text("group") or None)
     return "Delivery continues."
 
 
-def _target(visit: Visit) -> str:
-    target = visit.text("target")
+def _target(request: PageRequest) -> str:
+    target = request.text("target")
     if not target:
         raise InvalidArgument("say where to: earliest, latest, a time, or an offset with a queue")
     return target
 
 
-def _seek_effect(visit: Visit) -> str:
-    place = visit.text("group"), visit.text("topic"), _target(visit), visit.number("queue")
-    return f"It {seeking.sentence(seeking.preview(visit.mq, *place, None))}."
+def _seek_effect(request: PageRequest) -> str:
+    place = request.text("group"), request.text("topic"), _target(request), request.number("queue")
+    return f"It {seeking.sentence(seeking.preview(request.mq, *place, None))}."
 
 
-def _seek(visit: Visit) -> str:
-    target = _target(visit)
-    visit.mq.seek(visit.text("group"), visit.text("topic"), target, visit.number("queue"))
+def _seek(request: PageRequest) -> str:
+    target = _target(request)
+    request.mq.seek(request.text("group"), request.text("topic"), target, request.number("queue"))
     return f"The group continues at {target}. Its open deliveries can no longer be acknowledged."
 
 
-def _consumer(visit: Visit) -> str:
-    consumer = visit.text("consumer")
+def _consumer(request: PageRequest) -> str:
+    consumer = request.text("consumer")
     if not consumer:
         raise InvalidArgument("say from which consumer the queues are taken")
     return consumer
 
 
-def _unpin_effect(visit: Visit) -> str:
-    place = {"group": visit.text("group"), "topic": visit.text("topic"), "consumer": _consumer(visit)}
-    owned = visit.rows(_OWNED, **place)
+def _unpin_effect(request: PageRequest) -> str:
+    place = {"group": request.text("group"), "topic": request.text("topic"), "consumer": _consumer(request)}
+    owned = request.rows(_OWNED, **place)
     unread = counted(sum(one["lag"] for one in owned), "message")
     owns = f"It owns {counted(len(owned), 'queue')} with {unread} unread."
-    return f"{owns} It reports, so it is at work." if visit.rows(_AT_WORK, **place) else f"{owns} It does not report."
+    return f"{owns} It reports, so it is at work." if request.rows(_AT_WORK, **place) else f"{owns} It does not report."
 
 
-def _unpin(visit: Visit) -> str:
-    consumer = _consumer(visit)
-    visit.mq.unpin(visit.text("group"), visit.text("topic"), consumer=consumer)
+def _unpin(request: PageRequest) -> str:
+    consumer = _consumer(request)
+    request.mq.unpin(request.text("group"), request.text("topic"), consumer=consumer)
     return f"Consumer {consumer} owns no queue of the group any more. Each belongs to the consumer that asks next."
 
 
-def _choice(visit: Visit) -> dict[str, object]:
+def _choice(request: PageRequest) -> dict[str, object]:
     """Which dead letters: those that are ticked, or all that match the filter."""
-    if visit.text("scope") == "all":
-        return {"filter": visit.text("filter") or None, "max_messages": visit.number("most")}
-    ids = [int(one) for one in visit.form.get("id", []) if re.fullmatch(r"[0-9]{1,18}", one)]
+    if request.text("scope") == "all":
+        return {"filter": request.text("filter") or None, "max_messages": request.number("most")}
+    ids = [int(one) for one in request.fields.get("id", []) if re.fullmatch(r"[0-9]{1,18}", one)]
     if not ids:
         raise InvalidArgument("no message is chosen: tick some, or choose all of them")
     return {"message_ids": ids}
 
 
-def _redrive(visit: Visit) -> str:
-    number = visit.mq.redrive(visit.text("group"), visit.text("topic"), **_choice(visit))  # type: ignore[arg-type]
+def _redrive(request: PageRequest) -> str:
+    number = request.mq.redrive(request.text("group"), request.text("topic"), **_choice(request))  # type: ignore[arg-type]
     return f"{_letters(number)} delivered again, counting attempts from 1."
 
 
-def _discard(visit: Visit) -> str:
-    choice = _choice(visit)
-    number = visit.mq.discard_dead_letters(visit.text("group"), visit.text("topic"), **choice)  # type: ignore[arg-type]
+def _discard(request: PageRequest) -> str:
+    choice = _choice(request)
+    number = request.mq.discard_dead_letters(request.text("group"), request.text("topic"), **choice)  # type: ignore[arg-type]
     return f"{_letters(number)} deleted."
 
 
@@ -183,17 +188,17 @@ def _letters(number: int) -> str:
     return f"{counted(number, 'dead letter')} {'is' if number == 1 else 'are'}"
 
 
-def _to_half(visit: Visit) -> str:
-    return visit.link("half-messages", visit.text("handle"))
+def _to_half(request: PageRequest) -> str:
+    return request.link("half-messages", request.text("handle"))
 
 
-def _to_group(visit: Visit) -> str:
-    group, topic = visit.text("group"), visit.text("topic")
-    return visit.link("groups", group, topic) if group else visit.link("topics", topic)
+def _to_group(request: PageRequest) -> str:
+    group, topic = request.text("group"), request.text("topic")
+    return request.link("groups", group, topic) if group else request.link("topics", topic)
 
 
-def _to_letters(visit: Visit) -> str:
-    return visit.link("dead-letters", visit.text("group"), visit.text("topic"))
+def _to_letters(request: PageRequest) -> str:
+    return request.link("dead-letters", request.text("group"), request.text("topic"))
 
 
 _ACTIONS = {
@@ -214,7 +219,7 @@ _ACTIONS = {
     ),
     "unpin": _Action(
         "Unpin", "Its queues get the next consumer that asks, which begins where the broker's position is. Do this "
-        "only where the consumer is gone for good, and its database has nothing that the next one lacks.",
+        "only if the consumer is gone for good, and its database has nothing that the next one lacks.",
         _unpin, _to_group, is_final=True, effect=_unpin_effect,
     ),
     "redrive": _Action("Redrive", "They are delivered again, counting their attempts from 1.", _redrive, _to_letters),

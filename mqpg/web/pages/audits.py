@@ -7,7 +7,7 @@ from starlette.responses import Response
 from mqpg.values.errors import NotFound
 
 from ..reports import MOST_REPORTS
-from ..visit import Visit
+from ..request import PageRequest
 
 __all__ = ["page", "report"]
 
@@ -24,22 +24,22 @@ _POLICY = (
 )
 
 
-def page(visit: Visit) -> Response:
+def page(request: PageRequest) -> Response:
     """List what `mqpg audit --follow` has reported, and the reports of the folder."""
-    reports = visit.site.reports
+    reports = request.site.reports
     listed, trouble = None, None
     if reports is not None:
         try:
             listed = reports.listing()
         except NotFound as error:
             trouble = str(error)
-    return visit.page("audits.html", audits=visit.rows(_LIST), reports=listed, trouble=trouble, most=MOST_REPORTS)
+    return request.render("audits.html", audits=request.rows(_LIST), reports=listed, trouble=trouble, most=MOST_REPORTS)
 
 
-def report(visit: Visit) -> Response:
+def report(request: PageRequest) -> Response:
     """Show the page that an audit has written."""
-    name = visit.place("name")
-    if visit.site.reports is None:
+    name = request.path_params["name"]
+    if request.site.reports is None:
         raise NotFound("this dashboard serves no reports: start it with --reports FOLDER")
-    text = visit.site.reports.read(name)
+    text = request.site.reports.read(name)
     return Response(text, media_type="text/html; charset=utf-8", headers={"Content-Security-Policy": _POLICY})

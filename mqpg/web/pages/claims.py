@@ -5,7 +5,7 @@ from __future__ import annotations
 from mqpg.status.finding import Row
 from mqpg.values.errors import NotGranted
 
-from ..visit import Visit
+from ..request import PageRequest
 
 __all__ = ["MOST_CLAIMS", "claims_by_consumer", "open_claims"]
 
@@ -58,37 +58,24 @@ order by g.deliveries desc, g.queue_id, g.consumer limit %(limit)s
 """
 
 
-def claims_by_consumer(visit: Visit, group: str, topic: str) -> list[Row]:
-    """Count the open deliveries of each consumer and queue, those with the most first.
+def claims_by_consumer(request: PageRequest, group: str, topic: str) -> list[Row]:
+    """Count the open deliveries of each consumer and queue, those with the most first, at most 100.
 
-    Args:
-        visit: The request.
-        group: The consumer group.
-        topic: The topic.
-
-    Returns:
-        At most 100 rows. None of them where the role is no auditor.
+    Empty if the role is no auditor.
     """
     try:
-        return visit.rows(_BY_CONSUMER, group=group, topic=topic, limit=MOST_CLAIMS)
+        return request.rows(_BY_CONSUMER, group=group, topic=topic, limit=MOST_CLAIMS)
     except NotGranted:
         return []
 
 
-def open_claims(visit: Visit, group: str, topic: str, queue: int | None) -> list[Row] | None:
-    """List the open deliveries of a group, the one whose lease ends first at the top.
+def open_claims(request: PageRequest, group: str, topic: str, queue: int | None) -> list[Row] | None:
+    """List at most 100 open deliveries of a group or one queue, the one whose lease ends first at the top.
 
-    Args:
-        visit: The request.
-        group: The consumer group.
-        topic: The topic.
-        queue: Only those of this queue. None: all.
-
-    Returns:
-        At most 100 of them. None where the role is no auditor.
+    None if the role is no auditor.
     """
     try:
-        found = visit.rows(_CLAIMS, group=group, topic=topic, queue=queue, limit=MOST_CLAIMS)
+        found = request.rows(_CLAIMS, group=group, topic=topic, queue=queue, limit=MOST_CLAIMS)
     except NotGranted:
         return None
     return [one | _held(one) for one in found]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from ..visit import Visit
+from ..request import PageRequest
 
 __all__ = ["listing", "overview"]
 
@@ -18,32 +18,32 @@ from mqpg.dead_letters(
 """
 
 
-def overview(visit: Visit) -> Response:
+def overview(request: PageRequest) -> Response:
     """List the groups that have dead letters. They are counted up to a thousand."""
-    found, _ = visit.site.reading()
+    found, _ = request.site.reading()
     groups = [one for one in found.overview.groups if one["dead_letters"]]
     groups.sort(key=lambda one: (-one["dead_letters"], one["consumer_group"], one["topic"]))
-    return visit.page("dead_letter_groups.html", groups=groups[:200], more=max(0, len(groups) - 200))
+    return request.render("dead_letter_groups.html", groups=groups[:200], more=max(0, len(groups) - 200))
 
 
-def listing(visit: Visit) -> Response:
+def listing(request: PageRequest) -> Response:
     """List the dead letters of a subscription, the latest first."""
-    group, topic, filter_ = visit.place("group"), visit.place("topic"), visit.text("filter")
-    found = visit.rows(
+    group, topic, filter_ = request.path_params["group"], request.path_params["topic"], request.text("filter")
+    found = request.rows(
         _LIST,
         group=group,
         topic=topic,
         limit=_PAGE + 1,
-        after=visit.number("after"),
-        after_consumer=visit.text("after_consumer") or None,
+        after=request.number("after"),
+        after_consumer=request.text("after_consumer") or None,
         filter=filter_ or None,
     )
-    return visit.page(
+    return request.render(
         "dead_letters.html",
         group=group,
         topic=topic,
         letters=found[:_PAGE],
         last=found[_PAGE - 1] if len(found) > _PAGE else None,
-        after=visit.text("after"),
+        after=request.text("after"),
         filter=filter_,
     )

@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from mqpg.values.errors import UnknownSubscription
 
-from ..badges import badges
-from ..visit import Visit
+from ..links import badges
+from ..request import PageRequest
 from .claims import MOST_CLAIMS, claims_by_consumer, open_claims
 
 __all__ = ["listing", "marked", "page"]
@@ -49,41 +49,43 @@ order by w.alive desc, w.seen_at desc limit 50
 """
 
 
-def listing(visit: Visit) -> Response:
+def listing(request: PageRequest) -> Response:
     """List subscriptions in order of their names."""
-    part = visit.text("q")
-    place = {"group": visit.text("after_group"), "topic": visit.text("after_topic")}
-    found = visit.rows(_LIST, q=part, limit=_PAGE + 1, **place)
+    part = request.text("q")
+    place = {"group": request.text("after_group"), "topic": request.text("after_topic")}
+    found = request.rows(_LIST, q=part, limit=_PAGE + 1, **place)
     last = found[_PAGE - 1] if len(found) > _PAGE else None
-    return visit.page("groups.html", groups=found[:_PAGE], last=last, after=place["group"], q=part, **marked(visit))
+    return request.render(
+        "groups.html", groups=found[:_PAGE], last=last, after=place["group"], q=part, **marked(request)
+    )
 
 
-def marked(visit: Visit) -> dict[str, Any]:
+def marked(request: PageRequest) -> dict[str, Any]:
     """What a list of groups shows beside each: marks, and the age of the oldest unread message."""
-    overview = visit.site.reading()[0].overview
+    overview = request.site.reading()[0].overview
     oldest = {(one["consumer_group"], one["topic"]): one["oldest_unread_seconds"] for one in overview.groups}
-    return {"badges": badges(overview, visit.link), "oldest": oldest}
+    return {"badges": badges(overview, request.link), "oldest": oldest}
 
 
-def page(visit: Visit) -> Response:
+def page(request: PageRequest) -> Response:
     """Show one subscription."""
-    place = {"group": visit.place("group"), "topic": visit.place("topic")}
-    found = visit.rows(_ONE, **place)
+    place = {"group": request.path_params["group"], "topic": request.path_params["topic"]}
+    found = request.rows(_ONE, **place)
     if not found:
         raise UnknownSubscription(f"group {place['group']} is not subscribed to topic {place['topic']}")
-    queues, queue = visit.rows(_LAG, limit=_QUEUES, **place), visit.number("queue")
+    queues, queue = request.rows(_LAG, limit=_QUEUES, **place), request.number("queue")
     in_flight = sum(one["claims"] for one in queues)
     is_many = in_flight > _MANY and queue is None
-    return visit.page(
+    return request.render(
         "group.html",
         group=found[0],
         queues=queues,
         lag=sum(one["lag"] for one in queues),
         in_flight=in_flight,
-        by_consumer=claims_by_consumer(visit, place["group"], place["topic"]) if is_many else [],
-        claims=open_claims(visit, place["group"], place["topic"], queue),
+        by_consumer=claims_by_consumer(request, place["group"], place["topic"]) if is_many else [],
+        claims=open_claims(request, place["group"], place["topic"], queue),
         claims_of=queue,
         most_claims=MOST_CLAIMS,
-        members=visit.rows(_MEMBERS, **place),
-        why=visit.why(place["group"], place["topic"]),
+        members=request.rows(_MEMBERS, **place),
+        why=request.why(place["group"], place["topic"]),
     )

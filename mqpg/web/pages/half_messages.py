@@ -10,7 +10,7 @@ from mqpg.values.errors import UnknownHandle
 from mqpg.values.handle import parse_handle
 
 from ..remedies import parked_ones
-from ..visit import Visit
+from ..request import PageRequest
 
 __all__ = ["listing", "page"]
 
@@ -43,25 +43,25 @@ _ONE = f"select u.* from ({_UNDECIDED}) as u where u.handle = %(handle)s"
 _CHECKS = ("asked", "waited", "waited late", "parked", "rearmed", "settled", "expired", "decided")
 
 
-def listing(visit: Visit) -> Response:
+def listing(request: PageRequest) -> Response:
     """List undecided half messages, the oldest first."""
-    state = visit.text("state") if visit.text("state") in _STATES else "all"
-    group = visit.text("group")
-    place = {"after_at": visit.text("after_at"), "after": visit.text("after")}
-    found = visit.rows(_LIST, state=state, group=group, limit=_PAGE + 1, **place)
-    reading, _ = visit.site.reading()
+    state = request.text("state") if request.text("state") in _STATES else "all"
+    group = request.text("group")
+    place = {"after_at": request.text("after_at"), "after": request.text("after")}
+    found = request.rows(_LIST, state=state, group=group, limit=_PAGE + 1, **place)
+    reading, _ = request.site.reading()
     halves = found[:_PAGE]
-    rows = visit.site.source.rows
+    rows = request.site.source.rows
     known = asked(rows, [one["producer_group"] for one in halves])
     ids = [_id_of(one["handle"]) for one in halves]
     read = bodies(rows, ids, 0)
-    return visit.page(
+    return request.render(
         "half_messages.html",
         halves=[
             (one, read.get(message_id, {}).get("key"), known[one["producer_group"]].in_vain)
             for one, message_id in zip(halves, ids, strict=True)
         ],
-        todo=_to_do(visit, halves, known),
+        todo=_to_do(request, halves, known),
         last=found[_PAGE - 1] if len(found) > _PAGE else None,
         producers=reading.overview.half_messages,
         states=_STATES,
@@ -71,30 +71,30 @@ def listing(visit: Visit) -> Response:
     )
 
 
-def page(visit: Visit) -> Response:
+def page(request: PageRequest) -> Response:
     """Show one half message, with its payload and its check-backs."""
-    handle = visit.place("handle")
+    handle = request.path_params["handle"]
     named = parse_handle(handle)
-    found = visit.rows(_ONE, handle=handle)
+    found = request.rows(_ONE, handle=handle)
     if named is None:
         raise UnknownHandle(f"no half message {handle}")
     message_id = named[1]
-    events = visit.mq.trace(message_id)
+    events = request.mq.trace(message_id)
     half = found[0] if found else None
     group = half["producer_group"] if half else None
-    known = asked(visit.site.source.rows, [group])[group]
-    return visit.page(
+    known = asked(request.site.source.rows, [group])[group]
+    return request.render(
         "half_message.html",
         handle=handle,
         message_id=message_id,
         half=half,
-        body=visit.body(message_id),
+        body=request.message_body(message_id),
         checker=known.producer,
         in_vain=known.in_vain,
         because=parked_because(half, known.producer) if half and half["parked_at"] else None,
         again=parks_again(known.producer) if half and half["parked_at"] else None,
         checks=[one for one in events if one.event in _CHECKS],
-        why=visit.why(handle, sent_to=half["topic"]) if half else None,
+        why=request.why(handle, sent_to=half["topic"]) if half else None,
     )
 
 
@@ -103,7 +103,7 @@ def _id_of(handle: str) -> int:
     return named[1] if named else -1
 
 
-def _to_do(visit: Visit, halves: list[Row], known: dict[str | None, Asked]) -> list[tuple[str, str]]:
+def _to_do(request: PageRequest, halves: list[Row], known: dict[str | None, Asked]) -> list[tuple[str, str]]:
     """What is so, and what to do, for each producer group with overdue or parked half messages."""
     firsts = {(one["producer_group"], one["state"]): one for one in reversed(halves) if one["state"] != "pending"}
     lines = []
@@ -111,11 +111,11 @@ def _to_do(visit: Visit, halves: list[Row], known: dict[str | None, Asked]) -> l
         name, of_group = f"Producer group {group or 'that was dropped'}", known[group]
         if state == "parked":
             again = parks_again(of_group.producer)
-            does = " ".join(filter(None, [parked_ones(visit.may_act), again]))
+            does = " ".join(filter(None, [parked_ones(request.may_act), again]))
             lines.append((f"{name}: {parked_because(half, of_group.producer)}", does))
         else:
             in_vain = of_group.in_vain
             what = f"its ledger was {in_vain}" if in_vain else half["reason"] or "its check is overdue"
-            causes = visit.why(half["handle"]) or []
+            causes = request.why(half["handle"]) or []
             lines.append((f"{name}: {what}", causes[-1].advice if causes else ""))
     return lines

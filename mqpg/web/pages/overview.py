@@ -9,32 +9,32 @@ from starlette.responses import Response
 from mqpg.status import findings
 from mqpg.status.finding import Row
 
-from ..leads import lead
+from ..links import link_of_finding
 from ..rates import Sample
-from ..visit import Visit
+from ..request import PageRequest
 
 __all__ = ["live", "page"]
 
 _ROWS = 20  # groups that the overview shows, those with the oldest unread message first
 
 
-def page(visit: Visit) -> Response:
+def page(request: PageRequest) -> Response:
     """Show the page around the live part, which asks for its successor every three seconds."""
-    return visit.page("overview.html", **_state(visit))
+    return request.render("overview.html", **_state(request))
 
 
-def live(visit: Visit) -> Response:
+def live(request: PageRequest) -> Response:
     """Show the live part alone."""
-    return visit.page("overview_live.html", **_state(visit))
+    return request.render("overview_live.html", **_state(request))
 
 
-def _state(visit: Visit) -> dict[str, Any]:
-    found, samples = visit.site.reading()
+def _state(request: PageRequest) -> dict[str, Any]:
+    found, samples = request.site.reading()
     groups, attention = found.overview.groups, findings(found.overview)
     return {
         "found": found.overview,
         "appender": found.appender,
-        "attention": [(one, *lead(one, visit.link)) for one in attention[:_ROWS]],
+        "attention": [(one, *link_of_finding(one, request.link)) for one in attention[:_ROWS]],
         "more_attention": max(0, len(attention) - _ROWS),
         "charts": _charts(samples),
         "span": samples[-1].at - samples[0].at,

@@ -11,8 +11,8 @@ from starlette.responses import RedirectResponse, Response
 from mqpg.status.finding import Row
 from mqpg.values.errors import Error, InvalidArgument, InvalidFilter
 
-from ..scan import MOST_FOUND, MOST_LOOKED_AT, MOST_QUEUES, Look, Wanted, look
-from ..visit import Visit
+from ..request import PageRequest
+from ..scan import MOST_FOUND, MOST_LOOKED_AT, MOST_QUEUES, Scan, SearchQuery, scan
 
 __all__ = ["page"]
 
@@ -32,76 +32,61 @@ _TIME = "select cast(%(at)s as timestamptz) as at"
 _PATH = """
 select jsonb_path_exists('{}', cast(%(path)s as jsonpath), '{"headers": null, "key": null, "tag": null}', true)
 """
-_OF_PATHS = ("22", "42")  # classes of SQLSTATE: what a jsonpath may be refused with
+_OF_PATHS = ("22", "42")  # classes of SQLSTATE: the errors of a jsonpath
 # find_by_key has neither.
 _NOT_BY_KEY = re.compile(r'\$"?(headers|tag)\b')
 _MODE = re.compile(r"\s*((?:strict|lax)\s)?(.*)", re.DOTALL)
 _REST = re.compile(r"[0-9]{1,5}:[0-9]{1,18}(,[0-9]{1,5}:[0-9]{1,18})*")
 
 
-def page(visit: Visit) -> Response:
+def page(request: PageRequest) -> Response:
     """Show the forms, and what was found."""
-    asked = {name: visit.text(name) for name in _FIELDS}
+    asked = {name: request.text(name) for name in _FIELDS}
     if asked["id"]:
-        return RedirectResponse(visit.link("messages", visit.number("id")), 303)
+        return RedirectResponse(request.link("messages", request.number("id")), 303)
     if not asked["topic"]:
-        return _answer(visit, asked)
+        return _answer(request, asked)
     try:
-        path = condition(visit, asked["path"]) if asked["path"] else None
+        path = _condition(request, asked["path"]) if asked["path"] else None
     except InvalidFilter as error:
-        return _answer(visit, asked, 400, problem=f"This is no jsonpath: {error}")
-    wanted = Wanted(
+        return _answer(request, asked, 400, problem=f"This is no jsonpath: {error}")
+    query = SearchQuery(
         topic=asked["topic"],
-        queue=visit.number("queue"),
+        queue=request.number("queue"),
         key=asked["key"] or None,
         path=path,
-        since=_time(visit, "Sent from", asked["at"]),
-        until=_time(visit, "Sent before", asked["until"]),
-        rest=_rest(visit.text("rest")),
+        since=_time(request, "Sent from", asked["at"]),
+        until=_time(request, "Sent before", asked["until"]),
+        rest=_rest(request.text("rest")),
     )
-    if wanted.key is not None and not _NOT_BY_KEY.search(asked["path"]):
-        return _answer(visit, asked, found=_by_key(visit, wanted))
-    seen = look(visit, wanted)
-    return _answer(visit, asked, found=seen.found, seen=seen, further=_further(visit, asked, seen))
+    if query.key is not None and not _NOT_BY_KEY.search(asked["path"]):
+        return _answer(request, asked, found=_by_key(request, query))
+    scanned = scan(request, query)
+    return _answer(request, asked, found=scanned.found, scanned=scanned, further=_further(request, asked, scanned))
 
 
-def _answer(visit: Visit, asked: dict[str, str], status: int = 200, **values: Any) -> Response:
-    shown: dict[str, Any] = {"found": None, "seen": None, "further": None, "problem": None} | values
+def _answer(request: PageRequest, asked: dict[str, str], status: int = 200, **values: Any) -> Response:
+    shown: dict[str, Any] = {"found": None, "scanned": None, "further": None, "problem": None} | values
     limits = {"most": MOST_FOUND, "most_looked_at": MOST_LOOKED_AT, "most_queues": MOST_QUEUES}
-    return visit.page("search.html", status, asked=asked, **limits, **shown)
+    return request.render("search.html", status, asked=asked, **limits, **shown)
 
 
-def _by_key(visit: Visit, wanted: Wanted) -> list[Row]:
+def _by_key(request: PageRequest, query: SearchQuery) -> list[Row]:
     """Messages with a key in every state. The index finds them, so the log is not read."""
     names = ("topic", "key", "path", "since", "until", "queue")
-    return visit.rows(_BY_KEY, limit=MOST_FOUND, **{name: getattr(wanted, name) for name in names})
+    return request.rows(_BY_KEY, limit=MOST_FOUND, **{name: getattr(query, name) for name in names})
 
 
-def condition(visit: Visit, path: str) -> str:
-    """Make a condition of a jsonpath.
+def _condition(request: PageRequest, path: str) -> str:
+    """Make a condition of a jsonpath, which is true or false.
 
     A path that is no condition, such as `$.items[*] ? (@.price > 9)`, is fulfilled by a payload in
-    which it finds something.
-
-    Args:
-        visit: The request.
-        path: The jsonpath.
-
-    Returns:
-        A jsonpath that is true or false.
-
-    Raises:
-        InvalidFilter: It is no jsonpath.
+    which it finds something. Raises InvalidFilter if it is no jsonpath.
     """
-    try:
-        visit.rows(_PATH, path=path)
-    except Error as error:
-        if (error.sqlstate or "")[:2] in _OF_PATHS:
-            raise InvalidFilter(str(error)) from error
-        raise
-    if _is_path(visit, _inside(path, "!({})")):
-        return path
-    return _inside(path, "exists ({})") if _is_path(visit, _inside(path, "exists ({})")) else path
+    if error := _error(request, path):
+        raise InvalidFilter(error)
+    exists = _inside(path, "exists ({})")
+    return exists if _error(request, _inside(path, "!({})")) and not _error(request, exists) else path
 
 
 def _inside(path: str, form: str) -> str:
@@ -111,22 +96,23 @@ def _inside(path: str, form: str) -> str:
     return mode + form.format(rest)
 
 
-def _is_path(visit: Visit, path: str) -> bool:
+def _error(request: PageRequest, path: str) -> str | None:
+    """What is wrong with a jsonpath. None: nothing."""
     try:
-        visit.rows(_PATH, path=path)
+        request.rows(_PATH, path=path)
     except Error as error:
         if (error.sqlstate or "")[:2] in _OF_PATHS:
-            return False
+            return str(error)
         raise
-    return True
+    return None
 
 
-def _time(visit: Visit, name: str, text: str) -> datetime | None:
-    """A time, in any notation of PostgreSQL. None where the field is empty."""
+def _time(request: PageRequest, name: str, text: str) -> datetime | None:
+    """A time, in any notation of PostgreSQL. None if the field is empty."""
     if not text:
         return None
     try:
-        at = visit.rows(_TIME, at=text)[0]["at"]
+        at = request.rows(_TIME, at=text)[0]["at"]
     except Error as error:
         if (error.sqlstate or "").startswith("22"):
             raise InvalidArgument(f"{name}: {error}") from error
@@ -145,8 +131,8 @@ def _rest(text: str) -> dict[int, int] | None:
     return {int(queue): int(place) for queue, _, place in (one.partition(":") for one in text.split(","))}
 
 
-def _further(visit: Visit, asked: dict[str, str], seen: Look) -> str | None:
+def _further(request: PageRequest, asked: dict[str, str], scanned: Scan) -> str | None:
     """The address of the next look. None: everything was looked at."""
-    if not seen.rest:
+    if not scanned.rest:
         return None
-    return visit.link("search", **asked, rest=",".join(f"{queue}:{place}" for queue, place in seen.rest.items()))
+    return request.link("search", **asked, rest=",".join(f"{queue}:{place}" for queue, place in scanned.rest.items()))

@@ -7,8 +7,8 @@ from starlette.responses import Response
 from mqpg.status.finding import Row
 from mqpg.values.errors import NotGranted
 
-from ..leads import OF_WORKERS
-from ..visit import Visit
+from ..links import OF_WORKERS
+from ..request import PageRequest
 
 __all__ = ["page"]
 
@@ -23,23 +23,23 @@ order by s.family, s.segment_no desc limit %(limit)s
 """
 
 
-def page(visit: Visit) -> Response:
+def page(request: PageRequest) -> Response:
     """Show what the log takes, and what keeps it from becoming less."""
-    found, _ = visit.site.reading()
-    return visit.page(
+    found, _ = request.site.reading()
+    return request.render(
         "storage.html",
         found=found.overview,
         tables=sorted(found.tables, key=lambda one: (-one["live"], one["table_name"])),
         oldest_transaction=found.oldest_transaction,
         old=[one for one in found.overview.moment if not one.ok and one.check not in OF_WORKERS],
-        segments=_segments(visit),
+        segments=_segments(request),
         most=_MOST,
     )
 
 
-def _segments(visit: Visit) -> list[Row] | None:
-    """None where the role is no auditor."""
+def _segments(request: PageRequest) -> list[Row] | None:
+    """None if the role is no auditor."""
     try:
-        return visit.rows(_SEGMENTS, limit=_MOST)
+        return request.rows(_SEGMENTS, limit=_MOST)
     except NotGranted:
         return None

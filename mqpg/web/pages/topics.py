@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from mqpg.values.errors import UnknownTopic
 
-from ..badges import Badge
-from ..visit import Visit
+from ..links import Badge
+from ..request import PageRequest
 from .groups import marked
 
 __all__ = ["listing", "page"]
@@ -51,17 +51,17 @@ order by s.consumer_group
 """
 
 
-def listing(visit: Visit) -> Response:
+def listing(request: PageRequest) -> Response:
     """List topics in order of their names."""
-    after, part = visit.text("after"), visit.text("q")
-    found = visit.rows(_LIST, after=after, q=part, limit=_PAGE + 1)
+    after, part = request.text("after"), request.text("q")
+    found = request.rows(_LIST, after=after, q=part, limit=_PAGE + 1)
     last = found[_PAGE - 1]["topic"] if len(found) > _PAGE else None
-    return visit.page("topics.html", topics=found[:_PAGE], next_after=last, after=after, q=part, **_marked(visit))
+    return request.render("topics.html", topics=found[:_PAGE], next_after=last, after=after, q=part, **_marked(request))
 
 
-def _marked(visit: Visit) -> dict[str, Any]:
+def _marked(request: PageRequest) -> dict[str, Any]:
     """The marks of the groups that read each topic, and the age of the oldest unread message."""
-    of_groups = marked(visit)
+    of_groups = marked(request)
     marks: dict[str, list[Badge]] = {}
     for (_, topic), found in of_groups["badges"].items():
         marks.setdefault(topic, []).extend(found[:_MOST_MARKS])
@@ -72,16 +72,16 @@ def _marked(visit: Visit) -> dict[str, Any]:
     return {"badges": {topic: found[:_MOST_MARKS] for topic, found in marks.items()}, "oldest": oldest}
 
 
-def page(visit: Visit) -> Response:
+def page(request: PageRequest) -> Response:
     """Show one topic."""
-    name = visit.place("topic")
-    found = visit.rows(_ONE, topic=name)
+    name = request.path_params["topic"]
+    found = request.rows(_ONE, topic=name)
     if not found:
         raise UnknownTopic(f"no topic {name}")
-    return visit.page(
+    return request.render(
         "topic.html",
         topic=found[0],
-        queues=visit.rows(_DEPTH, topic=name),
-        groups=visit.rows(_GROUPS, topic=name),
-        **marked(visit),
+        queues=request.rows(_DEPTH, topic=name),
+        groups=request.rows(_GROUPS, topic=name),
+        **marked(request),
     )

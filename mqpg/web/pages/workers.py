@@ -6,8 +6,8 @@ from starlette.responses import Response
 
 from mqpg.status.workers import missing_roles
 
-from ..leads import OF_WORKERS
-from ..visit import Visit
+from ..links import OF_WORKERS
+from ..request import PageRequest
 
 __all__ = ["page"]
 
@@ -20,13 +20,13 @@ order by w.alive desc, w.role, w.state, w.seen_at desc limit %(limit)s
 """
 
 
-def page(visit: Visit) -> Response:
+def page(request: PageRequest) -> Response:
     """List workers, those that are alive first, and the roles that none leads."""
-    found, _ = visit.site.reading()
-    return visit.page(
+    found, _ = request.site.reading()
+    return request.render(
         "workers.html",
-        workers=visit.rows(_LIST, limit=_MOST),
-        missing=missing_roles(visit.rows),
+        workers=request.rows(_LIST, limit=_MOST),
+        missing=missing_roles(request.rows),
         appender=found.appender,
         server=[one for one in found.overview.moment if one.check in OF_WORKERS],
     )

@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import Scope
 
 import mqpg
 from mqpg.connection.dsn import describe
@@ -23,7 +24,7 @@ from .remedies import Explained, explained
 from .rendering import MOST_SHOWN
 from .site import Site
 
-__all__ = ["Visit"]
+__all__ = ["PageRequest"]
 
 _BIGINT = 2**63 - 1
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
@@ -31,22 +32,23 @@ _MOST_CAUSES = 50
 _AGAIN = "4"  # seconds after which a page about a broker that is away is loaded again
 
 
-class Visit:
+class PageRequest(Request):
     """A request to the dashboard.
 
     Args:
         site: The dashboard.
-        request: The request.
-        form: The fields of its form; empty for GET.
+        scope: The scope of the request.
+        fields: The fields of its form; empty for GET.
     """
 
-    def __init__(self, site: Site, request: Request, form: dict[str, list[str]]) -> None:
-        self.site, self.request, self.form = site, request, form
+    def __init__(self, site: Site, scope: Scope, fields: dict[str, list[str]]) -> None:
+        super().__init__(scope)
+        self.site, self.fields = site, fields
 
     @cached_property
     def user(self) -> User | None:
         """Who asks. None: nobody known, or there is no login."""
-        return None if self.site.login is None else self.site.login.user(self.request)
+        return None if self.site.login is None else self.site.login.user(self)
 
     @property
     def may_read(self) -> bool:
@@ -61,17 +63,15 @@ class Visit:
     @property
     def is_forged(self) -> bool:
         """Whether a form comes from another site, or was made for another user."""
-        if self.user is None or self.request.headers.get("Sec-Fetch-Site", "same-origin") not in (
-            "same-origin",
-            "none",
-        ):
+        site = self.headers.get("Sec-Fetch-Site", "same-origin")
+        if self.user is None or site not in ("same-origin", "none"):
             return True
         return not compare_digest(self.text("token").encode(), self.user.token.encode())
 
     @property
     def is_part(self) -> bool:
         """Whether a part of a page is asked for, by a page that renews itself."""
-        return "HX-Request" in self.request.headers
+        return "HX-Request" in self.headers
 
     @property
     def mq(self) -> mqpg.Client:
@@ -82,14 +82,14 @@ class Visit:
         """Run a query that only reads; see `Source.rows`."""
         return self.site.source.rows(query, values or None)
 
-    def body(self, message_id: int) -> Row | None:
-        """The key and the beginning of the payload; see `bodies`. None where it cannot be read."""
+    def message_body(self, message_id: int) -> Row | None:
+        """The key and the beginning of the payload; see `bodies`. None if it cannot be read."""
         return bodies(self.site.source.rows, [message_id], MOST_SHOWN + 1).get(message_id)
 
     def why(self, about: int | str, topic: str | None = None, *, sent_to: str | None = None) -> list[Explained] | None:
         """What holds something up; see `Client.why`. `sent_to` is the topic of a message, if known.
 
-        None where the broker cannot say, for example to a role that may not ask. The page is worth
+        None if the broker cannot say, for example to a role that may not ask. The page is worth
         showing without it.
         """
         try:
@@ -97,22 +97,16 @@ class Visit:
                 causes = merged(self.mq.why(about, topic, conn=conn))[:_MOST_CAUSES]
         except (NotGranted, NotFound, InvalidArgument, SchemaTooOld):
             return None
-        here = self.request.url.path
+        here = self.url.path
         return [explained(one, about, topic or sent_to, self.may_act, here, self.link) for one in causes]
 
-    def place(self, name: str) -> str:
-        """A part of the path."""
-        return str(self.request.path_params[name])
-
     def text(self, name: str) -> str:
-        """A field of the form or the query, without blanks around it; empty where there is none."""
-        given = (
-            self.form.get(name, [""])[0] if self.request.method == "POST" else self.request.query_params.get(name, "")
-        )
+        """A field of the form or the query, without blanks around it; empty if there is none."""
+        given = self.fields.get(name, [""])[0] if self.method == "POST" else self.query_params.get(name, "")
         return given.replace("\x00", "").strip()
 
     def number(self, name: str) -> int | None:
-        """The same as a number that PostgreSQL takes. None where it is missing."""
+        """The same as a number that PostgreSQL takes. None if it is missing."""
         given = self.text(name)
         if not given:
             return None
@@ -124,14 +118,14 @@ class Visit:
         """The address of another page of this dashboard, wherever it is mounted."""
         path = "".join(f"/{quote(str(part), safe='')}" for part in parts) or "/"
         given = {name: value for name, value in query.items() if value not in (None, "")}
-        return str(self.request.scope.get("root_path", "")) + path + (f"?{urlencode(given)}" if given else "")
+        return str(self.scope.get("root_path", "")) + path + (f"?{urlencode(given)}" if given else "")
 
-    def page(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    def render(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         """Render a template."""
         user = self.user
         text = self.site.templates.get_template(template).render(
             link=self.link,
-            here=self.request.url.path.removeprefix(self.request.scope.get("root_path", "")),
+            here=self.url.path.removeprefix(self.scope.get("root_path", "")),
             user=user,
             may_act=self.may_act,
             can_log_out=isinstance(self.site.login, PasswordLogin),
@@ -146,8 +140,8 @@ class Visit:
     def problem(self, status: int, title: str, why: object, *, again: bool = False) -> Response:
         """Say what is wrong; with `again` the browser asks again by itself."""
         template = "problem_part.html" if self.is_part else "problem.html"
-        answer = self.page(template, status, title=title, why=" ".join(str(why).split()), again=again)
-        if again and not self.is_part and self.request.method == "GET":
+        answer = self.render(template, status, title=title, why=" ".join(str(why).split()), again=again)
+        if again and not self.is_part and self.method == "GET":
             answer.headers["Refresh"] = _AGAIN
         return answer
 
