@@ -18,11 +18,7 @@ _LEAST_JAVA = 17
 
 
 def check_machine() -> list[Finding]:
-    """Look for what `mqpg audit` with Spark needs on this machine, where Spark is installed.
-
-    Returns:
-        What was found.
-    """
+    """Look for what `mqpg audit` with Spark needs on this machine, if Spark is installed."""
     if importlib.util.find_spec("pyspark") is None:
         return [Finding("Spark", True, "not installed; mqpg audit --engine sql works without it")]
     return [Finding("Spark", True, "installed"), _java(), _jar()]

@@ -20,16 +20,7 @@ def corrupt(
 ) -> DataFrame:
     """Find record batches that are incomplete or changed, and names of other messages' bodies.
 
-    Args:
-        bodies: Rows with the columns of `schemas.BODIES`.
-        messages: All messages with their states.
-        entries: Queue entries with the states of their messages.
-        delayed: Rows with the columns of `schemas.DELAYED`.
-        letters: The dead letters of present subscriptions.
-        topics: The topics.
-
-    Returns:
-        The anomalies, at most one for each message.
+    There is at most one anomaly for each message.
     """
     named = messages.join(topics, "topic_id")
     found = union_rows(
@@ -93,7 +84,7 @@ def _wrong_body(named: DataFrame, entries: DataFrame, delayed: DataFrame, letter
         *message, F.col("deliver_id").alias("body_id"), F.lit("dead letter").alias("place")
     )
     final = named.select(*message, "topic", "state", F.coalesce("deliver_id", "message_id").alias("own_body"))
-    # Where the decision itself names another message's body, that is the fault.
+    # If the decision itself names another message's body, that is the fault.
     sound = final.join(_wrong_final(named).select("message_id"), "message_id", "left_anti")
     found = queued.unionByName(waiting).unionByName(dead).join(sound, "message_id").where("body_id <> own_body")
     return anomaly_rows(

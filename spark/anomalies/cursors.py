@@ -1,6 +1,6 @@
 """reverted, stale_epoch, skipped and lease: versions of cursors that their actions do not explain.
 
-A version breaks at most one of these rules. Where it breaks several, the first of them counts.
+A version breaks at most one of these rules. If it breaks several, the first of them counts.
 """
 
 from __future__ import annotations
@@ -21,14 +21,8 @@ def cursor_faults(
 ) -> DataFrame:
     """Find positions, claims and epochs that changed without an action that may change them.
 
-    Args:
-        transitions: What `derive_transitions` returns.
-        jumps: Rows with the columns of `schemas.JUMPS`.
-        dropped_slots: The cursor slots that retention has dropped.
-        purged_before: Position jumps from before this time may have been deleted.
-
-    Returns:
-        The anomalies of four kinds.
+    Position jumps from before `purged_before`, and the cursor slots that retention has dropped, prove
+    nothing. The anomalies have four kinds.
     """
     recorded = _jumps_of(transitions, jumps)
     rows = transitions.join(recorded, ["subscription_id", "queue_id", "version"], "left")

@@ -30,7 +30,7 @@ def dead_letter(
 
 def _never_failed(letters: DataFrame, failures: DataFrame, entries: DataFrame) -> DataFrame:
     failed = failures.select("subscription_id", "message_id").distinct()
-    # Where the queues no longer hold the message, its offset is unknown.
+    # If the queues no longer hold the message, its offset is unknown.
     queued = entries.select("message_id").distinct()
     unwitnessed = (
         letters.where("judged")

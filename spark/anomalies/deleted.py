@@ -14,16 +14,10 @@ _OUTSIDE = "'a journal', 'a ledger', 'an outbox'"
 
 
 def deleted(named: DataFrame) -> DataFrame:
-    """Find messages that are named although the log has no row for them.
+    """Find messages that are named although the log has no row for them, as `derive_deleted` returns them.
 
-    They are lost where nothing in the broker names them: a standby that was promoted without the
-    last transactions has neither the message nor a trace of it. Otherwise the log has a gap.
-
-    Args:
-        named: The messages, as `derive_deleted` returns them.
-
-    Returns:
-        The anomalies.
+    They are lost if nothing in the broker names them: a standby that was promoted without the last
+    transactions has neither the message nor a trace of it. Otherwise the log has a gap.
     """
     by = F.concat_ws(", ", F.array_sort("witnesses"))
     lost = F.expr(f"forall(witnesses, one -> one in ({_OUTSIDE}))")

@@ -26,19 +26,10 @@ def disorder(
     """Find messages that came too late, and offsets, decisions and effects out of order.
 
     Args:
-        entries: Queue entries with the states of their messages.
-        ticks: The ticks of the appender.
-        decisions: Rows with the columns of `schemas.DECISIONS`.
-        effects: Journal rows with the states of their messages.
-        readers: The subscriptions that have cursors.
         known_since: Since when the history of each queue's cursor is known.
         released: The offsets that each version of a cursor released.
         replays: How often a seek back delivered a message again.
-        topics: The topics.
         tolerances: Seconds by which the clock of each consumer group's database may differ.
-
-    Returns:
-        The anomalies.
     """
     own = entries.where("subscription_id = 0 and state = 'committed'")
     once = own.groupBy("message_id").agg(F.count(F.lit(1)).alias("times")).where("times = 1")

@@ -11,17 +11,7 @@ __all__ = ["duplicate_send"]
 
 
 def duplicate_send(dedup: DataFrame, messages: DataFrame, topics: DataFrame, *, window: float) -> DataFrame:
-    """Find messages with one dedup id that were sent within one window.
-
-    Args:
-        dedup: Rows with the columns of `schemas.DEDUP`.
-        messages: All messages with their states.
-        topics: The topics.
-        window: The deduplication window, in seconds.
-
-    Returns:
-        The anomalies.
-    """
+    """Find messages with one dedup id that were sent within one window of so many seconds."""
     # A send that loses against another one may leave its id in a slot. It has no message.
     stored = (
         dedup.groupBy("topic_id", "dedup_hash", "message_id")

@@ -13,16 +13,8 @@ __all__ = ["duplicated"]
 def duplicated(entries: DataFrame, effects: DataFrame, replays: DataFrame) -> DataFrame:
     """Find messages applied twice, messages at two offsets, and offsets with two messages.
 
-    Args:
-        entries: Queue entries with the states of their messages.
-        effects: Journal rows with the states of their messages.
-            Each life of a subscription, and each member of a broadcast group, may apply a message
-            once.
-        replays: How often a seek back delivered a message again. It may be applied as many times
-            more.
-
-    Returns:
-        The anomalies.
+    Each life of a subscription, and each member of a broadcast group, may apply a message once, and as many
+    times more as a seek back delivered it again (`replays`).
     """
     return union_rows(_applied_twice(effects, replays), _two_offsets(entries), _offset_held_twice(entries))
 

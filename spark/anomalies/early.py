@@ -27,19 +27,11 @@ def early(
     """Find deliveries and effects before their commit, and commits before their local transaction.
 
     Args:
-        entries: Queue entries with the states of their messages.
-        effects: Journal rows with the states of their messages.
-        ledger_matches: Half messages matched with ledger rows.
-        ticks: The ticks of the appender.
-        deliveries: Deliveries of the groups with a journal.
         retry_times: When each retry becomes visible: rows (subscription_id, message_id, attempt,
             visible_at).
         tolerances: Seconds by which the clock of each consumer group's database may differ.
         ledger_tolerances: The same for each ledger.
         purged_before: Ledger rows of decisions before this time may have been deleted.
-
-    Returns:
-        The anomalies.
     """
     return union_rows(
         _open(entries, "in a queue"),

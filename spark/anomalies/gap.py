@@ -19,14 +19,7 @@ def gap(
 ) -> DataFrame:
     """Find missing offsets, bad runs, and positions beyond the end of a queue.
 
-    Args:
-        queue_rows: The consume queues as stored.
-        positions: Where each group is in each queue.
-        topics: The topics.
-        complete: Whether no part of the queues was ever dropped. Then each must begin at offset 0.
-
-    Returns:
-        The anomalies.
+    If no part of the queues was ever dropped (`complete`), each must begin at offset 0.
     """
     named = queue_rows.join(topics, "topic_id")
     return union_rows(_holes(named, complete), _bad_runs(named), _beyond_the_end(positions))

@@ -28,20 +28,12 @@ def mismatch(
     contradicts a journal row by another message at its offset.
 
     Args:
-        ledger_matches: Half messages matched with ledger rows.
-        effects: Journal rows with the states of their messages.
-        deliveries: Deliveries of the groups with a journal.
-        letters: The dead letters of present subscriptions.
-        dropped_ranges: The ids of messages that retention has dropped.
         unmatched_before: For each ledger the time before which the half message of a row must be in
             the broker's snapshot. None means that all rows must have one.
         overdue_before: Half messages whose check-back was due before this time are `undecided`.
             None means all.
         newest_id: The newest batch id at the time of the newest tick. A row of a ledger
             below it whose half message is missing is a `gap`.
-
-    Returns:
-        The anomalies.
     """
     return union_rows(
         _contradicted(ledger_matches),

@@ -13,15 +13,8 @@ __all__ = ["misplaced"]
 def misplaced(messages: DataFrame, entries: DataFrame, topics: DataFrame) -> DataFrame:
     """Find messages in another queue than the others of their key, or than their own record says.
 
-    The number of a topic's queues never changes, so a key has one queue for ever.
-
-    Args:
-        messages: All messages with their states.
-        entries: Queue entries with the states of their messages.
-        topics: The topics.
-
-    Returns:
-        The anomalies, at most one for each message.
+    The number of a topic's queues never changes, so a key has one queue for ever. There is at most one
+    anomaly for each message.
     """
     named = messages.join(topics, "topic_id")
     found = union_rows(_by_key(named), _in_another_queue(entries), _final_elsewhere(named))

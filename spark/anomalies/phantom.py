@@ -28,18 +28,11 @@ def phantom(
     A message that was rolled back or recalled counts as no message.
 
     Args:
-        entries: Queue entries with the states of their messages.
-        effects: Journal rows with the states of their messages.
-        ledger_matches: Half messages matched with ledger rows.
-        readers: Rows with the columns of `schemas.READERS`.
         purged_before: Ledger rows of decisions before this time may have been deleted. Their
             absence proves nothing.
         newest_id: The newest batch id at the time of the newest tick. A message below it
             that is missing was there, so it is a `gap`.
         had_others: Whether there may have been subscriptions that are gone.
-
-    Returns:
-        The anomalies.
     """
     never = F.col("state").isin(*_NEVER_DELIVERED)
     never &= (F.col("state") != "missing") | F.expr(f"message_id >> 10 > {newest_id}")

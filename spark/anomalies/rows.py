@@ -13,15 +13,9 @@ __all__ = ["anomaly_rows", "seconds_for", "union_rows"]
 
 
 def anomaly_rows(kind: str | Column, frame: DataFrame, evidence: Column) -> DataFrame:
-    """Turn the rows of a frame into anomalies.
+    """Turn the rows of a frame into anomalies (`schemas.ANOMALY`), all of one kind or each of its own.
 
-    Args:
-        kind: The kind of all of them, or the kind of each.
-        frame: The rows. A column of the schema that they lack becomes null.
-        evidence: What is wrong, as text.
-
-    Returns:
-        Rows with the columns of `schemas.ANOMALY`.
+    A column of the schema that they lack becomes null. `evidence` says what is wrong, as text.
     """
     present = frame.withColumns({"kind": F.lit(kind) if isinstance(kind, str) else kind, "evidence": evidence})
     names = {*frame.columns, "kind", "evidence"}
@@ -33,27 +27,12 @@ def anomaly_rows(kind: str | Column, frame: DataFrame, evidence: Column) -> Data
 
 
 def union_rows(*frames: DataFrame) -> DataFrame:
-    """Return all rows of several frames of anomalies.
-
-    Args:
-        *frames: The frames, at least one.
-
-    Returns:
-        One frame.
-    """
+    """All rows of several frames of anomalies, at least one."""
     return functools.reduce(DataFrame.unionByName, frames)
 
 
 def seconds_for(column: str, tolerances: dict[str, float]) -> Column:
-    """Choose a tolerance by the value of a column.
-
-    Args:
-        column: The column with a name.
-        tolerances: Seconds by name.
-
-    Returns:
-        The seconds of the row's name, 0 where it has none.
-    """
+    """Choose a tolerance, in seconds, by the name in a column; 0 for other names."""
     chosen = F.lit(0.0)
     for name, seconds in tolerances.items():
         chosen = F.when(F.col(column) == name, F.lit(float(seconds))).otherwise(chosen)

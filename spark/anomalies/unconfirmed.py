@@ -11,14 +11,9 @@ __all__ = ["unconfirmed"]
 
 
 def unconfirmed(outbox: DataFrame, *, drained: bool) -> DataFrame:
-    """Find half messages that nobody decided (P2), and rows whose message the broker has (P7).
+    """Find half messages that no producer decided (P2), and rows whose message the broker has (P7).
 
-    Args:
-        outbox: What `derive_outbox` returns.
-        drained: Whether nothing runs any more. Otherwise each row is work under way.
-
-    Returns:
-        The anomalies.
+    Unless the audit is drained, each row is work under way.
     """
     left = outbox.where("message_state is not null").where(F.lit(drained))
     # Two databases that contradict each other are a mismatch.

@@ -15,16 +15,8 @@ def undecided(
 ) -> DataFrame:
     """Find half messages without a decision.
 
-    Args:
-        messages: All messages with their states.
-        seen_ids: The ids of messages that are in a queue or applied. They are early, not undecided.
-        outbox: What `derive_outbox` returns. Its half messages are unconfirmed, not undecided.
-        topics: The topics.
-        overdue_before: Only half messages whose check-back was due before this time. None means
-            all.
-
-    Returns:
-        The anomalies.
+    Those with `seen_ids`, which are in a queue or applied, are early, and those of the outbox are
+    unconfirmed. With `overdue_before` only those count whose check-back was due before this time.
     """
     halves = messages.where("kind = 'h' and state = 'undecided'")
     if overdue_before is not None:

@@ -21,15 +21,9 @@ def derive_deleted(
 ) -> DataFrame:
     """Find messages that another table names although the log has no row for them.
 
-    Args:
-        messages: All messages with their states.
-        witnesses: Frames with a column `message_id`, or `first_id` and `n`, by the names of the
-            tables.
-        dropped_ranges: The ids of messages that retention has dropped.
-        newest_id: The newest batch id at the time of the newest tick.
-
-    Returns:
-        Rows (message_id, witnesses, consumer_group, topic).
+    `witnesses` are frames with a column `message_id`, or `first_id` and `n`, by the names of the tables.
+    `newest_id` is the newest batch id at the time of the newest tick. Returns rows (message_id, witnesses,
+    consumer_group, topic).
     """
     parts = []
     for name, frame in witnesses.items():
@@ -56,12 +50,6 @@ def derive_first_sends(dedup: DataFrame) -> DataFrame:
 
     A send writes its id into two slots. One that loses against another send, at the boundary of a
     slot, has its id in one slot only, and no message.
-
-    Args:
-        dedup: Rows with the columns of `schemas.DEDUP`.
-
-    Returns:
-        Rows (message_id).
     """
     slots = dedup.groupBy("topic_id", "dedup_hash", "message_id").agg(F.count_distinct("slot").alias("slots"))
     return slots.where("slots > 1").select("message_id")
@@ -76,14 +64,10 @@ def count_holes(
     behind its last row.
 
     Args:
-        bodies: Rows with the columns of `schemas.BODIES`.
         decisions: Rows with the columns of `schemas.DECISIONS`. Their order numbers come from the
             same sequence.
         segments: The bounds of the segments that retention has not dropped, upper bounds excluded.
         floor_id: The batch id up to which the newest tick has seen everything.
-
-    Returns:
-        One row with the column `holes`.
     """
     given = bodies.select(F.expr("first_id >> 10").alias("id")).unionByName(
         decisions.select(F.col("order_no").alias("id"))

@@ -28,17 +28,8 @@ def _n(condition: Column | str) -> Column:
 def topic_totals(messages: DataFrame, entries: DataFrame, queued_ids: DataFrame, topics: DataFrame) -> DataFrame:
     """Count for each topic what was stored and decided, and what its queues contain.
 
-    The equation is committed = queued + waiting + dropped. `queued` counts offsets whose message is
-    not expired. The sides are counted in different tables.
-
-    Args:
-        messages: All messages with their states.
-        entries: Queue entries with the states of their messages.
-        queued_ids: The ids of messages in a topic's own queue.
-        topics: The topics.
-
-    Returns:
-        One row for each topic.
+    The equation is committed = queued + waiting + dropped. `queued` counts offsets whose message is not
+    expired. The sides are counted in different tables.
     """
     ids = queued_ids.select("message_id", F.lit(True).alias("queued"))
     stored = (
@@ -73,14 +64,6 @@ def group_totals(deliveries: DataFrame, effects: DataFrame, queued_ids: DataFram
     journal. Journal rows from before the group's start, and of messages whose offset retention has
     dropped since, are left out on both sides. So are messages whose body is dropped and that a
     filter may have left out, because nobody can say any more whether it did.
-
-    Args:
-        deliveries: Deliveries of the groups with a journal.
-        effects: Journal rows with the states of their messages.
-        queued_ids: The ids of messages in a topic's own queue.
-
-    Returns:
-        One row for each group and topic.
     """
     own = deliveries.where("lane = 0 and not unjudged")
     sides = own.groupBy("consumer_group", "topic").agg(
@@ -127,16 +110,6 @@ def ledger_totals(
     * extra: consumed without a local row.
     * purged: the same, but the ledger row may have been deleted since.
     * overridden: the same, but an operator decided so by hand.
-
-    Args:
-        ledger_matches: Half messages matched with ledger rows.
-        effects: Journal rows with the states of their messages.
-        deliveries: Deliveries of the groups with a journal.
-        queued_ids: The ids of messages in a topic's own queue.
-        purged_before: Ledger rows of decisions before this time may have been deleted.
-
-    Returns:
-        One row for each ledger, topic and consumer group with a journal.
     """
     readers = F.broadcast(deliveries.select("consumer_group", "topic_id").distinct())
     done = F.col("done_at").isNotNull() | (F.col("in_broker") & (F.col("state") != "undecided"))
@@ -197,14 +170,9 @@ def ledger_totals(
 
 
 def without_ledger_row(ledger_matches: DataFrame, *, purged_before: str) -> DataFrame:
-    """Count the commits that nobody can judge, because their ledger rows may have been deleted.
+    """Count, for each ledger, the commits that cannot be judged, because their rows may have been deleted.
 
-    Args:
-        ledger_matches: Half messages matched with ledger rows.
-        purged_before: Ledger rows of decisions before this time may have been deleted.
-
-    Returns:
-        One row (ledger, messages) for each ledger with such commits.
+    Ledger rows of decisions before `purged_before` may have been.
     """
     absent = ledger_matches.where("audited and state = 'committed' and entry is null and decided_by <> 'admin'")
     old = absent.where(F.col("decided_at") < F.lit(purged_before).cast("timestamp"))
@@ -212,26 +180,12 @@ def without_ledger_row(ledger_matches: DataFrame, *, purged_before: str) -> Data
 
 
 def unattributed_rows(effects: DataFrame) -> DataFrame:
-    """Count the journal rows that may belong to any of several subscriptions.
-
-    Args:
-        effects: Journal rows with the states of their messages.
-
-    Returns:
-        One row (consumer_group, messages) for each group with such rows.
-    """
+    """Count, for each group, the journal rows that may belong to any of several subscriptions."""
     return effects.where("unattributed").groupBy("consumer_group").agg(F.count(F.lit(1)).alias("messages"))
 
 
 def lag(positions: DataFrame) -> DataFrame:
-    """Count the offsets, retry lanes included, that each group has not reached yet.
-
-    Args:
-        positions: Where each group is in each queue.
-
-    Returns:
-        One row for each group and topic with at least one such offset.
-    """
+    """Count the offsets, retry lanes included, that each group has not reached yet, if there are any."""
     remaining = positions.withColumn("lag", F.greatest(F.col("tail") - F.col("next_offset"), F.lit(0)))
     return remaining.groupBy("consumer_group", "topic").agg(F.sum("lag").alias("lag")).where("lag > 0")
 
@@ -239,11 +193,7 @@ def lag(positions: DataFrame) -> DataFrame:
 def redelivery(deliveries: DataFrame) -> DataFrame:
     """Count messages by how often they were applied, and by how many attempts were scheduled.
 
-    Args:
-        deliveries: Deliveries of the groups with a journal.
-
-    Returns:
-        Rows (consumer_group, topic, value, messages, what). `what` is "applied" or "attempts".
+    Returns rows (consumer_group, topic, value, messages, what). `what` is "applied" or "attempts".
     """
     own = deliveries.where("lane = 0")
     applied = (
@@ -270,18 +220,8 @@ def latencies(
 ) -> DataFrame:
     """Measure how long each step took, as the quantiles 0.5, 0.95 and 0.99 and the maximum.
 
-    Args:
-        messages: All messages with their states.
-        entries: Queue entries with the states of their messages.
-        deliveries: Deliveries of the groups with a journal.
-        ticks: The ticks of the appender.
-        topics: The topics.
-        exact: Whether the quantiles are exact, which keeps all durations in memory. The maximum is
-            exact always.
-
-    Returns:
-        Rows (step, topic, consumer_group, seconds, max, messages). consumer_group is null for steps
-        without a group.
+    Exact quantiles keep all durations in memory. The maximum is exact always. Returns rows (step, topic,
+    consumer_group, seconds, max, messages). consumer_group is null for steps without a group.
     """
     halves = messages.where("kind = 'h' and state in ('committed', 'relayed')").join(topics, "topic_id")
     appended = ticks.select("tick_id", F.col("at").alias("appended_at"))

@@ -30,10 +30,6 @@ _ADOPTED = 1 << 32
 def derive_transitions(history: DataFrame, readers: DataFrame) -> DataFrame:
     """Put each version of a cursor beside the version before it.
 
-    Args:
-        history: Rows with the columns of `schemas.CURSOR_HISTORY`.
-        readers: Rows with the columns of `schemas.READERS`.
-
     Returns:
         One row for each version of a present subscription. The columns `previous_…` are null in the
         first version that is stored. `step` is "first", "next" or "gap": whether a version is
@@ -73,11 +69,8 @@ def _held(claims: str) -> str:
 def derive_known_since(transitions: DataFrame) -> DataFrame:
     """Say since when the history of each queue is known.
 
-    Args:
-        transitions: What `derive_transitions` returns.
-
     Returns:
-        One row for each queue of a subscription. `known_since` is null where its history is
+        One row for each queue of a subscription. `known_since` is null if its history is
         complete: it begins with the subscription itself.
     """
     first = transitions.where("step = 'first'")
@@ -87,11 +80,8 @@ def derive_known_since(transitions: DataFrame) -> DataFrame:
 def derive_released(transitions: DataFrame) -> DataFrame:
     """List the offsets that each version of a cursor released.
 
-    They were pending before, and are pending no longer. Acknowledgments are listed only where
+    They were pending before, and are pending no longer. Acknowledgments are listed only if
     something is still pending, and only of queues that are read in order.
-
-    Args:
-        transitions: What `derive_transitions` returns.
 
     Returns:
         Rows (subscription_id, topic_id, queue_id, lane, version, action, queue_offset, ahead).
@@ -124,12 +114,8 @@ def derive_released(transitions: DataFrame) -> DataFrame:
 def derive_failures(released: DataFrame, offsets: DataFrame) -> DataFrame:
     """List the messages whose delivery failed, by a nack, the end of a lease, or expiry.
 
-    Args:
-        released: What `derive_released` returns.
-        offsets: The offsets of the queues, with `subscription_id` 0 in a topic's own queues.
-
-    Returns:
-        Rows (subscription_id, message_id, action). A message may have several.
+    `offsets` have `subscription_id` 0 in a topic's own queues. Returns rows (subscription_id, message_id,
+    action). A message may have several.
     """
     messages = offsets.select(
         "topic_id", "queue_id", "queue_offset", "message_id", F.col("subscription_id").alias("lane")
@@ -141,16 +127,10 @@ def derive_failures(released: DataFrame, offsets: DataFrame) -> DataFrame:
 
 
 def derive_letters(letters: DataFrame, known_since: DataFrame, readers: DataFrame) -> DataFrame:
-    """Name the readers of dead letters, and say which can be judged.
+    """Name the readers of dead letters of present subscriptions, and say which can be judged.
 
-    Args:
-        letters: Rows with the columns of `schemas.LETTERS`.
-        known_since: What `derive_known_since` returns.
-        readers: Rows with the columns of `schemas.READERS`.
-
-    Returns:
-        The rows of present subscriptions. `judged` says whether the history of all queues reaches
-        back to the time when the message became a dead letter.
+    `judged` says whether the history of all queues reaches back to the time when the message became a dead
+    letter.
     """
     since = known_since.groupBy("subscription_id").agg(F.max("known_since").alias("known_since"))
     judged = F.col("known_since").isNull() | (F.col("died_at") > F.col("known_since"))
@@ -165,14 +145,7 @@ def _offsets(claims: str) -> str:
 
 
 def overlap(claims: str) -> Column:
-    """Return whether two claims of a column hold the same offset.
-
-    Args:
-        claims: The name of the column.
-
-    Returns:
-        The condition.
-    """
+    """Whether two claims of a column hold the same offset."""
     inside = (
         "exists({some}.picked, o -> o >= {other}.from_offset and o < {other}.to_offset "
         "and not coalesce(array_contains({other}.settled, o), false))"

@@ -28,19 +28,13 @@ def add_lives(journal: DataFrame, subscriptions: DataFrame, offsets: DataFrame, 
 
     A name that is subscribed again is a new subscription, and so is each member of a broadcast
     group. Each may apply every message once. A row of an earlier release names no subscription. It
-    belongs to the present one where there is only one.
+    belongs to the present one if there is only one.
 
     A group with offsets in its own database continues there when it is subscribed again, so all of
     its rows say what it has applied.
 
-    Args:
-        journal: Rows with the columns of `schemas.APPLIED`, and topic_id.
-        subscriptions: Rows with the columns of `schemas.SUBSCRIPTIONS`.
-        offsets: Rows with the columns of `schemas.OFFSETS`.
-        topics: Rows with the columns of `schemas.TOPICS`.
-
     Returns:
-        The rows. `owner_id` is the subscription whose deliveries they answer, null where there is
+        The rows. `owner_id` is the subscription whose deliveries they answer, null if there is
         none. `unattributed` means that the row may belong to any of several subscriptions.
     """
     names = ["consumer_group", "topic_id"]
@@ -62,16 +56,7 @@ def add_lives(journal: DataFrame, subscriptions: DataFrame, offsets: DataFrame, 
 def add_dropped_replays(replays: DataFrame, jumps: DataFrame, effects: DataFrame, entries: DataFrame) -> DataFrame:
     """Add the messages that a seek back delivered again and whose offsets retention has dropped.
 
-    The journal says which messages these offsets held.
-
-    Args:
-        replays: Rows with the columns of `schemas.REPLAYS`.
-        jumps: Rows with the columns of `schemas.JUMPS`.
-        effects: Journal rows with the states of their messages.
-        entries: The offsets of the queues.
-
-    Returns:
-        Rows with the columns of `schemas.REPLAYS`.
+    The journal says which messages these offsets held. The rows are of `schemas.REPLAYS`.
     """
     back = jumps.where("back").select("jump_id", "subscription_id", "queue_id", "from_offset", "to_offset")
     lane = F.when(F.col("queue_id") == -1, F.col("subscription_id")).otherwise(F.lit(0))
@@ -99,17 +84,9 @@ def derive_retries(
     A message that a group deferred in its own database counts too, because the group nacks it only
     after its local transaction.
 
-    Args:
-        delayed: Rows with the columns of `schemas.DELAYED`.
-        retry_entries: Entries of the retry lanes.
-        deferred: Rows with the columns of `schemas.DEFERRED`.
-        subscriptions: Rows with the columns of `schemas.SUBSCRIPTIONS`.
-        ticks: Rows with the columns of `schemas.TICKS`.
-        topics: Rows with the columns of `schemas.TOPICS`.
-
     Returns:
         Rows (subscription_id, message_id, attempt, last_offset) with the highest attempt that was
-        scheduled, and the offset of the last delivery in the retry lane. The latter is null where
+        scheduled, and the offset of the last delivery in the retry lane. The latter is null if
         another one was scheduled behind it. A redriven message counts its attempts from 1 again, so
         they do not tell which delivery is the last one.
     """
@@ -141,14 +118,9 @@ def derive_retries(
 
 
 def derive_retry_times(delayed: DataFrame) -> DataFrame:
-    """Say when each retry becomes visible.
+    """Say when each retry becomes visible: rows (subscription_id, message_id, attempt, visible_at).
 
-    Args:
-        delayed: Rows with the columns of `schemas.DELAYED`.
-
-    Returns:
-        Rows (subscription_id, message_id, attempt, visible_at). A redriven message may come several
-        times by the same attempt. Then the earliest time counts.
+    A redriven message may come several times by the same attempt. Then the earliest time counts.
     """
     retries = expand_batches(delayed.where("subscription_id > 0"))
     return retries.groupBy("subscription_id", "message_id", "attempt").agg(F.min("visible_at").alias("visible_at"))
@@ -162,13 +134,6 @@ def derive_positions(
     A group that stores its own offset is at that offset, any other group at the broker's cursor. A
     start that is no longer recorded is the oldest remaining offset for a group that started at
     'earliest', because it started there or before. For a group that started at 'latest' it is null.
-
-    Args:
-        subscriptions: Rows with the columns of `schemas.SUBSCRIPTIONS`.
-        cursors: Rows with the columns of `schemas.CURSORS`.
-        offsets: Rows with the columns of `schemas.OFFSETS`.
-        topics: Rows with the columns of `schemas.TOPICS`.
-        queue_rows: Rows with the columns of `schemas.QUEUE_ROWS`.
 
     Returns:
         One row for each group, topic and queue. `lane` is the subscription in a retry lane and 0 in
@@ -216,11 +181,7 @@ def derive_deliveries(
     """Say for each group and each offset since its start what the group did with the message.
 
     Args:
-        entries: Queue entries with the states of their messages.
         positions: Positions of the groups that keep a journal.
-        effects: Journal rows with the states of their messages.
-        retries: What `derive_retries` returns.
-        dead_letters: Rows with the columns of `schemas.DEAD_LETTERS`.
         archived_ranges: The ids of messages that were read from an archive, without their bodies.
         purged_before: Position jumps from before this time may have been deleted.
 
@@ -229,7 +190,7 @@ def derive_deliveries(
         message, `behind_position` whether the group's position is beyond the offset, and `dead`
         whether the group does not have to apply it. `last_retry` says that it is the message's
         last delivery in the retry lane, and that none was scheduled behind it. `unjudged` means
-        that a filter may have left it out and that its body is dropped, so nobody can say any more
+        that a filter may have left it out and that its body is dropped, so it is not known any more
         whether it did. Or it was read from an archive, and is so old that the record of a jump over
         it may be deleted.
     """

@@ -115,15 +115,7 @@ class Frames:
 
 
 def derive_frames(inputs: AuditInputs, store: FrameStore) -> Frames:
-    """Derive all frames.
-
-    Args:
-        inputs: What was read.
-        store: Where the frames are kept.
-
-    Returns:
-        The frames.
-    """
+    """Derive all frames."""
     raw = {name: store.narrow(frame) for name, frame in inputs.frames.items()}
     raw |= {name: F.broadcast(raw[name]) for name in _LOOKED_UP if store.tuning.broadcasts(inputs.rows_of(name))}
     topics, queue_rows, dropped_ranges = raw["topic"], raw["consume_queue"], inputs.dropped_ranges

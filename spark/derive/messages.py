@@ -24,14 +24,9 @@ IdRanges = Sequence[tuple[int, int]]
 
 
 def expand_batches(batches: DataFrame) -> DataFrame:
-    """Make one row for each message of a record batch.
+    """Make one row (message_id, …), with ascending ids, for each message of record batches (first_id, n, …).
 
-    Args:
-        batches: Rows (first_id, n, …).
-
-    Returns:
-        n rows (message_id, …) with ascending ids for each of them. A column `handle_hashes` becomes
-        `handle_hash`, the message's own, and `key_hashes` becomes `key_hash`.
+    A column `handle_hashes` becomes `handle_hash`, the message's own, and `key_hashes` becomes `key_hash`.
     """
     ids = F.posexplode(F.expr("sequence(first_id, first_id + n - 1)")).alias("position", "message_id")
     messages = batches.where("n > 0").select(ids, *(c for c in batches.columns if c not in ("first_id", "n")))
@@ -42,14 +37,7 @@ def expand_batches(batches: DataFrame) -> DataFrame:
 
 
 def hash_nonces(ledger_rows: DataFrame) -> DataFrame:
-    """Replace the nonces of ledgers' handles by what `expand_batches` gives half messages.
-
-    Args:
-        ledger_rows: Rows (nonce, …).
-
-    Returns:
-        The rows with the column `handle_hash` instead of `nonce`.
-    """
+    """Replace the nonces of ledgers' handles by the `handle_hash` that `expand_batches` gives half messages."""
     return ledger_rows.withColumn("handle_hash", F.sha2(F.unhex("nonce"), 256)).drop("nonce")
 
 
@@ -72,14 +60,6 @@ def derive_messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame)
     the newest tick must have given the message an offset. `waiting` means that it is committed and
     the appender has not seen it yet. `may_be_dropped` means that retention may have dropped its
     offset.
-
-    Args:
-        bodies: Rows with the columns of `schemas.BODIES`.
-        decisions: Rows with the columns of `schemas.DECISIONS`.
-        delayed: Rows with the columns of `schemas.DELAYED`.
-
-    Returns:
-        One row for each message.
     """
     first = decisions.where("stage = 0").select(
         "message_id",
@@ -96,7 +76,7 @@ def derive_messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame)
         F.col("may_be_dropped").alias("op_may_be_dropped"),
     )
     second = decisions.where("stage = 1").select("message_id", F.col("op").alias("due_op"))
-    # A message has several rows where an open recall postponed it. The last of them counts.
+    # A message has several rows if an open recall postponed it. The last of them counts.
     times = (
         expand_batches(delayed.where("subscription_id = 0"))
         .groupBy("message_id")
@@ -165,12 +145,8 @@ def _state(half: Column) -> Column:
 def derive_entries(queue_rows: DataFrame) -> DataFrame:
     """Make one row for each offset of the consume queues.
 
-    Args:
-        queue_rows: Rows with the columns of `schemas.QUEUE_ROWS`.
-
-    Returns:
-        One row for each offset. `body_id` is the message that holds the body. Its subscription_id
-        is 0 in a topic's own queues, and the subscription in a retry lane.
+    `body_id` is the message that holds the body. The subscription_id is 0 in a topic's own queues, and the
+    subscription in a retry lane.
     """
     ends = F.expr("concat(slice(starts, 2, greatest(size(starts) - 1, 0)), array(n))")
     runs = queue_rows.select(
@@ -218,15 +194,7 @@ def derive_entries(queue_rows: DataFrame) -> DataFrame:
 
 
 def in_ranges(column: str, ranges: IdRanges) -> Column:
-    """Return a condition that is true where a message id lies in one of some ranges.
-
-    Args:
-        column: The column with the id.
-        ranges: The ranges.
-
-    Returns:
-        The condition.
-    """
+    """A condition that is true if a message id lies in one of some ranges."""
     inside = F.lit(False)
     for first, last in ranges:
         inside |= F.col(column).between(first, last)
@@ -242,15 +210,6 @@ def add_message_state(rows: DataFrame, messages: DataFrame, topics: DataFrame, d
     * other_topic: the message is one of another topic;
     * expired: retention has dropped it;
     * topic_dropped: its topic was dropped. There may be a new topic of the same name.
-
-    Args:
-        rows: Rows (message_id, topic_id, …).
-        messages: What `derive_messages` returns.
-        topics: Rows with the columns of `schemas.TOPICS`.
-        dropped_ranges: The ids that retention has dropped.
-
-    Returns:
-        The rows with the added columns.
     """
     facts = messages.select(
         "message_id",
@@ -279,30 +238,17 @@ def add_message_state(rows: DataFrame, messages: DataFrame, topics: DataFrame, d
 
 
 def add_topic_id(applied: DataFrame, topics: DataFrame) -> DataFrame:
-    """Add to each journal row the id of its topic.
-
-    Args:
-        applied: Rows with the columns of `schemas.APPLIED`.
-        topics: Rows with the columns of `schemas.TOPICS`.
-
-    Returns:
-        The rows. topic_id is null where the broker has no topic of that name.
-    """
+    """Add to each journal row the id of its topic, null if the broker has no topic of that name."""
     return applied.join(topics, "topic", "left")
 
 
 def match_ledger(messages: DataFrame, ledger: DataFrame, ledger_groups: DataFrame) -> DataFrame:
     """Match half messages with the rows of ledgers, by id and hash of the handle's nonce.
 
-    Args:
-        messages: What `derive_messages` returns.
-        ledger: Rows with the columns of `schemas.LEDGER`.
-        ledger_groups: Rows with the columns of `schemas.LEDGER_GROUPS`.
-
     Returns:
         One row for each half message of a producer group with a ledger (`audited` is true), and one
-        for each ledger row without a half message (`audited` is false). `entry` is null where the
-        ledger has no row, `state` is null where the broker has no half message. `message_id` is the
+        for each ledger row without a half message (`audited` is false). `entry` is null if the
+        ledger has no row, `state` is null if the broker has no half message. `message_id` is the
         message that is delivered: for a half message of a relay topic, its COMMIT.
     """
     halves = messages.where("kind = 'h'").select(

@@ -15,18 +15,8 @@ __all__ = ["derive_outbox", "match_outbox"]
 def derive_outbox(outbox: DataFrame, dedup: DataFrame, messages: DataFrame, topics: DataFrame) -> DataFrame:
     """Find for each row of an outbox the message at the broker.
 
-    A row names the handle from the local commit on. Before that, the row's id is the dedup id of
-    its message.
-
-    Args:
-        outbox: Rows with the columns of `schemas.OUTBOX`.
-        dedup: Rows with the columns of `schemas.DEDUP`.
-        messages: All messages with their states.
-        topics: The topics.
-
-    Returns:
-        The rows with the columns `message_id`, `kind` and `message_state`. They are null where the
-        broker has no such message.
+    A row names the handle from the local commit on. Before that, the row's id is the dedup id of its message.
+    The columns `message_id`, `kind` and `message_state` are null if the broker has no such message.
     """
     slots = dedup.groupBy("topic_id", "dedup_hash").agg(F.max_by("message_id", "slot").alias("sent_id"))
     facts = messages.select("message_id", "kind", F.col("state").alias("message_state"))
@@ -37,15 +27,10 @@ def derive_outbox(outbox: DataFrame, dedup: DataFrame, messages: DataFrame, topi
 def match_outbox(messages: DataFrame, outbox: DataFrame, outbox_groups: DataFrame) -> DataFrame:
     """Match the half messages of producers with an outbox, as `match_ledger` does for a ledger.
 
-    Args:
-        messages: All messages with their states.
-        outbox: What `derive_outbox` returns.
-        outbox_groups: Rows with the columns of `schemas.LEDGER_GROUPS`.
-
     Returns:
-        One row for each half message. `entry` is local where the outbox says commit, or where the
+        One row for each half message. `entry` is local if the outbox says commit, or if the
         half message is committed and the outbox has no row any more, which also counts as done. It
-        is a fence where the outbox says rollback.
+        is a fence if the outbox says rollback.
     """
     halves = messages.where("kind = 'h'").select(
         "message_id",

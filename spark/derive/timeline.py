@@ -11,25 +11,12 @@ _ACCURACY = 1000
 
 
 def ticks_range(ticks: DataFrame) -> DataFrame:
-    """Find the times of the first and the last tick.
-
-    Args:
-        ticks: The ticks of the appender.
-
-    Returns:
-        One row (first, last), both null where there is no tick.
-    """
+    """The times of the first and the last tick, in one row, both null if there is no tick."""
     return ticks.agg(F.min("at").alias("first"), F.max("at").alias("last"))
 
 
 def timeline(entries: DataFrame, deliveries: DataFrame, ticks: DataFrame, *, seconds: int) -> DataFrame:
     """Count messages by intervals, and measure how long after its commit each was.
-
-    Args:
-        entries: Queue entries with the states of their messages.
-        deliveries: Deliveries of the groups with a journal.
-        ticks: The ticks of the appender.
-        seconds: The width of an interval.
 
     Returns:
         Rows (step, consumer_group, at, messages, p50, p99). The steps are committed, queued, owed
@@ -61,9 +48,6 @@ def late_commits(entries: DataFrame) -> DataFrame:
     """Count messages that were appended after a message of their topic with a greater id.
 
     Their transactions committed later than they took the id. Delayed messages do not count.
-
-    Args:
-        entries: Queue entries with the states of their messages.
 
     Returns:
         Rows (topic, messages, most_batches). most_batches is the greatest number of record batches

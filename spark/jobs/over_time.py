@@ -14,14 +14,7 @@ __all__ = ["over_time"]
 
 
 def over_time(frames: Frames) -> dict[str, Any]:
-    """Count what happened in each interval of time.
-
-    Args:
-        frames: The derived frames.
-
-    Returns:
-        The width of an interval in seconds, and the rows of `timeline`, in order.
-    """
+    """Count what happened in each interval: its width in seconds, and the rows of `timeline`, in order."""
     span = timeline.ticks_range(frames.ticks).collect()[0]
     seconds = interval_seconds(span["first"], span["last"])
     rows = timeline.timeline(frames.entries, frames.deliveries, frames.ticks, seconds=seconds).collect()

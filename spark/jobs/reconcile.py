@@ -61,14 +61,6 @@ def connect_once(options: ReconcileOptions) -> None:
     """Connect to every broker and ledger once, before a JVM is started.
 
     A wrong URL is reported at once for that reason.
-
-    Args:
-        options: Which databases.
-
-    Raises:
-        ConnectionFailed: A database does not answer.
-        SchemaError: A broker's schema is missing, or this release cannot work with it.
-        LedgerError: A ledger's table is missing or not as it must be.
     """
     for dsn in options.dsns or (resolve(None),):
         with mqpg.connect(dsn):
@@ -125,17 +117,10 @@ def reconcile_in(spark: SparkSession, options: ReconcileOptions) -> list[Unsettl
 def missing_commits(
     local_commits: DataFrame, bodies: DataFrame, decisions: DataFrame, dropped_ranges: IdRanges
 ) -> DataFrame:
-    """Find ledger rows whose half message has no commit decision.
+    """Find ledger rows (`schemas.LOCAL_COMMITS`) whose half message has no commit decision.
 
-    Args:
-        local_commits: Rows with the columns of `schemas.LOCAL_COMMITS`.
-        bodies: Rows with the columns of `schemas.BODIES`.
-        decisions: Rows with the columns of `schemas.DECISIONS`.
-        dropped_ranges: The ids of messages that retention has dropped.
-
-    Returns:
-        Rows (ledger, handle, message_id, topic_id, state). `state` is undecided, rolled_back or
-        absent.
+    `dropped_ranges` are the ids of messages that retention has dropped. Returns rows (ledger, handle,
+    message_id, topic_id, state), with the state undecided, rolled_back or absent.
     """
     halves = expand_batches(bodies.where("kind = 'h'")).select(
         "message_id", "handle_hash", "topic_id", F.lit(True).alias("exists")
@@ -202,7 +187,7 @@ def _ledger(
         stack.callback(database.close)
         return database.local_commits(reader.spark, label, broker_id, options.older_than)
     snapshot: Snapshot = stack.enter_context(pinned_snapshot(parse_database(url)))
-    # Where no ledger is named, the one in the broker's own database is read.
+    # If no ledger is named, the one in the broker's own database is read.
     table = snapshot.find_ledger() if options.ledgers else snapshot.find_table("mqpg.audit_ledger")
     if table is None:
         raise LedgerError(f"{snapshot.database.name} has no table mqpg_ledger")

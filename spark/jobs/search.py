@@ -25,18 +25,10 @@ Search = Callable[[], DataFrame]
 
 
 def searches(frames: Frames, inputs: AuditInputs, options: AuditOptions) -> list[Search]:
-    """Name the searches for the anomalies of every kind, in parts that take about the same time.
+    """The searches for the anomalies of every kind, in parts that take about the same time.
 
-    Planning takes longer than running them where the audit is small, so callers plan one part while
-    another one runs.
-
-    Args:
-        frames: The derived frames.
-        inputs: What was read.
-        options: What is audited.
-
-    Returns:
-        Functions that return rows with the columns of `schemas.ANOMALY`. Each kind is in one part.
+    Planning takes longer than running them if the audit is small, so callers plan one part while another one
+    runs. Each kind is in one part, and each function returns rows of `schemas.ANOMALY`.
     """
     return [partial(_of_messages, frames, inputs, options), partial(_of_witnesses, frames, inputs, options)]
 
@@ -142,15 +134,7 @@ def _overdue_before(inputs: AuditInputs, options: AuditOptions) -> str | None:
 
 
 def count_anomalies(found: DataFrame, examples: int) -> tuple[dict[str, int], list[dict[str, Any]]]:
-    """Count the anomalies of each kind, and choose examples.
-
-    Args:
-        found: Rows with the columns of `schemas.ANOMALY`.
-        examples: The most examples of each kind.
-
-    Returns:
-        The full count of each kind, and the first rows of each.
-    """
+    """Count the anomalies (`schemas.ANOMALY`) of each kind in full, and choose the first ones as examples."""
     kind = Window.partitionBy("kind")
     ranked = found.withColumn("total", F.count(F.lit(1)).over(kind)).withColumn(
         "rank", F.row_number().over(kind.orderBy("topic", "consumer_group", "queue_id", "queue_offset", "message_id"))
@@ -162,13 +146,6 @@ def count_anomalies(found: DataFrame, examples: int) -> tuple[dict[str, int], li
 
 
 def add_findings(*parts: tuple[dict[str, int], list[dict[str, Any]]]) -> tuple[dict[str, int], list[dict[str, Any]]]:
-    """Add up what `count_anomalies` found in several parts.
-
-    Args:
-        *parts: Counts and examples. Each kind is in one part.
-
-    Returns:
-        The counts of all kinds, and the examples by kind.
-    """
+    """Add up what `count_anomalies` found in several parts. Each kind is in one part."""
     counts = {kind: sum(found[kind] for found, _ in parts) for kind in KINDS}
     return counts, sorted((row for _, shown in parts for row in shown), key=lambda row: str(row["kind"]))

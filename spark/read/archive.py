@@ -48,11 +48,9 @@ class Archive:
     """What is read from an archive. Its files are verified.
 
     Attributes:
-        spark: The session.
         folder: The folder or its URI.
-        chosen: What is read.
         columns: The columns of each table and of the view of the segments, with their types.
-        ticks: The first and the last of the archived ticks. Empty where there is none.
+        ticks: The first and the last of the archived ticks. Empty if there is none.
         newest_subscription: The greatest id of a subscription in an archived cursor.
     """
 
@@ -64,22 +62,14 @@ class Archive:
     newest_subscription: int = 0
 
     def adapt(self, text: str) -> str:
-        """Return SQL that reads the live rows only, and shows the chosen segments as present.
+        """SQL that reads the live rows only, and shows the chosen segments as present.
 
-        Args:
-            text: The SQL. Each view of an archived table has an alias there.
+        Each view of an archived table has an alias in it.
         """
         return _VIEWS.sub(lambda found: f"({self._live(found.group(1))})", text)
 
     def rows(self, table: str) -> DataFrame | None:
-        """Return the rows of a table's files, as they are stored.
-
-        Args:
-            table: The table.
-
-        Returns:
-            The rows. None where there is no file.
-        """
+        """The rows of a table's files, as they are stored. None: there is no file."""
         files = self.chosen.of(table)
         if not files:
             return None
@@ -88,11 +78,7 @@ class Archive:
         return self.spark.read.schema(schema).parquet(*(_escaped(_uri(self.folder, one["location"])) for one in files))
 
     def verify(self) -> None:
-        """Require that Spark finds as many rows as were verified.
-
-        Raises:
-            ConfigurationError: A file has changed since.
-        """
+        """Require that Spark finds as many rows as were verified. Raises ConfigurationError."""
         counts = [
             frame.agg(F.lit(table).alias("name"), F.count(F.lit(1)).alias("n"))
             for table in KEYS
@@ -118,15 +104,7 @@ class Archive:
 
 
 def require_visible(spark: SparkSession, folder: str) -> None:
-    """Refuse a folder of this machine that the executors of a cluster cannot see.
-
-    Args:
-        spark: The session.
-        folder: The folder or its URI.
-
-    Raises:
-        ConfigurationError: They do not see it.
-    """
+    """Raise ConfigurationError for a folder of this machine that the executors of a cluster cannot see."""
     local = local_folder(folder)
     if local is None or is_local(spark):
         return
@@ -148,18 +126,7 @@ def require_visible(spark: SparkSession, folder: str) -> None:
 def open_archive(spark: SparkSession, archive: str | Path, dsn: str) -> Archive:
     """Choose what is read from an archive, and verify it.
 
-    Args:
-        spark: The session.
-        archive: The folder or its URI.
-        dsn: The broker's DSN in libpq notation.
-
-    Returns:
-        The archive.
-
-    Raises:
-        ConfigurationError: A file is missing, damaged or another one than the broker noted.
-        ConnectionFailed: The broker does not answer.
-        DatabaseError: The broker refused a query.
+    Raises ConfigurationError if a file is missing, damaged or another one than the broker noted.
     """
     folder = str(archive)
     with text_session(dsn, "mqpg audit") as connection:

@@ -45,15 +45,12 @@ def add_archived(
         archive: The archive.
         horizon: How far the appender is.
         broker: The broker's snapshot.
-        scope: The ids of the audited topics, and those of all present topics. None means that all
-            topics are audited.
+        scope: The ids of the audited topics, and those of all present topics. None means that all topics are
+            audited.
         store: Where the rows of a large audit are kept. None means a small audit.
 
     Returns:
         How many rows were added, by a name for the report.
-
-    Raises:
-        ConfigurationError: A file has changed since it was verified.
     """
     archive.verify()
     ranges = dict(archive.chosen.ranges)

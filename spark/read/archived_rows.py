@@ -72,16 +72,7 @@ def _claims(column: str) -> str:
 
 
 def archived_rows(name: str, rows: DataFrame, horizon: Horizon) -> DataFrame:
-    """Return archived rows with the columns of the query that reads the live table.
-
-    Args:
-        name: The name of the query.
-        rows: The rows of the table's files.
-        horizon: How far the appender is.
-
-    Returns:
-        The rows with the columns of the query's schema.
-    """
+    """The rows of a table's files with the columns of the query that reads the live table."""
     covered = f"{_seen('xid', horizon.newest_snapshot, 'false')} as covered"
     dropped = str(horizon.ticks_dropped).lower()
     seen = f"{dropped} and {_seen('xid', horizon.oldest_snapshot, 'true')}"
@@ -134,12 +125,7 @@ def archived_rows(name: str, rows: DataFrame, horizon: Horizon) -> DataFrame:
 
 
 def in_bounds(table: str, bounds: Sequence[Bounds]) -> str:
-    """Return the condition that a row is in one of some ranges of its table's key.
-
-    Args:
-        table: The table.
-        bounds: The ranges.
-    """
+    """The condition that a row is in one of some ranges of its table's key."""
     key = KEYS[table]
     if table == "delayed":
         ranges = [f"{_time(key)} >= {_constant(low)} and {_time(key)} < {_constant(high)}" for low, high in bounds]
@@ -151,12 +137,8 @@ def in_bounds(table: str, bounds: Sequence[Bounds]) -> str:
 def jumped_over(jumps: DataFrame, queue_rows: DataFrame) -> DataFrame:
     """List the messages in archived queues that groups were moved over, or back.
 
-    Args:
-        jumps: Rows (subscription_id, topic_id, queue_id, from_offset, to_offset, back).
-        queue_rows: Archived rows of the consume queues.
-
-    Returns:
-        Rows (subscription_id, message_id, back).
+    `jumps` are rows of (subscription_id, topic_id, queue_id, from_offset, to_offset, back), and the result
+    has (subscription_id, message_id, back).
     """
     runs = queue_rows.withColumnRenamed("subscription_id", "lane").withColumn("end", F.expr("base_offset + n"))
     lane = F.when(F.col("queue_id") == -1, F.col("subscription_id")).otherwise(F.lit(0))

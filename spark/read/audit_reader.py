@@ -67,20 +67,9 @@ from mqpg.audit_position_jump j group by 1, 2, 3, 4 order by 1, 2, 3, 4
 
 
 def connect_once(options: AuditOptions) -> int:
-    """Connect to every database once, before a JVM is started, and ask how large it is.
+    """Connect to every database once, before a JVM is started, and ask about how many messages they have.
 
     A wrong URL is reported at once for that reason, and the JVM can be started to match.
-
-    Args:
-        options: Which databases.
-
-    Returns:
-        About how many messages are audited.
-
-    Raises:
-        ConnectionFailed: A database does not answer.
-        SchemaError: The broker's schema is missing, or this release cannot work with it.
-        ConfigurationError: A URL is wrong, or JDBC cannot reach the server.
     """
     migrate.check(resolve(options.dsn))
     messages = 0
@@ -97,13 +86,7 @@ def connect_once(options: AuditOptions) -> int:
 def read_inputs(spark: SparkSession, options: AuditOptions, store: FrameStore | None = None) -> AuditInputs:
     """Take all snapshots in order, read everything at them, and release them.
 
-    Args:
-        spark: The session.
-        options: What is read.
-        store: Where the rows of a large audit are kept. None means a small audit.
-
-    Returns:
-        What was read.
+    The store None means a small audit.
 
     Raises:
         ConnectionFailed: A database does not answer.

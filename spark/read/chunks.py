@@ -26,13 +26,7 @@ _ROWS_AT_ONCE = 100_000
 def frame_of_few(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: StructType) -> DataFrame:
     """Make a frame of a few rows, which become part of each plan.
 
-    Args:
-        spark: The session.
-        rows: The rows, without times. There must be at least one.
-        schema: Their columns.
-
-    Returns:
-        The frame.
+    There must be at least one, and no times.
     """
     structs = [
         F.struct(*(F.lit(value).cast(c.dataType).alias(c.name) for value, c in zip(row, schema, strict=True)))
@@ -44,16 +38,9 @@ def frame_of_few(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: S
 def frame_of_rows(
     spark: SparkSession, rows: Iterable[tuple[Any, ...]], schema: StructType, store: FrameStore | None = None
 ) -> DataFrame:
-    """Make a frame of rows. Those of a large table are kept chunk by chunk.
+    """Make a frame of rows. Those of a large table are stored chunk by chunk.
 
-    Args:
-        spark: The session.
-        rows: The rows.
-        schema: Their columns.
-        store: Where the chunks are kept. None holds them in memory, in the form of Arrow.
-
-    Returns:
-        The frame.
+    The store None holds them in memory, in the form of Arrow.
     """
     left, frames, full = iter(rows), list[DataFrame](), True
     while full:

@@ -26,15 +26,10 @@ _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 
 
 def class_archive_options(driver: Path | None, environ: Mapping[str, str] = os.environ) -> str:
-    """Return the options of a JVM that uses the archive, or writes it when there is none yet.
+    """The options of a JVM that uses the archive, or writes it when there is none yet.
 
-    Args:
-        driver: The JDBC driver. None means that it is not known before the JVM runs.
-        environ: The environment variables. The default are those of this process.
-
-    Returns:
-        The options. They are empty where MQPG_CLASS_ARCHIVE is `off`, where Java's release is
-        unknown, and where no file can be written.
+    The driver None means that it is not known before the JVM runs. The options are empty if
+    MQPG_CLASS_ARCHIVE is `off`, Java's release is unknown, or no file can be written.
     """
     release = _release(environ)
     if release is None or environ.get("MQPG_CLASS_ARCHIVE") == "off":

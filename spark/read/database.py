@@ -35,52 +35,20 @@ class Database:
 
 
 def is_postgresql(url: str) -> bool:
-    """Say whether a DSN or URL names a PostgreSQL database.
-
-    Every other database is read through SQLAlchemy.
-
-    Args:
-        url: A libpq DSN or a SQLAlchemy URL.
-
-    Returns:
-        True for PostgreSQL.
-
-    Raises:
-        ConfigurationError: The text is neither a DSN nor a URL.
-    """
+    """Whether a DSN or URL names a PostgreSQL database. Every other one is read through SQLAlchemy."""
     return to_sqlalchemy(url).get_backend_name() == "postgresql"
 
 
 def parse_database(url: str) -> Database:
-    """Make a Database from a DSN or URL.
-
-    Args:
-        url: A libpq DSN or a SQLAlchemy URL of a PostgreSQL database.
-
-    Returns:
-        The database.
-
-    Raises:
-        ConfigurationError: The text is neither a DSN nor a URL.
-    """
+    """Make a Database from a libpq DSN or a SQLAlchemy URL of a PostgreSQL database."""
     return Database(to_libpq(url), describe(url))
 
 
 def jdbc_options(host: str, port: int, dbname: str, parameters: dict[str, str], password: str) -> dict[str, str]:
     """Translate a connection of psycopg into the options of a Spark JDBC read.
 
-    Args:
-        host: The host that psycopg reached.
-        port: Its port.
-        dbname: The name of the database.
-        parameters: The connection's libpq parameters, without the password.
-        password: The password. An empty text means that there is none.
-
-    Returns:
-        The options. The password is an option of its own, because URLs reach logs.
-
-    Raises:
-        ConfigurationError: psycopg used a Unix socket, which the JDBC driver cannot use.
+    The password is an option of its own, because URLs reach logs; an empty text means that there is none.
+    Raises ConfigurationError for a Unix socket, which the JDBC driver cannot use.
     """
     if not host or host.startswith(("/", "@")):
         raise ConfigurationError(

@@ -53,12 +53,7 @@ class Horizon:
 
     @classmethod
     def of(cls, row: dict[str, Any], archived: list[dict[str, Any]] | None = None) -> Horizon:
-        """Make it from the row of HORIZON.
-
-        Args:
-            row: The row.
-            archived: The first and the last of the archived ticks. None means none.
-        """
+        """Make it from the row of HORIZON, and from the first and the last of the archived ticks, if any."""
         oldest = {"tick_id": row["oldest_tick"], "snapshot": row["oldest_snapshot"], "due_until": row["oldest_due"]}
         newest = {name: row[f"newest_{name}"] for name in ("snapshot",)} | {
             "due_until": row["newest_due"],

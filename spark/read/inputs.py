@@ -70,31 +70,16 @@ class AuditInputs:
     archived_ranges: list[tuple[int, int]] = field(default_factory=list)
 
     def rows_of(self, frame: str) -> int:
-        """Return how many rows a frame has.
-
-        Args:
-            frame: Its name. One frame may be read by several queries, which are named after it.
-
-        Returns:
-            The number of rows.
-        """
+        """How many rows a frame has. Several queries, which are named after it, may read one frame."""
         return sum(rows for query, rows in self.rows.items() if query.split(" ")[0] in (frame, frame.rstrip("s")))
 
 
 def foreign_offsets(rows: list[dict[str, Any]], groups: list[str], broker_id: str, incarnation: int) -> list[str]:
-    """Find groups whose offsets cannot be compared with this broker.
+    """Find groups whose offsets cannot be compared with this broker, a sentence each.
 
-    Offsets may belong to another broker only, or to a later incarnation of this one. The second
-    happens when the broker was restored from a backup and the consumer's database was not.
-
-    Args:
-        rows: Rows with the columns consumer_group, broker, incarnation.
-        groups: The consumer groups to look at.
-        broker_id: The id of the audited broker.
-        incarnation: Its present incarnation.
-
-    Returns:
-        One sentence for each such group.
+    Offsets may belong to another broker only, or to a later incarnation of this one. The second happens when
+    the broker was restored from a backup and the consumer's database was not. The rows have the columns
+    consumer_group, broker and incarnation.
     """
     doubts = []
     for group in groups:

@@ -64,7 +64,6 @@ class JdbcReader:
     """Runs queries at their snapshots, and proves that Spark read what was pinned.
 
     Attributes:
-        spark: The session.
         partitions: The most partitions in which one query of a small audit is read. It is also the
             number of connections at a time.
         store: Where the rows of a large audit are kept. None means a small audit.
@@ -82,18 +81,9 @@ class JdbcReader:
         return self.store is not None and not self.store.tuning.small
 
     def read(self, snapshot: Snapshot, query: Query) -> DataFrame:
-        """Return a query's rows. Do not use the frame of a small audit before `verify` succeeds.
+        """The rows of a query at a snapshot. Do not use the frame of a small audit before `verify` succeeds.
 
-        Args:
-            snapshot: The snapshot at which it is read.
-            query: What is read.
-
-        Returns:
-            The rows with the columns of the query's schema.
-
-        Raises:
-            DatabaseError: The exporter of the snapshot cannot run the query.
-            UnpinnedRead: A row carries another snapshot than that of the exporter.
+        Raises UnpinnedRead if a row carries another snapshot than that of the exporter.
         """
         if self.eager:
             return self._read_once(snapshot, query)
@@ -122,38 +112,19 @@ class JdbcReader:
         return kept
 
     def empty(self, schema: StructType) -> DataFrame:
-        """Return a frame without rows.
-
-        Args:
-            schema: Its columns.
-
-        Returns:
-            The frame.
-        """
+        """A frame without rows."""
         # The optimiser knows a constant false and leaves out everything that is joined with it.
         return conform(self.spark.range(1).where("false").select(*(F.lit(None).alias(c.name) for c in schema)), schema)
 
     def union(self, frames: list[DataFrame], schema: StructType) -> DataFrame:
-        """Return the rows of several frames.
-
-        Args:
-            frames: The frames. The list may be empty.
-            schema: The columns of each of them.
-
-        Returns:
-            One frame with all rows.
-        """
+        """The rows of several frames, or of none, with one schema."""
         return functools.reduce(DataFrame.unionByName, frames) if frames else self.empty(schema)
 
     def verify(self) -> dict[str, int]:
         """Fetch every query once, and require that its rows are those of the pinned snapshot.
 
-        Returns:
-            The number of rows by the name of the query.
-
-        Raises:
-            UnpinnedRead: A row carries another snapshot, or the number of rows differs from what
-                the exporter counted.
+        Returns the number of rows by the name of the query. Raises UnpinnedRead if a row carries another
+        snapshot, or the number of rows differs from what the exporter counted.
         """
         proofs = [
             expected.frame.agg(
@@ -179,17 +150,9 @@ class JdbcReader:
 
 
 def require_pinned(name: str, snapshot: str, rows: int, rows_read: int, snapshots_read: set[str | None]) -> None:
-    """Require that the rows read are the exporter's in number and in snapshot.
+    """Raise UnpinnedRead unless the rows read are the exporter's in number and in snapshot.
 
-    Args:
-        name: The name of the query, for the error text.
-        snapshot: The exporter's snapshot.
-        rows: How many rows the exporter counted.
-        rows_read: How many rows Spark read.
-        snapshots_read: The snapshots that these rows carry. None means that there were no rows.
-
-    Raises:
-        UnpinnedRead: They differ.
+    `snapshots_read` are the snapshots that these rows carry. None among them means that there were no rows.
     """
     others = snapshots_read - {None, snapshot}
     if others:

@@ -38,7 +38,7 @@ class JdbcJar:
 
     @property
     def version(self) -> str:
-        """The version in the file's name or in the coordinates, 'unknown' where there is none."""
+        """The version in the file's name or in the coordinates, 'unknown' if there is none."""
         found = re.search(r"(\d+(?:\.\d+)+)", self.coordinates or (self.path.name if self.path else ""))
         return found.group(1) if found else "unknown"
 
@@ -55,17 +55,9 @@ class JdbcJar:
 def find_jdbc_jar(environ: Mapping[str, str] = os.environ) -> JdbcJar:
     """Find a driver.
 
-    The places are searched in this order: MQPG_JDBC_JAR, pyspark's jars, Debian's package, the
-    package wbjdbc, Maven.
-
-    Args:
-        environ: The environment variables. The default are those of this process.
-
-    Returns:
-        The first driver found.
-
-    Raises:
-        ConfigurationError: MQPG_JDBC_JAR names no file, or wbjdbc's jar is not the inspected one.
+    The places are searched in this order: MQPG_JDBC_JAR, pyspark's jars, Debian's package, the package
+    wbjdbc, Maven. Raises ConfigurationError if MQPG_JDBC_JAR names no file, or wbjdbc's jar is not the
+    inspected one.
     """
     named = environ.get("MQPG_JDBC_JAR")
     if named:

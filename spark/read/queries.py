@@ -99,7 +99,6 @@ class Query:
 
     Attributes:
         name: The name of the frame.
-        columns: The SELECT list.
         origin: The FROM clause and the WHERE clause.
         schema: The columns of the frame.
         key: An indexed integer expression by which the rows are cut into partitions. None means
@@ -133,27 +132,15 @@ def _may_be_dropped(xid: str, horizon: Horizon, also: str = "true") -> str:
 
 
 def literal_text(composed: Composable) -> str:
-    """Return composed SQL as text, with its identifiers and literals quoted.
-
-    Args:
-        composed: The SQL.
-
-    Returns:
-        The text.
-    """
+    """Composed SQL as text, with its identifiers and literals quoted."""
     return composed.as_string(None)
 
 
 def broker_queries(topic_ids: list[int] | None, horizon: Horizon) -> list[Query]:
-    """Return the queries that read a broker.
+    """The queries that read a broker.
 
-    Args:
-        topic_ids: Only these topics, and those that were dropped, because the ids of their messages
-            may appear elsewhere. None means all topics.
-        horizon: How far the appender is at the snapshot.
-
-    Returns:
-        The queries.
+    With `topic_ids` they read only these topics and those that were dropped, because the ids of their
+    messages may appear elsewhere.
     """
     scope = "true"
     if topic_ids is not None:
@@ -305,7 +292,7 @@ def broker_queries(topic_ids: list[int] | None, horizon: Horizon) -> list[Query]
 def cursor_query() -> Query:
     """Return the query for the newest cursor of each queue of each subscription.
 
-    Its column start_offset is where the subscription started, null where that is no longer known.
+    Its column start_offset is where the subscription started, null if that is no longer known.
     """
     return Query(
         "cursor",

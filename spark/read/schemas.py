@@ -79,7 +79,7 @@ ANOMALY = _parse(
 # a secret of its producers.
 # key_hashes: for each message a hash that is equal for equal keys.
 # sizes: the number of payloads, keys, tags and headers.
-# intact: whether the bodies match their checksum. Null where there is none.
+# intact: whether the bodies match their checksum. Null if there is none.
 # decision_gone: a half message whose decision retention has dropped.
 BODIES = _parse(
     "first_id bigint, n int, xid bigint, born_at timestamp, topic_id int, producer_group_id int, kind string, "
@@ -109,7 +109,7 @@ SUBSCRIPTIONS = _parse("subscription_id int, consumer_group string, topic_id int
 CURSORS = _parse("subscription_id int, queue_id int, committed bigint, start_offset bigint")
 # Messages that a group does not have to apply: its dead letters, and those that it skipped.
 DEAD_LETTERS = _parse("subscription_id int, message_id bigint, attempts int")
-# claims: the claims as JSON, null where there is none.
+# claims: the claims as JSON, null if there is none.
 CURSOR_HISTORY = _parse(
     "subscription_id int, queue_id int, slot int, version bigint, committed bigint, claimed bigint, at timestamp, "
     "epoch bigint, action string, claims string"
@@ -155,15 +155,7 @@ OFFSETS = _parse("consumer_group string, topic string, queue_id int, next_offset
 
 
 def conform(frame: DataFrame, schema: StructType) -> DataFrame:
-    """Select exactly a schema's columns.
-
-    Args:
-        frame: A frame with at least these columns.
-        schema: The columns.
-
-    Returns:
-        The columns in the schema's order and types.
-    """
+    """Select exactly a schema's columns, in its order and types."""
     # One text for each column. The functions of PySpark ask the JVM a dozen times for each.
     return frame.selectExpr(
         *(f"cast({column.name} as {column.dataType.simpleString()}) as {column.name}" for column in schema)

@@ -1,7 +1,7 @@
 """The Spark session of an audit.
 
 It writes few log lines and computes in UTC. It runs in this process unless MQPG_SPARK_MASTER names
-a cluster. Where spark-submit started this process, its options decide instead: the master, the
+a cluster. If spark-submit started this process, its options decide instead: the master, the
 memory and the folders are then the submitter's.
 """
 
@@ -58,7 +58,7 @@ _SESSION = {
     "spark.ui.showConsoleProgress": "false",
     "spark.port.maxRetries": "64",
     # Spark keeps the plans of its last 1000 queries and the tasks of its last 1000 jobs for a page
-    # that nobody opens. They fill the heap of a session with many audits.
+    # that is never opened. They fill the heap of a session with many audits.
     "spark.sql.ui.retainedExecutions": "1",
     "spark.ui.retainedJobs": "1",
     "spark.ui.retainedStages": "1",
@@ -76,27 +76,13 @@ def default_threads() -> int:
 
 
 def is_local(spark: SparkSession) -> bool:
-    """Say whether a session runs in one process, so that all its tasks share the driver's files.
-
-    Args:
-        spark: The session.
-
-    Returns:
-        False for a cluster.
-    """
+    """Whether a session runs in one process, so that all its tasks share the driver's files."""
     master = str(spark.sparkContext.master)
     return master == "local" or master.startswith("local[")
 
 
 def run_concurrently(*jobs: Callable[[], Any]) -> list[Any]:
-    """Run some jobs, two at a time, so that one is planned while the other runs.
-
-    Args:
-        *jobs: The jobs.
-
-    Returns:
-        Their results, in their order.
-    """
+    """Run some jobs, two at a time, so that one is planned while the other runs. Their order stays."""
     with ThreadPoolExecutor(2) as pool:
         return [future.result() for future in [pool.submit(job) for job in jobs]]
 
@@ -106,24 +92,13 @@ def without_codegen(spark: SparkSession) -> contextlib.AbstractContextManager[No
 
     Plain reads are not faster with generated code, and compiling it takes a visible part of a short
     job.
-
-    Args:
-        spark: The session.
-
-    Returns:
-        The block.
     """
     return session_settings(spark, NO_CODEGEN)
 
 
 @contextlib.contextmanager
 def session_settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
-    """Change settings of a session until the block ends.
-
-    Args:
-        spark: The session.
-        wanted: The settings by name.
-    """
+    """Change settings of a session until the block ends."""
     before: dict[str, str | None] = {name: spark.conf.get(name) for name in wanted}
     for name, value in wanted.items():
         spark.conf.set(name, value)
@@ -147,7 +122,7 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """Open a Spark session with the JDBC driver on its class path, until the block ends.
 
-    Where this process has a session already, as in a notebook, the block works in that one, with
+    If this process has a session already, as in a notebook, the block works in that one, with
     its threads and its memory, and leaves it open.
 
     Args:
@@ -240,7 +215,7 @@ def _jvm_options(threads: int, memory: str | None, tuning: Tuning, scratch: Path
     }
     if master:
         return options | {"spark.master": master}
-    # Spark stops where the host name does not resolve. Only this process connects to it anyway.
+    # Spark stops if the host name does not resolve. Only this process connects to it anyway.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return options | {
         "spark.master": f"local[{threads}]",

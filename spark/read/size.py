@@ -47,15 +47,8 @@ select exists (
 def estimate_messages(snapshot: Snapshot, *, archive: bool = False) -> int:
     """Estimate how many messages a database has: a broker, a ledger or a journal, or all of them.
 
-    Args:
-        snapshot: The database.
-        archive: Whether the messages that retention has dropped count too.
-
-    Returns:
-        The messages in its queues, or the rows of its largest table where these are more.
-
-    Raises:
-        DatabaseError: A query failed.
+    Returns the messages in its queues, or the rows of its largest table if these are more. With `archive` the
+    messages that retention has dropped count too.
     """
     found = [int(snapshot.rows(_TABLES)[0]["messages"])]
     if snapshot.rows(_READABLE)[0]["readable"]:
@@ -64,15 +57,5 @@ def estimate_messages(snapshot: Snapshot, *, archive: bool = False) -> int:
 
 
 def count_rows(database: SqlalchemySnapshot) -> int:
-    """Count the rows of a journal or ledger in a database other than PostgreSQL.
-
-    Args:
-        database: The database.
-
-    Returns:
-        The rows of the larger one.
-
-    Raises:
-        LedgerError: A table cannot be read.
-    """
+    """Count the rows of a journal or ledger, the larger one, in a database other than PostgreSQL."""
     return max(database.count(table) for table in ("mqpg_applied", "mqpg_ledger"))

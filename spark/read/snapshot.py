@@ -45,13 +45,11 @@ class Snapshot:
     """An exported snapshot. It is valid while the connection that exported it is open.
 
     Attributes:
-        database: The database.
         connection: The exporter: an open transaction with this snapshot.
         snapshot_id: The name under which other sessions adopt the snapshot.
         snapshot: Its content, as pg_current_snapshot() writes it.
         taken_at: The database's clock just before the snapshot.
         system_identifier: The server cluster.
-        server_version: The version of PostgreSQL.
     """
 
     database: Database
@@ -75,42 +73,20 @@ class Snapshot:
         )
 
     def jdbc(self) -> dict[str, str]:
-        """Return the options of a Spark JDBC read at this snapshot.
-
-        Raises:
-            ConfigurationError: The exporter is connected through a Unix socket.
-        """
+        """The options of a Spark JDBC read at this snapshot."""
         info = self.connection.info
         options = jdbc_options(info.host, info.port, info.dbname, info.get_parameters(), info.password)
         return options | {"sessionInitStatement": self.session_init(), "fetchsize": "5000"}
 
     def rows(self, query: LiteralString | Composed, *parameters: object) -> list[dict[str, Any]]:
-        """Run a small query in the exporter's own transaction.
-
-        Args:
-            query: The SQL with placeholders.
-            *parameters: The values of the placeholders.
-
-        Returns:
-            The rows.
-
-        Raises:
-            DatabaseError: The query failed.
-        """
+        """Run a small query in the exporter's own transaction."""
         try:
             return self.connection.execute(query, parameters).fetchall()
         except psycopg.Error as error:
             raise DatabaseError(f"{self.database.name}: {_one_line(error)}") from error
 
     def find_table(self, name: str) -> tuple[str, str] | None:
-        """Find a table as the connection's search_path does.
-
-        Args:
-            name: The table's name, with or without its schema.
-
-        Returns:
-            Schema and name. None means that there is no such table.
-        """
+        """Find schema and name of a table as the connection's search_path does. None: there is no such table."""
         rows = self.rows(
             "select n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace "
             "where c.oid = to_regclass(%s)",
@@ -119,14 +95,7 @@ class Snapshot:
         return (rows[0]["nspname"], rows[0]["relname"]) if rows else None
 
     def find_columns(self, table: tuple[str, str]) -> frozenset[str]:
-        """Return the names of a table's columns.
-
-        Args:
-            table: Its schema and its name.
-
-        Returns:
-            The names.
-        """
+        """The names of a table's columns."""
         rows = self.rows(
             "select a.attname from pg_attribute a join pg_class c on c.oid = a.attrelid "
             "join pg_namespace n on n.oid = c.relnamespace "
@@ -136,11 +105,9 @@ class Snapshot:
         return frozenset(row["attname"] for row in rows)
 
     def find_ledger(self) -> tuple[str, str] | None:
-        """Find the ledger: the user's mqpg_ledger, or else the view of a broker's own ledger.
+        """Find the ledger: the user's mqpg_ledger, or else the view of a broker's own ledger (schema mqpg).
 
-        Returns:
-            Schema and name. The schema is mqpg for the ledger of a broker. None means that the
-            database has no ledger.
+        None: the database has no ledger.
         """
         return self.find_table("mqpg_ledger") or self.find_table("mqpg.audit_ledger")
 
@@ -149,17 +116,8 @@ class Snapshot:
 def pinned_snapshot(database: Database) -> Iterator[Snapshot]:
     """Pin a database at one snapshot until the block ends.
 
-    Vacuum cannot remove rows that the snapshot sees. Keep the block short.
-
-    Args:
-        database: The database. A broker's partitions are locked against being dropped.
-
-    Yields:
-        The snapshot.
-
-    Raises:
-        ConnectionFailed: The database does not answer or refuses the snapshot.
-        ConfigurationError: JDBC cannot reach the server.
+    Vacuum cannot remove rows that the snapshot sees. Keep the block short. A broker's partitions are locked
+    against being dropped.
     """
     try:
         connection = psycopg.connect(database.conninfo, row_factory=dict_row, application_name="mqpg audit")

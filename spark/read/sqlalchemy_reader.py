@@ -37,8 +37,6 @@ class SqlalchemySnapshot:
     a transaction of SQLite is a snapshot by itself, and the others run at REPEATABLE READ.
 
     Attributes:
-        url: The SQLAlchemy URL.
-        connection: The connection with the open transaction.
         taken_at: The clock of this machine just after the transaction began.
         store: Where the rows of large tables are kept while they are read. None holds them in
             memory.
@@ -53,14 +51,7 @@ class SqlalchemySnapshot:
     def open(cls, url: str) -> SqlalchemySnapshot:
         """Connect and begin the transaction.
 
-        Args:
-            url: The SQLAlchemy URL.
-
-        Returns:
-            The snapshot.
-
-        Raises:
-            ConnectionFailed: The database does not answer, or there is no such file.
+        Raises ConnectionFailed if the database does not answer, or there is no such file.
         """
         address = to_sqlalchemy(url)
         try:
@@ -78,43 +69,17 @@ class SqlalchemySnapshot:
         return cls(url, connection, datetime.now(UTC))
 
     def count(self, table: str) -> int:
-        """Count the rows of a table.
-
-        Args:
-            table: The table's name.
-
-        Returns:
-            The number of rows, 0 where there is no such table.
-        """
+        """Count the rows of a table, 0 if there is no such table."""
         if not self.has_table(table):
             return 0
         return int(self.connection.execute(select(func.count()).select_from(table_named(table))).scalar_one())
 
     def has_table(self, name: str) -> bool:
-        """Say whether the default schema has a table.
-
-        Args:
-            name: The table's name.
-
-        Returns:
-            True where it exists.
-        """
+        """Whether the default schema has a table."""
         return inspect(self.connection).has_table(name)
 
     def ledger(self, spark: SparkSession, label: str, broker_id: str) -> DataFrame:
-        """Read the rows of mqpg_ledger that belong to one broker.
-
-        Args:
-            spark: The session.
-            label: The value of the column `ledger`.
-            broker_id: The broker's id. Rows of other brokers are left out.
-
-        Returns:
-            Rows with the columns of `schemas.LEDGER`.
-
-        Raises:
-            LedgerError: The table cannot be read.
-        """
+        """Read the rows of mqpg_ledger that belong to one broker (`schemas.LEDGER`)."""
         rows = self._rows("select handle, entry, created_at, done_at from mqpg_ledger")
         found = (
             (label, int(match[2]), match[3], entry, _utc(created), _utc(done))
@@ -124,19 +89,7 @@ class SqlalchemySnapshot:
         return frame_of_rows(spark, found, schemas.LEDGER, self.store)
 
     def outbox(self, spark: SparkSession, label: str, broker_id: str) -> DataFrame:
-        """Read the rows of mqpg_outbox that belong to one broker, without their payloads.
-
-        Args:
-            spark: The session.
-            label: The value of the column `ledger`.
-            broker_id: The broker's id. Rows of other brokers are left out.
-
-        Returns:
-            Rows with the columns of `schemas.OUTBOX`.
-
-        Raises:
-            LedgerError: The table cannot be read.
-        """
+        """Read the rows of mqpg_outbox that belong to one broker, without payloads (`schemas.OUTBOX`)."""
         rows = self._rows("select id, state, handle, topic, created_at, broker from mqpg_outbox")
         found = (
             (
@@ -153,19 +106,9 @@ class SqlalchemySnapshot:
         return frame_of_rows(spark, found, schemas.OUTBOX, self.store)
 
     def local_commits(self, spark: SparkSession, label: str, broker_id: str, older_than: timedelta) -> DataFrame:
-        """Read the committed rows of mqpg_ledger that belong to one broker and are old enough.
+        """Read the committed rows of a broker in mqpg_ledger that are old enough (`schemas.LOCAL_COMMITS`).
 
-        Args:
-            spark: The session.
-            label: The value of the column `ledger`.
-            broker_id: The broker's id. Rows of other brokers are left out.
-            older_than: Younger rows are left out. The database's clock decides.
-
-        Returns:
-            Rows with the columns of `schemas.LOCAL_COMMITS`.
-
-        Raises:
-            LedgerError: The table cannot be read.
+        The database's clock decides.
         """
         before = self.now() - older_than
         rows = self._rows("select handle, entry, created_at from mqpg_ledger")
@@ -186,20 +129,7 @@ class SqlalchemySnapshot:
         return found
 
     def applied(self, spark: SparkSession, groups: list[str], topics: list[str] | None, broker_id: str) -> DataFrame:
-        """Read the journal rows of some consumer groups.
-
-        Args:
-            spark: The session.
-            groups: The consumer groups.
-            topics: Only these topics. None means all.
-            broker_id: The broker's id. Rows of messages of other brokers are left out.
-
-        Returns:
-            Rows with the columns of `schemas.APPLIED`.
-
-        Raises:
-            LedgerError: The table cannot be read.
-        """
+        """Read the journal rows of some consumer groups and one broker (`schemas.APPLIED`)."""
         origin = ", ".join(self._or_null("mqpg_applied", name) for name in ("subscription_id", "broker"))
         rows = self._rows(
             f"select consumer_group, topic, queue_id, queue_offset, message_id, applied_at, {origin} from mqpg_applied"
@@ -212,17 +142,9 @@ class SqlalchemySnapshot:
         return frame_of_rows(spark, found, schemas.APPLIED, self.store)
 
     def journal_groups(self, topics: list[str] | None, broker_id: str) -> list[dict[str, Any]]:
-        """Count the journal rows of every group and topic.
+        """Count the journal rows of every group and topic: consumer_group and journal_rows.
 
-        Args:
-            topics: Only these topics. None means all.
-            broker_id: The broker's id. Rows of messages of other brokers are left out.
-
-        Returns:
-            Rows with the columns consumer_group and journal_rows.
-
-        Raises:
-            LedgerError: The table cannot be read.
+        Rows of other brokers are left out.
         """
         broker = self._or_null("mqpg_applied", "broker")
         rows = self._rows(f"select consumer_group, topic, {broker}, count(*) from mqpg_applied group by 1, 2, 3")
@@ -233,25 +155,12 @@ class SqlalchemySnapshot:
         ]
 
     def _or_null(self, table: str, column: str) -> str:
-        """Return a column's name, or null where a table of an earlier release lacks it."""
+        """Return a column's name, or null if a table of an earlier release lacks it."""
         names = {found["name"] for found in inspect(self.connection).get_columns(table)}
         return column if column in names else "null"
 
     def deferred(self, spark: SparkSession, groups: list[str], topics: list[str] | None, broker_id: str) -> DataFrame:
-        """Read the messages that some consumer groups have deferred in their own database.
-
-        Args:
-            spark: The session.
-            groups: The consumer groups.
-            topics: Only these topics. None means all.
-            broker_id: The broker's id. Messages of other brokers are left out.
-
-        Returns:
-            Rows with the columns of `schemas.DEFERRED`.
-
-        Raises:
-            LedgerError: The table cannot be read.
-        """
+        """Read the messages of a broker that consumer groups have deferred in their own database."""
         broker = self._or_null("mqpg_inbox", "broker")
         rows = self._rows(
             f"select consumer_group, topic, message_id, {broker} from mqpg_inbox where state = 'deferred'"
@@ -260,18 +169,7 @@ class SqlalchemySnapshot:
         return frame_of_rows(spark, found, schemas.DEFERRED, self.store)
 
     def offsets(self, groups: list[str], topics: list[str] | None) -> list[dict[str, Any]]:
-        """Read the rows of mqpg_offsets of some consumer groups, on all brokers.
-
-        Args:
-            groups: The consumer groups.
-            topics: Only these topics. None means all.
-
-        Returns:
-            The rows.
-
-        Raises:
-            LedgerError: The table cannot be read.
-        """
+        """Read the rows of mqpg_offsets of some consumer groups, on all brokers."""
         rows = self._rows("select consumer_group, topic, queue_id, next_offset, broker, incarnation from mqpg_offsets")
         names = ("consumer_group", "topic", "queue_id", "next_offset", "broker", "incarnation")
         return [dict(zip(names, row, strict=True)) for row in rows if _selected(row, groups, topics)]

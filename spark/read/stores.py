@@ -26,36 +26,18 @@ __all__ = ["FrameStore", "open_store"]
 
 @dataclass(frozen=True)
 class FrameStore(ABC):
-    """Keeps frames.
-
-    Attributes:
-        tuning: How large the audit is.
-    """
+    """Keeps frames."""
 
     tuning: Tuning
 
     def narrow(self, frame: DataFrame) -> DataFrame:
-        """Reduce a frame to a single partition where the audit is small.
-
-        Args:
-            frame: The frame.
-
-        Returns:
-            The frame in one partition, or as it was.
-        """
+        """Reduce a frame to a single partition if the audit is small."""
         return frame.coalesce(1) if self.tuning.small else frame
 
     def materialize(self, name: str, frame: DataFrame, *, key: str | None = None) -> DataFrame:
-        """Compute a frame and keep it.
+        """Compute a frame and keep it, without its lineage.
 
-        Args:
-            name: What it is.
-            frame: The frame.
-            key: The column by which a large frame is partitioned and sorted, so that joins by this
-                column need no shuffle. None leaves it as it is computed.
-
-        Returns:
-            The same rows without their lineage.
+        A large frame is partitioned and sorted by the column `key`, so that joins by it need no shuffle.
         """
         if self.tuning.small:
             return self.narrow(self._keep(name, self.narrow(frame)))
@@ -75,7 +57,6 @@ class _ParquetStore(FrameStore):
     """Keeps frames as Parquet files in a folder that the driver and all executors share.
 
     Attributes:
-        folder: The URI of the folder.
         tables: The tables that the session's catalog has because of this store.
     """
 
@@ -104,7 +85,7 @@ class _ParquetStore(FrameStore):
 class _ExecutorStore(FrameStore):
     """Keeps frames on the executors' own disks, for clusters that share no folder.
 
-    Where an executor is lost, its part is lost too, and Spark fails the audit.
+    If an executor is lost, its part is lost too, and Spark fails the audit.
     """
 
     def _keep(self, name: str, frame: DataFrame) -> DataFrame:
@@ -119,14 +100,8 @@ class _ExecutorStore(FrameStore):
 def open_store(spark: SparkSession, tuning: Tuning, staging: str | None = None) -> Iterator[FrameStore]:
     """Make a store, with Spark's settings to match, until the block ends.
 
-    Args:
-        spark: The session.
-        tuning: How large the audit is.
-        staging: The URI of a folder that the driver and all executors share. None means a temporary
-            folder where Spark runs in this process only, and the executors' disks on a cluster.
-
-    Yields:
-        The store.
+    `staging` is the URI of a folder that the driver and all executors share. None means a temporary folder if
+    Spark runs in this process only, and the executors' disks on a cluster.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(session_settings(spark, tuning.settings()))

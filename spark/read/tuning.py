@@ -2,7 +2,7 @@
 
 A row of the log may hold 1024 messages, so rows say little about the work. A small audit is over
 before generated code or a shuffle would save time. A large one needs them, and its memory must not
-grow with the history: every join is one of sorted partitions, which Spark writes to disk where they
+grow with the history: every join is one of sorted partitions, which Spark writes to disk if they
 do not fit, and only frames with few rows are sent to every task.
 """
 
@@ -24,7 +24,7 @@ _INTERPRETED = 50_000
 _SMALL = 300_000
 # Up to this many, the second JIT compiler takes as long as it saves.
 _SHORT = 2_000_000
-# A partition of so many messages is sorted in memory, even where two tasks share a heap of 1 GiB.
+# A partition of so many messages is sorted in memory, even if two tasks share a heap of 1 GiB.
 _MESSAGES_PER_PARTITION = 250_000
 # A hash table of so many rows in each task's memory is some 20 MiB.
 _ROWS_TO_BROADCAST = 100_000
@@ -47,12 +47,7 @@ _LONG_JVM = "-XX:+UseParallelGC"
 
 @dataclass(frozen=True)
 class Tuning:
-    """What Spark's settings depend on.
-
-    Attributes:
-        messages: About how many messages are audited.
-        threads: How many tasks run at once.
-    """
+    """What Spark's settings depend on: about how many messages are audited, and how many tasks run at once."""
 
     messages: int = 0
     threads: int = 2
@@ -99,14 +94,7 @@ class Tuning:
         return _SHORT_JVM if self.short else _LONG_JVM
 
     def broadcasts(self, rows: int) -> bool:
-        """Say whether a frame is sent to every task instead of being sorted and shuffled.
-
-        Args:
-            rows: How many rows it has.
-
-        Returns:
-            True for few rows.
-        """
+        """Whether a frame of so many rows is sent to every task instead of being sorted and shuffled."""
         return rows <= _ROWS_TO_BROADCAST
 
 
@@ -115,7 +103,7 @@ def default_memory() -> int:
 
     With 3 GiB the process of an audit of ten million messages had 4.0 GiB.
 
-    The memory is that of the machine, or of the container where that is less.
+    The memory is that of the machine, or of the container if that is less.
     """
     quarter = min([os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *_container_limits()]) // 4
     return max(_GIB, min(quarter, 5 * _GIB // 2))

@@ -33,21 +33,7 @@ _INCARNATIONS = SQL("select consumer_group, broker, incarnation from {} where co
 
 
 def pin_and_record(stack: contextlib.ExitStack, inputs: AuditInputs, role: str, database: Database) -> Snapshot:
-    """Pin a database at a snapshot, and record the snapshot for the report.
-
-    Args:
-        stack: The snapshot lives as long as this stack.
-        inputs: Where it is recorded.
-        role: What is read there, for the report.
-        database: The database.
-
-    Returns:
-        The snapshot.
-
-    Raises:
-        ConnectionFailed: The database does not answer or refuses the snapshot.
-        ConfigurationError: JDBC cannot reach the server.
-    """
+    """Pin a database at a snapshot for as long as `stack` lives, and record the snapshot for the report."""
     snapshot = stack.enter_context(pinned_snapshot(database))
     inputs.snapshots.append(SnapshotRecord(role, database.name, snapshot.snapshot, snapshot.taken_at))
     return snapshot
@@ -55,15 +41,7 @@ def pin_and_record(stack: contextlib.ExitStack, inputs: AuditInputs, role: str, 
 
 @contextlib.contextmanager
 def released_when_read(reader: JdbcReader, until_verified: contextlib.ExitStack) -> Iterator[contextlib.ExitStack]:
-    """Release snapshots at the end of the block, or later where the reader has not read yet.
-
-    Args:
-        reader: What reads at them.
-        until_verified: The stack that releases the snapshots of a small audit.
-
-    Yields:
-        The stack to which the snapshots belong.
-    """
+    """Release snapshots at the end of the block, or with `until_verified` if the reader has not read yet."""
     with contextlib.ExitStack() as stack:
         yield stack
         if not reader.eager:
@@ -84,9 +62,6 @@ class UserDatabaseReader:
     """Opens the databases of consumers and producers and reads their journals and ledgers.
 
     Attributes:
-        spark: The session.
-        reader: Reads the PostgreSQL databases.
-        inputs: Where the frames go.
         stack: The snapshots of a small audit live as long as this stack. Those of a large one are
             released as soon as they are read.
         topics: Only these topics. None means all.
@@ -104,14 +79,9 @@ class UserDatabaseReader:
     _ledgers: list[_PinnedLedger] = field(default_factory=list)
 
     def read_consumers(self, journals: dict[str, list[str]]) -> None:
-        """Read the journals, offsets and deferred messages of consumer groups.
+        """Read the journals, offsets and deferred messages of consumer groups, by the URL of their database.
 
-        Args:
-            journals: The consumer groups by the URL of their database.
-
-        Raises:
-            ConnectionFailed: A database does not answer.
-            LedgerError: A database has no table mqpg_applied, or it cannot be read.
+        Raises LedgerError if a database has no table mqpg_applied.
         """
         found: dict[str, list[DataFrame]] = {"applied": [], "offsets": [], "deferred": []}
         for url, groups in journals.items():
@@ -169,14 +139,9 @@ class UserDatabaseReader:
         return found
 
     def pin_ledgers(self, ledgers: dict[str, list[str]]) -> None:
-        """Take the snapshots of the ledgers of producer groups, for `read_ledgers`.
+        """Take the snapshots of ledgers, by the URL of their database, for `read_ledgers`.
 
-        Args:
-            ledgers: The producer groups by the URL of their ledger's database.
-
-        Raises:
-            ConnectionFailed: A database does not answer.
-            LedgerError: A database has no ledger.
+        Raises LedgerError if a database has no ledger.
         """
         for url, names in ledgers.items():
             stack = self.stack.enter_context(contextlib.ExitStack())
@@ -204,14 +169,7 @@ class UserDatabaseReader:
         return pinned
 
     def read_ledgers(self, producer_groups: dict[str, int]) -> None:
-        """Read the ledgers that `pin_ledgers` has pinned.
-
-        Args:
-            producer_groups: The ids of producer groups by name.
-
-        Raises:
-            LedgerError: A ledger cannot be read.
-        """
+        """Read the ledgers that `pin_ledgers` has pinned. `producer_groups` are ids by name."""
         rows, outboxes = [], []
         groups: list[tuple[int, str, str, bool]] = []
         outbox_groups: list[tuple[int, str, str, bool]] = []
@@ -275,15 +233,7 @@ class UserDatabaseReader:
 
 
 def find_user_table(snapshot: Snapshot, name: str) -> user_queries.UserTable | None:
-    """Find a table of mqpg in a user's database.
-
-    Args:
-        snapshot: The snapshot of the database.
-        name: The table's name.
-
-    Returns:
-        The table. None means that there is none.
-    """
+    """Find a table of mqpg in a user's database. None: there is none."""
     table = snapshot.find_table(name)
     return None if table is None else user_queries.UserTable(table, snapshot.find_columns(table))
 

@@ -27,27 +27,17 @@ __all__ = [
 
 @dataclass(frozen=True)
 class UserTable:
-    """A table of mqpg in a user's database. One of an earlier release has fewer columns.
-
-    Attributes:
-        name: Its schema and its name.
-        columns: The names of its columns.
-    """
+    """A table of mqpg in a user's database, by schema and name. One of an earlier release has fewer columns."""
 
     name: tuple[str, str]
     columns: frozenset[str]
 
 
 def ledger_query(label: str, table: tuple[str, str], broker_id: str) -> Query:
-    """Return the query for the rows of a ledger that belong to one broker.
+    """The query for the rows of a ledger that belong to one broker.
 
-    Args:
-        label: The value of the column `ledger`.
-        table: Schema and name of the table: mqpg.audit_ledger, or an mqpg_ledger in any schema.
-        broker_id: The broker's id. Rows of other brokers are left out.
-
-    Returns:
-        The query.
+    The table is mqpg.audit_ledger, or an mqpg_ledger in any schema. `label` is the value of the column
+    `ledger`.
     """
     times = "x.at as created_at, null::timestamptz as done_at" if table[0] == "mqpg" else "x.created_at, x.done_at"
     columns = (
@@ -66,17 +56,7 @@ def ledger_query(label: str, table: tuple[str, str], broker_id: str) -> Query:
 
 
 def local_commits_query(label: str, table: tuple[str, str], broker_id: str, before: datetime) -> Query:
-    """Return the query for the committed rows of a ledger that are old enough.
-
-    Args:
-        label: The value of the column `ledger`.
-        table: Schema and name of the table: mqpg.audit_ledger, or an mqpg_ledger in any schema.
-        broker_id: The broker's id. Rows of other brokers are left out.
-        before: Rows written later are left out.
-
-    Returns:
-        The query.
-    """
+    """The query for the committed rows of a ledger that were written before a time. Else as `ledger_query`."""
     columns = literal_text(
         SQL(
             "{} as ledger, x.handle::text as handle, split_part(x.handle, '.', 3)::bigint as message_id, "
@@ -91,17 +71,9 @@ def local_commits_query(label: str, table: tuple[str, str], broker_id: str, befo
 
 
 def applied_query(label: str, table: UserTable, groups: list[str], topics: list[str] | None, broker_id: str) -> Query:
-    """Return the query for the journal rows of some consumer groups.
+    """The query for the journal rows of some consumer groups, without those of other brokers.
 
-    Args:
-        label: What the query's name ends in.
-        table: The table mqpg_applied.
-        groups: The consumer groups.
-        topics: Only these topics. None means all.
-        broker_id: The broker's id. Rows of messages of other brokers are left out.
-
-    Returns:
-        The query.
+    Its name ends in `label`.
     """
     columns = "x.consumer_group, x.topic, x.queue_id, x.queue_offset, x.message_id, x.applied_at, "
     columns += "x.subscription_id" if "subscription_id" in table.columns else "null::int as subscription_id"
@@ -110,15 +82,9 @@ def applied_query(label: str, table: UserTable, groups: list[str], topics: list[
 
 
 def of_broker(table: UserTable, broker_id: str) -> str:
-    """Return a condition on the rows of a user's table that belong to one broker.
+    """A condition that begins with "and" on the rows of a user's table that belong to one broker.
 
-    Args:
-        table: The table. One of an earlier release has no column for the broker.
-        broker_id: The broker's id. A row without a broker was written by an earlier release, and
-            belongs to it.
-
-    Returns:
-        The condition as SQL that begins with "and".
+    A row without a broker was written by an earlier release, and belongs to it.
     """
     if "broker" not in table.columns:
         return ""
@@ -126,15 +92,9 @@ def of_broker(table: UserTable, broker_id: str) -> str:
 
 
 def journal_groups_query(table: UserTable, topics: list[str] | None, broker_id: str) -> Composed:
-    """Return the query that counts the journal rows of every group.
+    """The query that counts the journal rows of every group: consumer_group and journal_rows.
 
-    Args:
-        table: The table mqpg_applied.
-        topics: Only these topics. None means all.
-        broker_id: The broker's id. Rows of messages of other brokers are left out.
-
-    Returns:
-        The query, with the columns consumer_group and journal_rows.
+    Rows of other brokers are left out.
     """
     counted = SQL("select x.consumer_group, count(*) as journal_rows from {} x where true").format(
         Identifier(*table.name)
@@ -147,18 +107,7 @@ def journal_groups_query(table: UserTable, topics: list[str] | None, broker_id: 
 
 
 def deferred_query(label: str, table: UserTable, groups: list[str], topics: list[str] | None, broker_id: str) -> Query:
-    """Return the query for messages that groups deferred and have not applied yet.
-
-    Args:
-        label: What the query's name ends in.
-        table: The table mqpg_inbox.
-        groups: The consumer groups.
-        topics: Only these topics. None means all.
-        broker_id: The broker's id. Messages of other brokers are left out.
-
-    Returns:
-        The query.
-    """
+    """The query for messages of a broker that groups deferred and have not applied yet."""
     origin = _of_groups(table.name, groups, topics) + " and x.state = 'deferred'" + of_broker(table, broker_id)
     return Query(f"deferred {label}", "x.consumer_group, x.topic, x.message_id", origin, schemas.DEFERRED)
 
@@ -166,17 +115,9 @@ def deferred_query(label: str, table: UserTable, groups: list[str], topics: list
 def offsets_query(
     label: str, table: tuple[str, str], groups: list[str], topics: list[str] | None, broker_id: str
 ) -> Query:
-    """Return the query for the positions that consumer groups store in their own database.
+    """The query for the positions that consumer groups store in their own database.
 
-    Args:
-        label: What the query's name ends in.
-        table: Schema and name of mqpg_offsets.
-        groups: The consumer groups.
-        topics: Only these topics. None means all.
-        broker_id: The broker's id. Positions on other brokers are left out.
-
-    Returns:
-        The query.
+    Positions on other brokers are left out.
     """
     columns = "x.consumer_group, x.topic, x.queue_id, x.next_offset"
     ours = literal_text(SQL(" and x.broker = {}").format(Literal(broker_id)))
@@ -184,16 +125,7 @@ def offsets_query(
 
 
 def outbox_query(label: str, table: tuple[str, str], broker_id: str) -> Query:
-    """Return the query for the rows of an outbox that belong to one broker, without their payloads.
-
-    Args:
-        label: The value of the column `ledger`.
-        table: Schema and name of mqpg_outbox.
-        broker_id: The broker's id. Rows of other brokers are left out.
-
-    Returns:
-        The query.
-    """
+    """The query for the rows of an outbox that belong to one broker, without their payloads."""
     columns = SQL(
         "{} as ledger, encode(sha256(convert_to(x.id, 'UTF8')), 'hex') as dedup_hash, x.state::text as state, "
         "case when "
