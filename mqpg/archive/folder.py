@@ -33,7 +33,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def clear_away(folder: Path) -> None:
-    """Remove the unfinished files of runs that were killed. The folder need not exist."""
+    """Remove the unfinished files of runs that were killed. The folder may be missing."""
     for path in folder.glob(f"*/{_TEMPORARY}*"):
         path.unlink()
 

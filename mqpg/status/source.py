@@ -23,7 +23,7 @@ _READS = "set transaction read only; set local statement_timeout = '15s'"
 
 
 class Source:
-    """The client of one broker, which need not answer yet. Threads may share it.
+    """The client of one broker, which may not answer yet. Threads may share it.
 
     Args:
         dsn: The broker's database. None: the sources that `mqpg.connect` names.

@@ -38,8 +38,8 @@ def is_configured() -> bool:
     return not isinstance(trace.get_tracer_provider(), (trace.ProxyTracerProvider, trace.NoOpTracerProvider))
 
 
-def add_context(headers: Any, context: Context | None = None) -> Any:
-    """The headers with a context, by default the current one.
+def add_context(headers: Any) -> Any:
+    """The headers with the current context.
 
     They stay as they are if they have a context already, or are no object that fields can be
     added to.
@@ -48,7 +48,7 @@ def add_context(headers: Any, context: Context | None = None) -> Any:
         return headers
     fields: dict[str, str] = {}
     try:
-        propagate.inject(fields, context)
+        propagate.inject(fields)
     except Exception:
         _log_failure("write the context")
         return headers

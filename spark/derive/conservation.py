@@ -63,7 +63,7 @@ def group_totals(deliveries: DataFrame, effects: DataFrame, queued_ids: DataFram
     The equation is offsets = applied + retrying + dead + ahead. `applied` is counted in the
     journal. Journal rows from before the group's start, and of messages whose offset retention has
     dropped since, are left out on both sides. So are messages whose body is dropped and that a
-    filter may have left out, because nobody can say any more whether it did.
+    filter may have left out, because it is not known any more whether it did.
     """
     own = deliveries.where("lane = 0 and not unjudged")
     sides = own.groupBy("consumer_group", "topic").agg(

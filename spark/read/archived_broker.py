@@ -96,7 +96,7 @@ def add_archived(
 
 
 def _add_jumped(frames: dict[str, DataFrame], jumped: DataFrame) -> None:
-    """Add messages in archived queues to those that need not be applied, and to the replays."""
+    """Add messages in archived queues to those that do not have to be applied, and to the replays."""
     names = ["subscription_id", "message_id"]
     passed = jumped.where("not back").select(*names, F.lit(0).alias("attempts"))
     excused = frames["dead_letter"].unionByName(passed)

@@ -25,6 +25,7 @@ from mqpg.values.messages import Json
 __all__ = ["KeptMessage", "LedgerMessages"]
 
 _COLUMNS = ("producer_group", "topic", "payload", "message_key", "tag", "headers", "delay")
+_LOCK_TIMEOUT = 5.0  # seconds to wait for a ledger row
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class LedgerMessages:
             row = (await conn.execute(select(*columns).where(ledger_message.c.handle == handle))).first()
         return None if row is None else KeptMessage(*row)
 
-    async def replace_handle(self, handle: str, new: str, headers: str | None, lock_timeout: float = 5.0) -> bool:
+    async def replace_handle(self, handle: str, new: str, headers: str | None) -> bool:
         """Give a committed ledger row and its message a new handle, durably (protocol T2, step 2).
 
         False if another process was faster, or a check-back has fenced the new handle: then
@@ -89,7 +90,7 @@ class LedgerMessages:
         The new half message must not be decided then. Recovery reads the ledger again.
         """
         try:
-            async with self._database.short_transaction(lock_timeout) as conn:
+            async with self._database.short_transaction(_LOCK_TIMEOUT) as conn:
                 mine = (ledger.c.handle == handle, ledger.c.entry == "local")
                 # The key refuses a new handle that has a fence, as it does for a new row.
                 if (await conn.execute(update(ledger).where(*mine).values(handle=new, done_at=None))).rowcount != 1:

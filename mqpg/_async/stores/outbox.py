@@ -79,6 +79,7 @@ class StoredMessage:
         }
 
 
+_RULE_TIMEOUT = 0.2  # seconds to wait for the end of an open local transaction
 _COLUMNS = [outbox.c[name] for name in StoredMessage.__slots__]
 
 
@@ -125,7 +126,7 @@ class Outbox:
         where = (outbox.c.id == row.id, outbox.c.state == row.state)
         return bool((await conn.execute(update(outbox).where(*where).values(**values))).rowcount == 1)
 
-    async def rule_rollback(self, row: StoredMessage, lock_timeout: float = 0.2) -> bool:
+    async def rule_rollback(self, row: StoredMessage) -> bool:
         """Rule that a stored message is rolled back.
 
         False while its local transaction is open, or was committed.
@@ -134,7 +135,7 @@ class Outbox:
         back whose local transaction may still commit.
         """
         try:
-            async with self.database.short_transaction(lock_timeout) as conn:
+            async with self.database.short_transaction(_RULE_TIMEOUT) as conn:
                 moved = await self.move(conn, row, "rollback")
                 await conn.commit()
                 # A ruling that is not on disk yet counts when recovery runs again.
