@@ -35,11 +35,7 @@ class BrokerCollector(Collector):
         self._source = source
 
     def collect(self) -> Iterator[Metric]:
-        """Read the broker.
-
-        Yields:
-            Its metrics.
-        """
+        """Read the broker's metrics."""
         began = time.monotonic()
         try:
             found = list(families(read(self._source.rows)))

@@ -19,15 +19,7 @@ _VERDICTS = ("valid", "invalid", "unknown")
 
 
 def metric(name: str, rows: Iterable[tuple[Iterable[Any], Any]]) -> Metric:
-    """Make a metric of the catalog.
-
-    Args:
-        name: Its name behind `mqpg_`.
-        rows: The labels' values, and the value. A value that is no number is left out.
-
-    Returns:
-        The metric.
-    """
+    """Make a metric of the catalog from the values of its labels and its own. One that is no number is left out."""
     described = METRICS[name]
     family = CounterMetricFamily if described.is_counter else GaugeMetricFamily
     made = family(f"mqpg_{name}", described.text, labels=described.labels)
@@ -38,14 +30,7 @@ def metric(name: str, rows: Iterable[tuple[Iterable[Any], Any]]) -> Metric:
 
 
 def families(found: Reading) -> Iterator[Metric]:
-    """Make all metrics.
-
-    Args:
-        found: The state of a broker.
-
-    Yields:
-        Each metric, also those that have no sample now.
-    """
+    """Make all metrics, also those that have no sample now."""
     yield metric("broker_info", [_identity(found)])
     yield from _workers(found)
     yield from _appender(found)

@@ -43,7 +43,6 @@ class Reading:
     """The state of a broker at one scrape.
 
     Attributes:
-        overview: What `mqpg status` shows.
         workers: Each worker that is alive, and each audit, with what it reports.
         appender: What waits for the appender, and how long the latest halves were undecided.
         tables: Each table of mqpg: its partitions and tuples, as the statistics know them.
@@ -59,15 +58,7 @@ class Reading:
 
 
 def read(rows: Callable[[str], list[Row]]) -> Reading:
-    """Read the state of a broker.
-
-    Args:
-        rows: Runs a query and returns its rows as dictionaries. Its role needs the right of an
-            operator, an auditor or a worker.
-
-    Returns:
-        The state.
-    """
+    """Read the state of a broker. The role needs the right of an operator, an auditor or a worker."""
     return Reading(
         overview=read_overview(rows),
         workers=rows(_WORKERS),
