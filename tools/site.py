@@ -25,6 +25,7 @@ import mqpg
 from mqpg import errors, protocols
 from mqpg.connection.settings import Settings
 from mqpg.metrics.catalog import METRICS
+from mqpg.schema.assemble import described
 
 __all__ = ["on_files", "on_page_markdown"]
 
@@ -199,7 +200,7 @@ def _parted(header: str) -> tuple[str, str]:
 
 def _comments(path: Path) -> tuple[str, dict[str, str]]:
     """What the file of a view says of it, and of each column that has a comment."""
-    comments = {column: _said(text) for _, column, text in _COMMENT.findall(path.read_text())}
+    comments = {column: _said(text) for _, column, text in _COMMENT.findall(described(path.read_text()))}
     return comments.pop("", ""), comments
 
 

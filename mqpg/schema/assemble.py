@@ -18,7 +18,9 @@ set local check_function_bodies = off;
 """
 # What runs around the schema: not listed, because it is not part of it.
 _APART = ("install/", "migrations/")
-_CREATE = re.compile(r"^create function (mqpg\.\w+)\(", re.M)
+# The files whose headers become comments of what they make.
+_DESCRIBED = ("functions/", "views/", "audit_views/")
+_CREATE = re.compile(r"^create (function|view) (mqpg\w*\.\w+)(\(?)", re.M)
 _SENTENCE = re.compile(r".*?(?=\.(?:\s|$))", re.S)
 
 
@@ -57,22 +59,22 @@ def assemble(folder: Traversable) -> str:
     parts = []
     for path in manifest(folder):
         text = folder.joinpath(path).read_text(encoding="utf-8").strip()
-        parts.append(f"\n-- {path}\n{described(text) if path.startswith('functions/') else text}\n")
+        parts.append(f"\n-- {path}\n{described(text) if path.startswith(_DESCRIBED) else text}\n")
     return _HEADER + "".join(parts)
 
 
 def described(text: str) -> str:
-    """Add to a function's file a COMMENT ON with the first sentence of its header.
+    """Add to a file a COMMENT ON with the first sentence of its header.
 
-    The file has one function or its overloads.
+    The file has one view, or one function or its overloads.
     """
     header = " ".join(line[2:].strip() for line in text.partition("\ncreate ")[0].splitlines())
     sentence = _SENTENCE.match(header)
     what = (sentence[0] if sentence else header).strip().replace("'", "''")
-    comments = (
-        f"comment on function {made[1]}({', '.join(_types(text, made.end()))}) is\n    '{what}';"
-        for made in _CREATE.finditer(text)
-    )
+    comments = []
+    for made in _CREATE.finditer(text):
+        arguments = f"({', '.join(_types(text, made.end()))})" if made[3] else ""
+        comments.append(f"comment on {made[1]} {made[2]}{arguments} is\n    '{what}';")
     return "\n".join([text, *comments])
 
 

@@ -168,7 +168,7 @@ def _object(path: str, text: str) -> Object:
     if kind == "function":
         text = re.sub(r"^create function ", "create or replace function ", described(text), flags=re.M)
         return Object(kind, schema, name, text, "")
-    definition, mark, comments = text.partition("\ncomment on ")
+    definition, mark, comments = (described(text) if kind == "view" else text).partition("\ncomment on ")
     definition = definition[re.search(rf"^create {kind} ", definition, re.M).start() :]  # type: ignore[union-attr]
     definition = definition.replace(f"create {kind} ", f"create or replace {kind} ", 1).strip()
     return Object(kind, schema, name, definition, f"{mark}{comments}".strip())

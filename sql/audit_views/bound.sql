@@ -1,5 +1,5 @@
--- The ranges of the columns by which large views are cut into parts, for lowerBound and upperBound
--- of a JDBC reader.
+-- Least and greatest values of the columns by which large views are cut into parts. They are
+-- lowerBound and upperBound of a JDBC reader.
 -- Cost: two index lookups in each partition; no row of a large table is read besides.
 create view mqpg_audit.bound as
 select
@@ -27,8 +27,6 @@ select
     max(s.segment_no) as upper_bound
 from mqpg.segment as s
 where s.family = 'cursor' and s.dropped_at is null;
-comment on view mqpg_audit.bound is
-    'Least and greatest values of the columns by which large views are cut into parts';
 comment on column mqpg_audit.bound.cut_column is 'The column to cut by: partitionColumn of Spark';
 comment on column mqpg_audit.bound.views is 'The views that have this column as their cut column';
 comment on column mqpg_audit.bound.lower_bound is 'Least value that is stored; null: there is none';

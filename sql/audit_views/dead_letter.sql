@@ -1,5 +1,5 @@
--- Dead letters: messages that a group gave up after their last attempt, or that expired, also those
--- that were redriven or discarded since.
+-- Dead letters of each group, also those that were redriven or discarded. A message becomes one
+-- after its last attempt, or if it expires.
 -- Cost: as the two tables, which are small.
 create view mqpg_audit.dead_letter as
 select
@@ -41,23 +41,16 @@ from (
 ) as d
 left join mqpg.subscription as s on d.subscription_id = s.subscription_id
 left join mqpg.topic as t on s.topic_id = t.topic_id;
-comment on view mqpg_audit.dead_letter is
-    'Dead letters of each group, also those that were redriven or discarded';
 comment on column mqpg_audit.dead_letter.subscription_id is 'Id of the subscription';
-comment on column mqpg_audit.dead_letter.consumer_group is
-    'Name of the consumer group; null: it unsubscribed';
-comment on column mqpg_audit.dead_letter.consumer is
-    'Mode broadcast: the member of the group; else null';
+comment on column mqpg_audit.dead_letter.consumer_group is 'Name of the consumer group; null: it unsubscribed';
+comment on column mqpg_audit.dead_letter.consumer is 'Mode broadcast: the member of the group; else null';
 comment on column mqpg_audit.dead_letter.topic_id is 'Id of the topic; null: the group unsubscribed';
 comment on column mqpg_audit.dead_letter.topic is 'Name of the topic; null: the group unsubscribed';
 comment on column mqpg_audit.dead_letter.message_id is 'Id of the message';
 comment on column mqpg_audit.dead_letter.batch_id is 'message_id / 1024, to join with message';
-comment on column mqpg_audit.dead_letter.state is
-    'dead | redriven (the group got it again) | discarded';
+comment on column mqpg_audit.dead_letter.state is 'dead | redriven (the group got it again) | discarded';
 comment on column mqpg_audit.dead_letter.attempts is 'How often it was delivered';
 comment on column mqpg_audit.dead_letter.reason is 'Why the last attempt failed';
 comment on column mqpg_audit.dead_letter.died_at is 'When it became a dead letter';
-comment on column mqpg_audit.dead_letter.left_at is
-    'When it was redriven or discarded; null: it is a dead letter';
-comment on column mqpg_audit.dead_letter.left_by is
-    'The role that redrove or discarded it; null: it is a dead letter';
+comment on column mqpg_audit.dead_letter.left_at is 'When it was redriven or discarded; null: it is a dead letter';
+comment on column mqpg_audit.dead_letter.left_by is 'The role that redrove or discarded it; null: it is a dead letter';

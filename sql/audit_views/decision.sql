@@ -1,5 +1,5 @@
--- Decisions about half messages and delayed messages. The first decision stands, so a message has
--- at most one of commit and rollback, and at most one of due and recall.
+-- Decisions about half messages and delayed messages; the first one stands. So a message has at
+-- most one of commit and rollback, and at most one of due and recall.
 -- A condition on message_id leaves out partitions and uses the index.
 -- Cost: as the op log.
 create view mqpg_audit.decision as
@@ -17,14 +17,11 @@ select
     nullif(o.visible_at, 'infinity') as due_at
 from mqpg.op_log as o
 left join mqpg.topic as t on o.topic_id = t.topic_id;
-comment on view mqpg_audit.decision is
-    'Decisions about half messages and delayed messages; the first one stands';
 comment on column mqpg_audit.decision.message_id is 'Id of the message; the cut column';
 comment on column mqpg_audit.decision.batch_id is 'message_id / 1024, to join with message';
 comment on column mqpg_audit.decision.topic_id is 'Id of the topic';
 comment on column mqpg_audit.decision.topic is 'Name of the topic; null: it was dropped';
-comment on column mqpg_audit.decision.decision is
-    'Half message: commit | rollback. Delayed message: due | recall';
+comment on column mqpg_audit.decision.decision is 'Half message: commit | rollback. Delayed message: due | recall';
 comment on column mqpg_audit.decision.decided_at is 'When it was decided';
 comment on column mqpg_audit.decision.decided_by is
     'producer | checker | admin | appender | expiry (nobody decided it in time)';
@@ -32,5 +29,4 @@ comment on column mqpg_audit.decision.reason is
     'Why an administrator or a checker decided so; null: no reason was given';
 comment on column mqpg_audit.decision.order_no is
     'From one sequence with batch_id, so both together say what came first';
-comment on column mqpg_audit.decision.due_at is
-    'Commit with a delay: when the message becomes visible; else null';
+comment on column mqpg_audit.decision.due_at is 'Commit with a delay: when the message becomes visible; else null';

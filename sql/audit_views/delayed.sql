@@ -1,6 +1,6 @@
--- What becomes visible later: delayed messages, commits with a delay, and retries, one row for each
--- message. A message whose recall was rolled back may have several rows; the last one counts. Rows
--- stay after their time, until retention drops them.
+-- Delayed messages, commits with a delay, and retries, one row for each message. A message whose
+-- recall was rolled back may have several rows; the last one counts. Rows stay after their time,
+-- until retention drops them.
 -- A condition on written_at leaves out partitions, and one on due_at uses an index.
 -- Cost: the rows in the range of written_at, and one look at the newest tick.
 create view mqpg_audit.delayed as
@@ -29,8 +29,6 @@ cross join mqpg.delayed as d
 cross join lateral generate_series(0, d.n - 1) as i (i)
 left join mqpg.topic as t on d.topic_id = t.topic_id
 left join mqpg.subscription as s on d.subscription_id = s.subscription_id;
-comment on view mqpg_audit.delayed is
-    'Delayed messages, commits with a delay, and retries, one row for each message';
 comment on column mqpg_audit.delayed.message_id is 'Id of the message';
 comment on column mqpg_audit.delayed.batch_id is 'message_id / 1024, to join with message';
 comment on column mqpg_audit.delayed.topic_id is 'Id of the topic';
@@ -39,8 +37,7 @@ comment on column mqpg_audit.delayed.subscription_id is
     'Retry: the subscription whose attempt failed; null: a delayed message, for every group';
 comment on column mqpg_audit.delayed.consumer_group is
     'Retry: the consumer group; null: a delayed message, or the group unsubscribed';
-comment on column mqpg_audit.delayed.consumer is
-    'Retry in mode broadcast: the member of the group; else null';
+comment on column mqpg_audit.delayed.consumer is 'Retry in mode broadcast: the member of the group; else null';
 comment on column mqpg_audit.delayed.due_at is 'When it becomes visible';
 comment on column mqpg_audit.delayed.written_at is
     'When the row was written; the cut column, by which partitions are left out';

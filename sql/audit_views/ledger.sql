@@ -1,6 +1,6 @@
--- The ledger in the broker's own database: one row for each local transaction that wrote one, and
--- for each fence of a check-back. Ledgers in other databases are tables mqpg_ledger of your own.
--- The handle is a secret, so the view has its parts without the last one, and a hash of that.
+-- The ledger in the broker's own database: local transactions and fences, without the handles. The
+-- handle is a secret, so the view has its parts without the last one, and a hash of that. Ledgers
+-- in other databases are tables mqpg_ledger of your own.
 -- Cost: as the ledger. A condition on message_id reads all of it.
 create view mqpg_audit.ledger as
 select
@@ -13,12 +13,9 @@ select
     encode(sha256(decode(split_part(l.handle, '.', 4), 'hex')), 'hex') as handle_hash
 from mqpg.ledger as l
 where l.handle ~ '^[0-9a-f]{12}[.][0-9]{1,9}[.][0-9]{1,18}[.][0-9a-f]{32}$';
-comment on view mqpg_audit.ledger is
-    'The ledger in the broker''s own database: local transactions and fences, without the handles';
 comment on column mqpg_audit.ledger.message_id is 'Id of the half message: third part of the handle';
 comment on column mqpg_audit.ledger.batch_id is 'message_id / 1024, to join with message';
-comment on column mqpg_audit.ledger.broker_id is
-    'The broker that prepared it: first part of the handle';
+comment on column mqpg_audit.ledger.broker_id is 'The broker that prepared it: first part of the handle';
 comment on column mqpg_audit.ledger.incarnation is
     'Incarnation of the broker when it was prepared: second part of the handle';
 comment on column mqpg_audit.ledger.entry is

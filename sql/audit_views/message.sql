@@ -1,14 +1,14 @@
--- Messages and half messages that are still stored, one row for each, without body, key, tag and
--- headers. The log has record batches of up to 1024 messages, and generate_series() makes a row of
--- each message. A message's id is batch_id * 1024 + its position in the batch.
+-- Messages and half messages that are still stored, one row for each, without their contents. The
+-- log has record batches of up to 1024 messages, and generate_series() makes a row of each message.
+-- A message's id is batch_id * 1024 + its position in the batch.
 -- A condition on batch_id reaches the log below the expansion, so it leaves out partitions and uses
 -- the index. A condition on message_id or on a time does not: those are computed for each row, or
 -- have no index. `message_id = 2050` is therefore asked as `batch_id = 2050 / 1024 and message_id =
 -- 2050`, and a time is first looked up in segment.
 -- Messages that outlived their segment are in a table of their own, which is small.
 -- Cost: the record batches in the range of batch_id; one index lookup in the op log for each half
--- or delayed message. Where key_hash or payload_bytes is read, also the keys or the bodies of these
--- batches, once for each batch; where handle_hash is read, three hashes for each half message.
+-- or delayed message. If key_hash or payload_bytes is read, also the keys or the bodies of these
+-- batches, once for each batch; if handle_hash is read, three hashes for each half message.
 create view mqpg_audit.message as
 select
     b.first_id + i.i as message_id,
@@ -113,16 +113,13 @@ cross join lateral (
 left join mqpg.topic as t on b.topic_id = t.topic_id
 left join mqpg.producer_group as g on b.producer_group_id = g.producer_group_id
 where b.kind <> 'f';
-comment on view mqpg_audit.message is
-    'Messages and half messages that are still stored, one row for each, without their contents';
 comment on column mqpg_audit.message.message_id is 'Id of the message: batch_id * 1024 + position';
 comment on column mqpg_audit.message.batch_id is
     'message_id / 1024; the cut column, the only one whose conditions leave out partitions';
 comment on column mqpg_audit.message.topic_id is 'Id of the topic';
 comment on column mqpg_audit.message.topic is 'Name of the topic; null: it was dropped';
 comment on column mqpg_audit.message.queue_id is 'The queue of the topic that it belongs to, from 0';
-comment on column mqpg_audit.message.kind is
-    'normal | half (prepared, then decided) | delayed (sent for a later time)';
+comment on column mqpg_audit.message.kind is 'normal | half (prepared, then decided) | delayed (sent for a later time)';
 comment on column mqpg_audit.message.state is
     'committed | undecided (a half without a decision) | rolled_back | recalled (before its time) | relayed (a '
     'committed half of a relay topic, which is delivered as the message relayed_as)';
@@ -131,19 +128,16 @@ comment on column mqpg_audit.message.committed_at is
     'Half: when it was decided to commit. Else created_at, because PostgreSQL notes no time of a commit';
 comment on column mqpg_audit.message.decided_at is
     'Half: when it was committed or rolled back; null: not yet, or forgotten by retention, or no half';
-comment on column mqpg_audit.message.check_at is
-    'Half: from this time on an undecided one is overdue; else null';
+comment on column mqpg_audit.message.check_at is 'Half: from this time on an undecided one is overdue; else null';
 comment on column mqpg_audit.message.producer_group is
     'Half: its producer group; null: no half, or the group was dropped';
 comment on column mqpg_audit.message.incarnation is
     'Half: incarnation of the broker when it was prepared, the second part of its handle; else null';
-comment on column mqpg_audit.message.relayed_as is
-    'State relayed: id of the message that delivers it; else null';
+comment on column mqpg_audit.message.relayed_as is 'State relayed: id of the message that delivers it; else null';
 comment on column mqpg_audit.message.kept is
     'true: retention dropped its batch, and the message was kept because somebody still needs it';
 comment on column mqpg_audit.message.key_hash is
     'Equal for equal keys; null: without key. It depends on a secret of the broker';
 comment on column mqpg_audit.message.handle_hash is
     'Half: SHA-256 in hexadecimal digits of the 16 bytes that the last part of its handle writes; else null';
-comment on column mqpg_audit.message.payload_bytes is
-    'Size of the payload as it was sent or prepared, in bytes';
+comment on column mqpg_audit.message.payload_bytes is 'Size of the payload as it was sent or prepared, in bytes';

@@ -1,7 +1,7 @@
--- What each subscription has not finished: the offsets from its position on that were not
--- acknowledged, and its retries that are not due yet. A message that is committed and in no queue
--- yet is not here, and neither is a delayed message before its time. Both are for every group: see
--- tick and delayed.
+-- What each subscription has not finished, one row for each message: the offsets from its position
+-- on that were not acknowledged, and its retries that are not due yet. A message that is committed
+-- and in no queue yet is not here, and neither is a delayed message before its time. Both are for
+-- every group: see tick and delayed.
 -- Cost: as current_position, and then one row for each unfinished offset. The lag decides, not the
 -- history. An offset among claims is looked for in each open claim of its queue, which are 64 at
 -- most.
@@ -102,7 +102,6 @@ cross join lateral (
     where d.subscription_id = s.subscription_id and d.written_at >= s.retries_from
 ) as p
 where s.mode <> 'broadcast' or s.member <> '';
-comment on view mqpg_audit.pending is 'What each subscription has not finished, one row for each message';
 comment on column mqpg_audit.pending.subscription_id is 'Id of the subscription';
 comment on column mqpg_audit.pending.consumer_group is 'Name of the consumer group';
 comment on column mqpg_audit.pending.consumer is 'Mode broadcast: the member of the group; else null';

@@ -1,4 +1,4 @@
--- Every change of a position that is still stored: the history of each subscription on each queue.
+-- The history of each subscription on each queue, as far back as it is stored.
 -- A condition on slot leaves out partitions; one on subscription_id and queue_id uses the index.
 -- Cost: as the cursors. A condition on changed_at reads all of them.
 create view mqpg_audit.position_change as
@@ -36,18 +36,12 @@ select
 from mqpg.cursor as c
 left join mqpg.subscription as s on c.subscription_id = s.subscription_id
 left join mqpg.topic as t on s.topic_id = t.topic_id;
-comment on view mqpg_audit.position_change is
-    'The history of each subscription on each queue, as far back as it is stored';
 comment on column mqpg_audit.position_change.subscription_id is 'Id of the subscription';
-comment on column mqpg_audit.position_change.consumer_group is
-    'Name of the consumer group; null: it unsubscribed';
-comment on column mqpg_audit.position_change.consumer is
-    'Mode broadcast: the member of the group; else null';
+comment on column mqpg_audit.position_change.consumer_group is 'Name of the consumer group; null: it unsubscribed';
+comment on column mqpg_audit.position_change.consumer is 'Mode broadcast: the member of the group; else null';
 comment on column mqpg_audit.position_change.topic_id is 'Id of the topic; null: the group unsubscribed';
-comment on column mqpg_audit.position_change.topic is
-    'Name of the topic; null: the group unsubscribed';
-comment on column mqpg_audit.position_change.queue_id is
-    'Queue of the topic, from 0; -1: the retry lane';
+comment on column mqpg_audit.position_change.topic is 'Name of the topic; null: the group unsubscribed';
+comment on column mqpg_audit.position_change.queue_id is 'Queue of the topic, from 0; -1: the retry lane';
 comment on column mqpg_audit.position_change.version is
     'Number of the change: grows by one for each subscription and queue, and by more with adopt()';
 comment on column mqpg_audit.position_change.changed_at is 'When it was';

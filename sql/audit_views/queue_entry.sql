@@ -1,9 +1,9 @@
--- The offsets of all queues and retry lanes, one row for each. The queues have rows with runs of
--- consecutive message ids, and generate_series() makes a row of each offset.
+-- The offsets of all queues and retry lanes, and which message each of them has. The queues have
+-- rows with runs of consecutive message ids, and generate_series() makes a row of each offset.
 -- A condition on tick_id reaches the queues below the expansion, so it leaves out partitions. One
 -- on topic, topic_id and queue_id uses an index of each partition. Conditions on queue_offset,
 -- message_id or appended_at do neither: look up the ticks of a time in tick first.
--- Cost: the rows of the queues in the range of tick_id; where appended_at is read, one index lookup
+-- Cost: the rows of the queues in the range of tick_id; if appended_at is read, one index lookup
 -- for each of them (a row has up to 4096 offsets).
 create view mqpg_audit.queue_entry as
 select
@@ -34,8 +34,6 @@ cross join lateral (  -- noqa: ST05
 ) as w
 left join mqpg.topic as t on c.topic_id = t.topic_id
 left join mqpg.subscription as s on c.subscription_id = s.subscription_id;
-comment on view mqpg_audit.queue_entry is
-    'The offsets of all queues and retry lanes, and which message each of them has';
 comment on column mqpg_audit.queue_entry.topic_id is 'Id of the topic';
 comment on column mqpg_audit.queue_entry.topic is 'Name of the topic; null: it was dropped';
 comment on column mqpg_audit.queue_entry.queue_id is 'Queue of the topic, from 0; -1: a retry lane';
@@ -47,11 +45,9 @@ comment on column mqpg_audit.queue_entry.subscription_id is
     'Retry lane: the subscription that it belongs to; null: a queue of the topic, for every group';
 comment on column mqpg_audit.queue_entry.consumer_group is
     'Retry lane: the consumer group; null: a queue of the topic, or the group unsubscribed';
-comment on column mqpg_audit.queue_entry.consumer is
-    'Retry lane in mode broadcast: the member of the group; else null';
+comment on column mqpg_audit.queue_entry.consumer is 'Retry lane in mode broadcast: the member of the group; else null';
 comment on column mqpg_audit.queue_entry.attempt is
     'Number of the delivery that the first delivery from this offset is; 1 in a queue of the topic';
 comment on column mqpg_audit.queue_entry.tick_id is
     'The tick that appended it; the cut column, by which partitions are left out';
-comment on column mqpg_audit.queue_entry.appended_at is
-    'When it was appended; null: the tick was dropped by retention';
+comment on column mqpg_audit.queue_entry.appended_at is 'When it was appended; null: the tick was dropped by retention';

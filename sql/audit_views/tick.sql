@@ -9,7 +9,6 @@ select
     t.messages,
     nullif(t.due_until, '-infinity') as due_until
 from mqpg.tick as t;
-comment on view mqpg_audit.tick is 'Ticks: calls of append() that gave messages their offsets';
 comment on column mqpg_audit.tick.tick_id is 'Number of the tick; the cut column';
 comment on column mqpg_audit.tick.appended_at is 'When it was';
 comment on column mqpg_audit.tick.messages is 'Number of messages that it appended, with retries';

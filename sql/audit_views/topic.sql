@@ -1,4 +1,4 @@
--- Topics, also dropped ones: their ids remain in the other views until retention drops the rows.
+-- Topics, also dropped ones. Their ids remain in the other views until retention drops the rows.
 -- Cost: one row for each topic.
 create view mqpg_audit.topic as
 select
@@ -30,14 +30,11 @@ select
     null as created_at,
     d.dropped_at
 from mqpg.dropped_topic as d;
-comment on view mqpg_audit.topic is 'Topics, also dropped ones';
 comment on column mqpg_audit.topic.topic_id is 'Id; a name that is used again gets a new one';
 comment on column mqpg_audit.topic.topic is 'Name';
 comment on column mqpg_audit.topic.kind is 'normal | relay; null: dropped';
-comment on column mqpg_audit.topic.queues is
-    'Number of ordered queues, which are numbered from 0; null: dropped';
-comment on column mqpg_audit.topic.retention is
-    'How long messages stay after everybody has read them; null: dropped';
+comment on column mqpg_audit.topic.queues is 'Number of ordered queues, which are numbered from 0; null: dropped';
+comment on column mqpg_audit.topic.retention is 'How long messages stay after everybody has read them; null: dropped';
 comment on column mqpg_audit.topic.message_ttl is
     'A message that a group did not get within this time expires; null: never, or dropped';
 comment on column mqpg_audit.topic.on_expired is

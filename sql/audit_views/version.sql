@@ -1,6 +1,6 @@
--- The version of this contract, and the broker that the rows are of: one row. A number of contract
--- that rises says that a view or a column is gone or means something else. New views and new
--- columns, which come last, may appear under the same number.
+-- The version of these views, and the broker; one row. A number of contract that rises says that a
+-- view or a column is gone or means something else. New views and new columns, which come last, may
+-- appear under the same number.
 -- Cost: reads two tables of one row.
 create view mqpg_audit.version as
 select
@@ -11,7 +11,6 @@ select
     b.installed_at
 from mqpg.installation as i
 cross join mqpg.broker as b;
-comment on view mqpg_audit.version is 'The version of these views, and the broker; one row';
 comment on column mqpg_audit.version.contract is
     'Version of these views; rises when a view or a column is gone or means something else';
 comment on column mqpg_audit.version.release is 'Release of mqpg that made the views';

@@ -17,8 +17,7 @@ create table mqpg.archived_segment (
     primary key (table_name, lower_bound)
 );
 comment on table mqpg.archived_segment is 'Files of the archive: ranges of the append-only tables';
-comment on column mqpg.archived_segment.table_name is
-    'commit_log | op_log | consume_queue | tick | cursor | delayed';
+comment on column mqpg.archived_segment.table_name is 'commit_log | op_log | consume_queue | tick | cursor | delayed';
 comment on column mqpg.archived_segment.lower_bound is 'Inclusive, in units of the table''s partition key';
 comment on column mqpg.archived_segment.upper_bound is 'Exclusive';
 comment on column mqpg.archived_segment.segment_no is

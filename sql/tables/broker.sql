@@ -10,8 +10,7 @@ create table mqpg.broker (
     installed_at timestamptz not null default clock_timestamp(),
     adoption_ticks bigint [] not null default '{}'
 );
-comment on table mqpg.broker is
-    'Identity of this broker: id, incarnation and PostgreSQL system identifier';
+comment on table mqpg.broker is 'Identity of this broker: id, incarnation and PostgreSQL system identifier';
 comment on column mqpg.broker.singleton is 'Always true: the table has exactly one row';
 comment on column mqpg.broker.broker_id is
     '12 hexadecimal digits; the first part of every handle that this broker issues';
@@ -21,8 +20,7 @@ comment on column mqpg.broker.system_identifier is
     'The cluster that the rows were written in; append() refuses to work in another one';
 comment on column mqpg.broker.timeline is
     'The timeline that the rows were written in; append() refuses to work in another one';
-comment on column mqpg.broker.key_hash_seed is
-    'A secret, with which the views of the audit compute hashes of keys';
+comment on column mqpg.broker.key_hash_seed is 'A secret, with which the views of the audit compute hashes of keys';
 comment on column mqpg.broker.adoption_ticks is
     'The tick with which each incarnation but the first began; the last one is that of the present incarnation';
 insert into mqpg.broker (system_identifier, timeline)

@@ -11,8 +11,6 @@ comment on column mqpg.check_log.message_id is 'Message id of the half';
 comment on column mqpg.check_log.event is
     'asked (one check) | waited (that ask does not count) | waited late (it does) | parked | rearmed | settled '
     '| expired';
-comment on column mqpg.check_log.by is
-    'Who checked or decided: ledger, function <name>, due_checks, admin, expiry, …';
-comment on column mqpg.check_log.reason is
-    'What the checker answered, why it failed, or why an administrator decided';
+comment on column mqpg.check_log.by is 'Who checked or decided: ledger, function <name>, due_checks, admin, expiry, …';
+comment on column mqpg.check_log.reason is 'What the checker answered, why it failed, or why an administrator decided';
 create index check_log_message on mqpg.check_log (message_id, at);

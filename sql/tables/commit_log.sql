@@ -29,27 +29,21 @@ create table mqpg.commit_log (
 comment on table mqpg.commit_log is
     'Commit log: all message bodies in record batches, append-only, partitioned by batch id';
 comment on column mqpg.commit_log.batch_id is 'From the sequence batch_id, drawn after xid';
-comment on column mqpg.commit_log.xid is
-    'The writing transaction; the appender compares it with its snapshots';
+comment on column mqpg.commit_log.xid is 'The writing transaction; the appender compares it with its snapshots';
 comment on column mqpg.commit_log.producer_group_id is 'Half messages only';
 comment on column mqpg.commit_log.incarnation is
     'Half messages only: the broker''s incarnation when it was prepared, part of its handle';
-comment on column mqpg.commit_log.queue_id is
-    'The topic''s queue that all messages of the batch belong to';
+comment on column mqpg.commit_log.queue_id is 'The topic''s queue that all messages of the batch belong to';
 comment on column mqpg.commit_log.n is 'Number of messages in the batch, 1 to 1024';
 comment on column mqpg.commit_log.kind is
     'n normal | h half message | d delayed | f final payload that a commit brought for a half';
 comment on column mqpg.commit_log.nonce is
     'Half messages only: the secret of the batch, from which the nonces of its handles are computed';
-comment on column mqpg.commit_log.check_at is
-    'Half messages only: from this time on an undecided one is overdue';
-comment on column mqpg.commit_log.delay is
-    'Half messages only: time between the commit and the delivery; null: none';
-comment on column mqpg.commit_log.keys is
-    'One element per message (null: without key); null when no message has a key';
+comment on column mqpg.commit_log.check_at is 'Half messages only: from this time on an undecided one is overdue';
+comment on column mqpg.commit_log.delay is 'Half messages only: time between the commit and the delivery; null: none';
+comment on column mqpg.commit_log.keys is 'One element per message (null: without key); null when no message has a key';
 comment on column mqpg.commit_log.tags is 'One element per message; null when no message has a tag';
-comment on column mqpg.commit_log.headers is
-    'One element per message; null when no message has headers';
+comment on column mqpg.commit_log.headers is 'One element per message; null when no message has headers';
 comment on column mqpg.commit_log.payloads is 'One element per message, byte for byte as sent';
 comment on column mqpg.commit_log.relay is
     'true: half messages of a relay topic, whose phases also travel as messages; else null';

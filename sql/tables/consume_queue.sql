@@ -27,6 +27,5 @@ comment on column mqpg.consume_queue.first_ids is 'Per run, the message id that 
 comment on column mqpg.consume_queue.starts is 'Per run, its first offset minus base_offset';
 comment on column mqpg.consume_queue.deliver_ids is
     'Per run, the message id that the body lies under; null: under first_ids';
-comment on column mqpg.consume_queue.attempts is
-    'Retry lanes: per run, the number of the delivery attempt; else null';
+comment on column mqpg.consume_queue.attempts is 'Retry lanes: per run, the number of the delivery attempt; else null';
 create index consume_queue_tick on mqpg.consume_queue (tick_id, topic_id, queue_id);

@@ -35,22 +35,18 @@ create table mqpg.cursor (
 ) partition by range (slot);
 comment on table mqpg.cursor is
     'Cursors: versioned positions and claims of subscriptions, append-only, partitioned by slot';
-comment on column mqpg.cursor.version is
-    '1, 2, 3, … per subscription and queue; the greatest is the current state';
+comment on column mqpg.cursor.version is '1, 2, 3, … per subscription and queue; the greatest is the current state';
 comment on column mqpg.cursor.committed is 'All messages below this offset are done';
 comment on column mqpg.cursor.claimed is 'No message from this offset on was delivered yet';
-comment on column mqpg.cursor.epoch is
-    'Epoch of the claim that this version changed; null where none';
+comment on column mqpg.cursor.epoch is 'Epoch of the claim that this version changed; null where none';
 comment on column mqpg.cursor.slot is 'The partition, a period of about cursor_slot_age';
 comment on column mqpg.cursor.queue_id is '-1: the subscription''s retry lane';
 comment on column mqpg.cursor.action is
     'What wrote this version: s subscribe, r receive, b both ack and receive, t take-over, a ack, n nack, '
     'e extend, l release, f filtered, x expired, d dead letter, u unpin, q moved by seek, purge or policy, '
     'i new incarnation, c closed in this slot, k carried into this slot';
-comment on column mqpg.cursor.owner is
-    'Mode pinned: the consumer that owns the queue until unpin()';
-comment on column mqpg.cursor.claims is
-    'Claims in flight, ascending by from_offset, at most 64 of them open';
+comment on column mqpg.cursor.owner is 'Mode pinned: the consumer that owns the queue until unpin()';
+comment on column mqpg.cursor.claims is 'Claims in flight, ascending by from_offset, at most 64 of them open';
 comment on column mqpg.cursor.failed is
     'A nack with on_failure block_key or block_queue: the offsets that failed and are retried in place';
 comment on column mqpg.cursor.reason is 'Why the messages in failed did';

@@ -12,8 +12,7 @@ create table mqpg.dead_letter (
     died_at timestamptz not null default clock_timestamp(),
     primary key (subscription_id, message_id)
 );
-comment on table mqpg.dead_letter is
-    'Dead letters of each subscription, with the last reason and the known attempts';
+comment on table mqpg.dead_letter is 'Dead letters of each subscription, with the last reason and the known attempts';
 comment on column mqpg.dead_letter.deliver_id is 'Message id that the body lies under';
 comment on column mqpg.dead_letter.queue_id is 'The topic''s queue that the message came by';
 comment on column mqpg.dead_letter.attempts is 'How often the message was delivered';

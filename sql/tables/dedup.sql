@@ -8,8 +8,6 @@ create table mqpg.dedup (
     dedup_id text not null,
     primary key (topic_id, dedup_id, slot)
 ) partition by range (slot);
-comment on table mqpg.dedup is
-    'Dedup ids of sends within the dedup window, append-only, partitioned by slot';
+comment on table mqpg.dedup is 'Dedup ids of sends within the dedup window, append-only, partitioned by slot';
 comment on column mqpg.dedup.message_id is 'The message that was stored first under the id';
-comment on column mqpg.dedup.slot is
-    'Time in units of the setting dedup_window since 1970, rounded down';
+comment on column mqpg.dedup.slot is 'Time in units of the setting dedup_window since 1970, rounded down';

@@ -14,19 +14,14 @@ create table mqpg.delayed (
     reason text,
     consumer text
 ) partition by range (written_at);
-comment on table mqpg.delayed is
-    'Delayed messages and retries, append-only, partitioned by the time of writing';
-comment on column mqpg.delayed.visible_at is
-    'The first append() after this time appends the messages';
+comment on table mqpg.delayed is 'Delayed messages and retries, append-only, partitioned by the time of writing';
+comment on column mqpg.delayed.visible_at is 'The first append() after this time appends the messages';
 comment on column mqpg.delayed.first_id is 'Message id that the run begins with';
-comment on column mqpg.delayed.deliver_id is
-    'Message id that the body of first_id lies under; null: under first_id';
-comment on column mqpg.delayed.subscription_id is
-    '0: a delayed message; else a retry for this subscription';
+comment on column mqpg.delayed.deliver_id is 'Message id that the body of first_id lies under; null: under first_id';
+comment on column mqpg.delayed.subscription_id is '0: a delayed message; else a retry for this subscription';
 comment on column mqpg.delayed.queue_id is '-1 for a retry';
 comment on column mqpg.delayed.n is 'Number of messages: first_id, first_id + 1, …';
-comment on column mqpg.delayed.attempt is
-    'Number of the attempt that the coming delivery is; 1 after redrive()';
+comment on column mqpg.delayed.attempt is 'Number of the attempt that the coming delivery is; 1 after redrive()';
 comment on column mqpg.delayed.reason is 'Retries: why the attempt before failed';
 comment on column mqpg.delayed.consumer is 'Retries: the consumer whose attempt failed';
 create index delayed_visible_at on mqpg.delayed (visible_at);

@@ -10,15 +10,12 @@ create table mqpg.half_tick (
     entries bigint not null,
     at timestamptz not null
 ) partition by range (half_tick_id);
-comment on table mqpg.half_tick is
-    'Ticks of the op-log queue: which half messages were looked at, append-only';
-comment on column mqpg.half_tick.xid is
-    'The transaction itself, which got its xid after batch_seq was read; see tick';
+comment on table mqpg.half_tick is 'Ticks of the op-log queue: which half messages were looked at, append-only';
+comment on column mqpg.half_tick.xid is 'The transaction itself, which got its xid after batch_seq was read; see tick';
 comment on column mqpg.half_tick.snapshot is
     'Half messages visible in it are decided or have an entry in the op-log queue';
 comment on column mqpg.half_tick.snapshot_xmax is 'pg_snapshot_xmax(snapshot), for the index';
-comment on column mqpg.half_tick.batch_seq is
-    'The batch id sequence, read before the snapshot was taken';
+comment on column mqpg.half_tick.batch_seq is 'The batch id sequence, read before the snapshot was taken';
 comment on column mqpg.half_tick.floor_id is 'New half messages have greater batch ids';
 comment on column mqpg.half_tick.entries is 'Number of entries that were written';
 create index half_tick_snapshot_xmax on mqpg.half_tick (snapshot_xmax);

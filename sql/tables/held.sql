@@ -21,8 +21,7 @@ create table mqpg.held (
 );
 comment on table mqpg.held is 'Messages that outlive their commit_log segment';
 comment on column mqpg.held.xid is 'The transaction that wrote the message';
-comment on column mqpg.held.kind is
-    'As in commit_log: n normal | h half message | d delayed | f final payload';
+comment on column mqpg.held.kind is 'As in commit_log: n normal | h half message | d delayed | f final payload';
 comment on column mqpg.held.relay is 'true: a half message of a relay topic; else null';
 comment on column mqpg.held.copied_at is 'When keep() copied it out of its segment';
 create index held_topic_key on mqpg.held (topic_id, key);

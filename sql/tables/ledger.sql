@@ -6,7 +6,6 @@ create table mqpg.ledger (
     entry text not null default 'local' check (entry in ('local', 'fence')),
     at timestamptz not null default clock_timestamp()
 );
-comment on table mqpg.ledger is
-    'Handles of local transactions in this database, and the fences of check-backs';
+comment on table mqpg.ledger is 'Handles of local transactions in this database, and the fences of check-backs';
 comment on column mqpg.ledger.entry is
     'local: the local transaction committed | fence: a check-back came first, so it can no longer commit';

@@ -8,6 +8,5 @@ create table mqpg.migration (
     applied_at timestamptz not null default clock_timestamp()
 );
 comment on table mqpg.migration is 'Numbered migrations that were applied to this database';
-comment on column mqpg.migration.breaking is
-    'Clients and workers that do not know this migration must stop';
+comment on column mqpg.migration.breaking is 'Clients and workers that do not know this migration must stop';
 comment on column mqpg.migration.release is 'The release of mqpg that applied it';

@@ -23,8 +23,7 @@ comment on column mqpg.op_log.deliver_id is
     'Id of the body where a commit brought a final payload, or of the message a relay topic sends';
 comment on column mqpg.op_log.visible_at is
     'Commit with a delay: due by its row in delayed. infinity: relay topic, due by a message of its own';
-comment on column mqpg.op_log.stage is
-    '0: decision about a half message; 1: decision about a delayed message';
+comment on column mqpg.op_log.stage is '0: decision about a half message; 1: decision about a delayed message';
 comment on column mqpg.op_log.op is 'Stage 0: c commit | b rollback. Stage 1: d due | r recalled';
 comment on column mqpg.op_log.decided_by is
     'producer | checker | admin | appender | expiry (nobody decided it in time)';

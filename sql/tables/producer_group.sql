@@ -13,12 +13,9 @@ create table mqpg.producer_group (
     created_at timestamptz not null default clock_timestamp(),
     producers mqpg.grantee [] not null default '{}'
 );
-comment on table mqpg.producer_group is
-    'Producer groups: when and by whom undecided half messages are checked';
-comment on column mqpg.producer_group.check_after is
-    'How long after prepare() an undecided half is overdue';
-comment on column mqpg.producer_group.max_checks is
-    'Checks without an answer until on_exhausted applies';
+comment on table mqpg.producer_group is 'Producer groups: when and by whom undecided half messages are checked';
+comment on column mqpg.producer_group.check_after is 'How long after prepare() an undecided half is overdue';
+comment on column mqpg.producer_group.max_checks is 'Checks without an answer until on_exhausted applies';
 comment on column mqpg.producer_group.on_exhausted is 'park | rollback';
 comment on column mqpg.producer_group.checker is 'due_checks | ledger | function | url';
 comment on column mqpg.producer_group.checker_target is

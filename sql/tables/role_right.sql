@@ -20,8 +20,7 @@ comment on column mqpg.role_right.topic_id is
     'send: the topic; receive: the topic, for every group that reads it; null: all topics';
 comment on column mqpg.role_right.producer_group_id is 'produce: the group; null: all groups';
 comment on column mqpg.role_right.subscription_id is 'receive: the group''s subscription to one topic; else null';
-comment on column mqpg.role_right.consumer_group is
-    'receive: this group, on all topics that it reads; else null';
+comment on column mqpg.role_right.consumer_group is 'receive: this group, on all topics that it reads; else null';
 comment on column mqpg.role_right.granted_by is 'The role that granted it';
 create unique index role_right_once on mqpg.role_right (
     privilege, role, coalesce(topic_id, 0), coalesce(producer_group_id, 0), coalesce(subscription_id, 0),

@@ -29,8 +29,7 @@ comment on column mqpg.segment.family is
     'log (commit_log, op_log, check_log) | tick (consume_queue, tick, half_tick) | cursor | delayed | dedup';
 comment on column mqpg.segment.lower_bound is 'Inclusive, as in the partition''s bound';
 comment on column mqpg.segment.upper_bound is 'Exclusive, as in the partition''s bound';
-comment on column mqpg.segment.opened_at is
-    'When writing into it began; the first row may be younger, never older';
+comment on column mqpg.segment.opened_at is 'When writing into it began; the first row may be younger, never older';
 comment on column mqpg.segment.opened_xid is
     'Family log: every transaction that wrote into the segment before has an older xid';
 comment on column mqpg.segment.carried_to is
@@ -40,8 +39,7 @@ comment on column mqpg.segment.carry_again is
 comment on column mqpg.segment.closed_at is 'From this time on no transaction writes into it';
 comment on column mqpg.segment.tails_noted_at is
     'Family tick: when the next offsets of its queues were noted in queue_tail';
-comment on column mqpg.segment.blocked_since is
-    'Since when open transactions hold up what keep() wants to do with it';
+comment on column mqpg.segment.blocked_since is 'Since when open transactions hold up what keep() wants to do with it';
 comment on column mqpg.segment.leaving is
     'The table whose partition is about to be dropped, because nothing in it is needed any more';
 comment on column mqpg.segment.leaving_since is 'When that was decided and committed';
@@ -52,8 +50,7 @@ comment on column mqpg.segment.body_dropped_at is
 comment on column mqpg.segment.dropped_at is 'When its last table was dropped';
 comment on column mqpg.segment.decided_at is
     'Family log: from this time on no decision about one of its messages can come; null: one may';
-comment on column mqpg.segment.merged_at is
-    'When keep() last put several segments together into this one; null: never';
+comment on column mqpg.segment.merged_at is 'When keep() last put several segments together into this one; null: never';
 comment on column mqpg.segment.left_out is
     'Topics whose messages were left out when segments were merged; 0: all of dropped topics or segments';
 comment on column mqpg.segment.sizes is

@@ -19,8 +19,7 @@ create table mqpg.segment_merge (
     blocked_since timestamptz
 );
 comment on table mqpg.segment_merge is 'Merges of neighbouring closed segments in progress';
-comment on column mqpg.segment_merge.segment_nos is
-    'The segments, in order; the first one''s number stays';
+comment on column mqpg.segment_merge.segment_nos is 'The segments, in order; the first one''s number stays';
 comment on column mqpg.segment_merge.closed_at is 'When the last of the segments was closed';
 comment on column mqpg.segment_merge.partitions is
     'The partitions that the new tables replace; the merge is given up if these change';
@@ -28,8 +27,7 @@ comment on column mqpg.segment_merge.topic_ids is
     'Topics whose retention is over; only what must stay readable is copied';
 comment on column mqpg.segment_merge.needed_batches is
     'Family log: record batches of these topics with messages that must stay readable (I11)';
-comment on column mqpg.segment_merge.undecided_ids is
-    'Family log: messages that may still get a decision';
+comment on column mqpg.segment_merge.undecided_ids is 'Family log: messages that may still get a decision';
 comment on column mqpg.segment_merge.parent is 'The table that is being copied; null: all are copied';
 comment on column mqpg.segment_merge.copied_to is 'Its key up to which rows are copied; null: none yet';
 comment on column mqpg.segment_merge.copied_xid is

@@ -26,8 +26,7 @@ create table mqpg.subscription (
     receipt_secrets bytea [] not null default array[uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())],
     unique (topic_id, consumer_group, member)
 );
-comment on table mqpg.subscription is
-    'Subscriptions: consumer group and topic, mode, filter and retry policy';
+comment on table mqpg.subscription is 'Subscriptions: consumer group and topic, mode, filter and retry policy';
 comment on column mqpg.subscription.member is
     'Mode broadcast: the consumer''s name; empty in the group''s own row and in other modes';
 comment on column mqpg.subscription.member_of is
@@ -36,15 +35,11 @@ comment on column mqpg.subscription.mode is 'exclusive | shared | pinned | broad
 comment on column mqpg.subscription.start is 'As given to subscribe(): earliest | latest | a time';
 comment on column mqpg.subscription.filter is 'jsonpath that chooses messages; null: all';
 comment on column mqpg.subscription.tags is 'Tags that choose messages; null: all';
-comment on column mqpg.subscription.max_attempts is
-    'Deliveries until a message becomes a dead letter';
-comment on column mqpg.subscription.retry_delay is
-    'Time until the second attempt; doubles with each further one';
+comment on column mqpg.subscription.max_attempts is 'Deliveries until a message becomes a dead letter';
+comment on column mqpg.subscription.retry_delay is 'Time until the second attempt; doubles with each further one';
 comment on column mqpg.subscription.on_failure is 'skip | block_key | block_queue';
-comment on column mqpg.subscription.retries_from is
-    'Retries that were written before this time are purged';
-comment on column mqpg.subscription.receivers is
-    'Roles that may receive; a copy of role_right for the hot path';
+comment on column mqpg.subscription.retries_from is 'Retries that were written before this time are purged';
+comment on column mqpg.subscription.receivers is 'Roles that may receive; a copy of role_right for the hot path';
 comment on column mqpg.subscription.receipt_secrets is
     'Secrets of 244 random bits that receipts are signed with: the first one signs, every one verifies';
 create index subscription_consumer_group on mqpg.subscription (consumer_group);

@@ -13,14 +13,11 @@ create table mqpg.tick (
     at timestamptz not null
 ) partition by range (tick_id);
 comment on table mqpg.tick is 'Ticks of the appender: snapshot, floor and due time, append-only';
-comment on column mqpg.tick.xid is
-    'The appending transaction, which got its xid after batch_seq was read';
+comment on column mqpg.tick.xid is 'The appending transaction, which got its xid after batch_seq was read';
 comment on column mqpg.tick.snapshot is 'All rows visible in it have their offsets';
 comment on column mqpg.tick.snapshot_xmax is 'pg_snapshot_xmax(snapshot), for the index';
-comment on column mqpg.tick.batch_seq is
-    'The batch id sequence, read before the snapshot was taken';
-comment on column mqpg.tick.floor_id is
-    'Rows that a later append() may append have greater batch ids';
+comment on column mqpg.tick.batch_seq is 'The batch id sequence, read before the snapshot was taken';
+comment on column mqpg.tick.floor_id is 'Rows that a later append() may append have greater batch ids';
 comment on column mqpg.tick.due_until is 'Delayed messages up to this time are appended';
 comment on column mqpg.tick.messages is 'Number of messages appended';
 comment on column mqpg.tick.topic_ids is 'Topics that got messages';

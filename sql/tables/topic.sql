@@ -18,8 +18,7 @@ create table mqpg.topic (
     senders mqpg.grantee [] not null default '{}',
     readers mqpg.grantee [] not null default '{}'
 );
-comment on table mqpg.topic is
-    'Topics: number of ordered queues, retention, payload limit and policies';
+comment on table mqpg.topic is 'Topics: number of ordered queues, retention, payload limit and policies';
 comment on column mqpg.topic.queues is 'Number of ordered queues, fixed';
 comment on column mqpg.topic.kind is 'normal | relay';
 comment on column mqpg.topic.max_payload is 'Greatest size of a payload, in bytes';
@@ -36,5 +35,4 @@ comment on column mqpg.topic.checksums is
 comment on column mqpg.topic.archive is
     'true: keep() drops no segment with its messages before `mqpg archive` has written it';
 comment on column mqpg.topic.senders is 'Roles that may send; a copy of role_right for the hot path';
-comment on column mqpg.topic.readers is
-    'Roles that may receive for some group; a copy of role_right for the hot path';
+comment on column mqpg.topic.readers is 'Roles that may receive for some group; a copy of role_right for the hot path';

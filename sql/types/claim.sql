@@ -18,5 +18,4 @@ create type mqpg.claim as (
     picked bigint[],        -- null: the whole range; else ascending, from_offset to to_offset - 1
     key text                -- on_failure block_key: the failed message's key, shared by the claim
 );
-comment on type mqpg.claim is
-    'A delivery in flight: offset range, fencing epoch, attempt and lease';
+comment on type mqpg.claim is 'A delivery in flight: offset range, fencing epoch, attempt and lease';

@@ -1,6 +1,4 @@
--- The table archived_segment for the audit, as it is. Only auditors read it. The planner puts the
--- table in place of the view.
--- Cost: as the table.
+-- The table archived_segment for the audit, as it is. Only auditors read it; see audit_commit_log.
 create view mqpg.audit_archived_segment as
 select
     a.table_name,
@@ -17,4 +15,3 @@ select
     a.archived_at,
     a.archived_by
 from mqpg.archived_segment as a;
-comment on view mqpg.audit_archived_segment is 'The table archived_segment for the audit';

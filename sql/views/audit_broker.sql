@@ -1,6 +1,4 @@
--- The table broker for the audit, as it is. Only auditors read it. The planner puts the table
--- in place of the view, so partitions are left out and read in parts as before.
--- Cost: as the table.
+-- The table broker for the audit, as it is. Only auditors read it; see audit_commit_log.
 create view mqpg.audit_broker as
 select
     b.singleton,
@@ -10,4 +8,3 @@ select
     b.timeline,
     b.installed_at
 from mqpg.broker as b;
-comment on view mqpg.audit_broker is 'The table broker for the audit';

@@ -1,14 +1,11 @@
 -- The table commit_log for the audit, without keys, tags, headers and bodies. Only auditors read
--- it. The planner puts the table in place of the view, so partitions are left out and read in parts
--- as before.
--- handle_hashes has one element per half message, so that the audit can compare handles and nobody
--- can compute one: the SHA-256 of what _handle_nonce() returns.
--- key_hashes has one element per message, so that the audit can see which messages have the same
--- key. Nobody can test a guess, because the hash depends on a secret.
--- intact says whether the bodies match their checksum, where the topic asks for one.
--- sizes says how many payloads, keys, tags and headers there are, which must be n or null.
--- Cost: as the table. Where handle_hashes is read, two hashes for each half message; where
--- key_hashes is read, one for each key; where sizes or intact is read, the bodies.
+-- the views audit_…. The planner puts the table in place of such a view, so partitions are left out
+-- and read in parts as before.
+-- handle_hashes lets the audit compare handles, and nobody can compute one from it: it has the
+-- SHA-256 of what _handle_nonce() returns. key_hashes lets it see which messages have the same key.
+-- Nobody can test a guess, because the hash depends on a secret.
+-- Cost: as the table. If handle_hashes is read, two hashes for each half message; if key_hashes is
+-- read, one for each key; if sizes or intact is read, the bodies.
 create view mqpg.audit_commit_log as
 select
     l.batch_id,
@@ -42,12 +39,10 @@ select
         when l.checksum is not null then l.checksum = hash_array_extended(l.payloads::text [], l.batch_id)
     end as intact
 from mqpg.commit_log as l;
-comment on view mqpg.audit_commit_log is 'The table commit_log for the audit, without bodies';
 comment on column mqpg.audit_commit_log.handle_hashes is
     'Half messages only: one element per message, the SHA-256 of the nonce in its handle';
 comment on column mqpg.audit_commit_log.key_hashes is
     'One element per message (null: without key), equal for equal keys; null when no message has a key';
 comment on column mqpg.audit_commit_log.sizes is
     'Number of payloads, keys, tags and headers; null: there is no such array';
-comment on column mqpg.audit_commit_log.intact is
-    'Whether the bodies match their checksum; null: the batch has none';
+comment on column mqpg.audit_commit_log.intact is 'Whether the bodies match their checksum; null: the batch has none';

@@ -1,6 +1,4 @@
--- The table consume_queue for the audit, as it is. Only auditors read it. The planner puts the
--- table in place of the view, so partitions are left out and read in parts as before.
--- Cost: as the table.
+-- The table consume_queue for the audit, as it is. Only auditors read it; see audit_commit_log.
 create view mqpg.audit_consume_queue as
 select
     c.base_offset,
@@ -14,4 +12,3 @@ select
     c.deliver_ids,
     c.attempts
 from mqpg.consume_queue as c;
-comment on view mqpg.audit_consume_queue is 'The table consume_queue for the audit';

@@ -1,6 +1,4 @@
--- The table cursor for the audit, as it is. Only auditors read it. The planner puts the table
--- in place of the view, so partitions are left out and read in parts as before.
--- Cost: as the table.
+-- The table cursor for the audit, as it is. Only auditors read it; see audit_commit_log.
 create view mqpg.audit_cursor as
 select
     c.version,
@@ -17,4 +15,3 @@ select
     c.failed,
     c.reason
 from mqpg.cursor as c;
-comment on view mqpg.audit_cursor is 'The table cursor for the audit';

@@ -1,6 +1,4 @@
--- The table dead_letter for the audit, as it is. Only auditors read it. The planner puts the table
--- in place of the view, so partitions are left out and read in parts as before.
--- Cost: as the table.
+-- The table dead_letter for the audit, as it is. Only auditors read it; see audit_commit_log.
 create view mqpg.audit_dead_letter as
 select
     d.subscription_id,
@@ -12,4 +10,3 @@ select
     d.history,
     d.died_at
 from mqpg.dead_letter as d;
-comment on view mqpg.audit_dead_letter is 'The table dead_letter for the audit';

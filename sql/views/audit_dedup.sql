@@ -1,7 +1,6 @@
--- The table dedup for the audit, with hashes in place of the dedup ids. Only auditors read it. The
--- planner puts the table in place of the view, so partitions are left out and read in parts as
--- before.
--- Cost: as the table, and one hash for each row where dedup_hash is read.
+-- The table dedup for the audit, with hashes in place of the dedup ids. Only auditors read it; see
+-- audit_commit_log.
+-- Cost: as the table, and one hash for each row if dedup_hash is read.
 create view mqpg.audit_dedup as
 select
     d.message_id,
@@ -9,5 +8,4 @@ select
     d.topic_id,
     encode(sha256(convert_to(d.dedup_id, 'UTF8')), 'hex') as dedup_hash
 from mqpg.dedup as d;
-comment on view mqpg.audit_dedup is 'The table dedup for the audit, without the dedup ids';
 comment on column mqpg.audit_dedup.dedup_hash is 'SHA-256 of the dedup id';

@@ -1,6 +1,4 @@
--- The table delayed for the audit, as it is. Only auditors read it. The planner puts the table
--- in place of the view, so partitions are left out and read in parts as before.
--- Cost: as the table.
+-- The table delayed for the audit, as it is. Only auditors read it; see audit_commit_log.
 create view mqpg.audit_delayed as
 select
     d.visible_at,
@@ -16,4 +14,3 @@ select
     d.reason,
     d.consumer
 from mqpg.delayed as d;
-comment on view mqpg.audit_delayed is 'The table delayed for the audit';

@@ -1,6 +1,5 @@
--- The table former_dead_letter for the audit, as it is. Only auditors read it. The planner puts the
--- table in place of the view, so partitions are left out and read in parts as before.
--- Cost: as the table.
+-- The table former_dead_letter for the audit, as it is. Only auditors read it; see
+-- audit_commit_log.
 create view mqpg.audit_former_dead_letter as
 select
     f.subscription_id,
@@ -13,4 +12,3 @@ select
     f.fate,
     f.by
 from mqpg.former_dead_letter as f;
-comment on view mqpg.audit_former_dead_letter is 'The table former_dead_letter for the audit';

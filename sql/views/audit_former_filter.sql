@@ -1,6 +1,4 @@
--- The table former_filter for the audit, as it is. Only auditors read it. The planner puts the
--- table in place of the view, so partitions are left out and read in parts as before.
--- Cost: as the table.
+-- The table former_filter for the audit, as it is. Only auditors read it; see audit_commit_log.
 create view mqpg.audit_former_filter as
 select
     f.subscription_id,
@@ -9,4 +7,3 @@ select
     f.replaced_at,
     f.by
 from mqpg.former_filter as f;
-comment on view mqpg.audit_former_filter is 'The table former_filter for the audit';

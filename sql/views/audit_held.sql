@@ -1,9 +1,6 @@
--- The table held for the audit, without keys, tags, headers and bodies. Only auditors read it. The
--- planner puts the table in place of the view, so partitions are left out and read in parts as
--- before.
--- handle_hash is an element of handle_hashes of audit_commit_log.
--- key_hash is an element of its key_hashes.
--- Cost: as the table, and two hashes for each half message where handle_hash is read.
+-- The table held for the audit, without keys, tags, headers and bodies. Only auditors read it.
+-- handle_hash and key_hash are elements of handle_hashes and key_hashes of audit_commit_log.
+-- Cost: as the table, and two hashes for each half message if handle_hash is read.
 create view mqpg.audit_held as
 select
     h.message_id,
@@ -21,7 +18,5 @@ select
     encode(sha256(substr(sha256(uuid_send(h.nonce) || int8send(h.message_id)), 1, 16)), 'hex') as handle_hash,
     hashtextextended(h.key, (select b.key_hash_seed from mqpg.broker as b)) as key_hash
 from mqpg.held as h;
-comment on view mqpg.audit_held is 'The table held for the audit, without bodies';
-comment on column mqpg.audit_held.handle_hash is
-    'Half messages only: the SHA-256 of the nonce in the handle';
+comment on column mqpg.audit_held.handle_hash is 'Half messages only: the SHA-256 of the nonce in the handle';
 comment on column mqpg.audit_held.key_hash is 'Equal for equal keys; null: without key';

@@ -1,6 +1,4 @@
--- The table op_log for the audit, as it is. Only auditors read it. The planner puts the table
--- in place of the view, so partitions are left out and read in parts as before.
--- Cost: as the table.
+-- The table op_log for the audit, as it is. Only auditors read it; see audit_commit_log.
 create view mqpg.audit_op_log as
 select
     o.message_id,
@@ -16,4 +14,3 @@ select
     o.decided_by,
     o.reason
 from mqpg.op_log as o;
-comment on view mqpg.audit_op_log is 'The table op_log for the audit';

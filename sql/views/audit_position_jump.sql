@@ -1,6 +1,4 @@
--- The table position_jump for the audit, as it is. Only auditors read it. The planner puts the
--- table in place of the view, so partitions are left out and read in parts as before.
--- Cost: as the table.
+-- The table position_jump for the audit, as it is. Only auditors read it; see audit_commit_log.
 create view mqpg.audit_position_jump as
 select
     p.jump_id,
@@ -17,4 +15,3 @@ select
     p.back,
     p.by
 from mqpg.position_jump as p;
-comment on view mqpg.audit_position_jump is 'The table position_jump for the audit';

@@ -1,7 +1,5 @@
--- The table producer_group for the audit, without its copies of rights. Only auditors read it.
--- The planner puts the table in place of the view, so partitions are left out and read in parts as
--- before.
--- Cost: as the table.
+-- The table producer_group for the audit, without its copies of rights. Only auditors read it; see
+-- audit_commit_log.
 create view mqpg.audit_producer_group as
 select
     p.producer_group_id,
@@ -16,4 +14,3 @@ select
     p.ledger_since,
     p.created_at
 from mqpg.producer_group as p;
-comment on view mqpg.audit_producer_group is 'The table producer_group for the audit';

@@ -1,6 +1,4 @@
--- The table segment for the audit, as it is. Only auditors read it. The planner puts the table
--- in place of the view, so partitions are left out and read in parts as before.
--- Cost: as the table.
+-- The table segment for the audit, as it is. Only auditors read it; see audit_commit_log.
 create view mqpg.audit_segment as
 select
     s.family,
@@ -25,4 +23,3 @@ select
     s.left_out,
     s.sizes
 from mqpg.segment as s;
-comment on view mqpg.audit_segment is 'The table segment for the audit';

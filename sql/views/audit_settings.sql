@@ -1,6 +1,4 @@
--- The table settings for the audit, as it is. Only auditors read it. The planner puts the table
--- in place of the view.
--- Cost: as the table.
+-- The table settings for the audit, as it is. Only auditors read it; see audit_commit_log.
 create view mqpg.audit_settings as
 select
     s.name,
@@ -9,4 +7,3 @@ select
     s.most,
     s.description
 from mqpg.settings as s;
-comment on view mqpg.audit_settings is 'The table settings for the audit';

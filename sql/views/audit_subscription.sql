@@ -1,7 +1,5 @@
--- The table subscription for the audit, without its copies of rights. Only auditors read it. The
--- planner puts the table in place of the view, so partitions are left out and read in parts as
--- before.
--- Cost: as the table.
+-- The table subscription for the audit, without its copies of rights. Only auditors read it; see
+-- audit_commit_log.
 create view mqpg.audit_subscription as
 select
     s.subscription_id,
@@ -20,4 +18,3 @@ select
     s.retries_from,
     s.created_at
 from mqpg.subscription as s;
-comment on view mqpg.audit_subscription is 'The table subscription for the audit';

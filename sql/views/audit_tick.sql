@@ -1,6 +1,4 @@
--- The table tick for the audit, as it is. Only auditors read it. The planner puts the table
--- in place of the view, so partitions are left out and read in parts as before.
--- Cost: as the table.
+-- The table tick for the audit, as it is. Only auditors read it; see audit_commit_log.
 create view mqpg.audit_tick as
 select
     t.tick_id,
@@ -14,4 +12,3 @@ select
     t.topic_ids,
     t.at
 from mqpg.tick as t;
-comment on view mqpg.audit_tick is 'The table tick for the audit';

@@ -1,7 +1,5 @@
--- The table topic for the audit, without its copies of rights. Only auditors read it. The
--- planner puts the table in place of the view, so partitions are left out and read in parts as
--- before.
--- Cost: as the table.
+-- The table topic for the audit, without its copies of rights. Only auditors read it; see
+-- audit_commit_log.
 create view mqpg.audit_topic as
 select
     t.topic_id,
@@ -19,4 +17,3 @@ select
     t.archive,
     t.created_at
 from mqpg.topic as t;
-comment on view mqpg.audit_topic is 'The table topic for the audit';

@@ -3,9 +3,9 @@
 -- Each message is judged by the filter with which the group passed it: a filter holds for the
 -- offsets between what was claimed when it came and what was claimed when it was replaced. The
 -- transaction that replaces a filter may commit later than it says, so a former filter also holds
--- for what was claimed in the hour after. Where the cursor's history is dropped, it holds for all
+-- for what was claimed in the hour after. If the cursor's history is dropped, it holds for all
 -- offsets below.
--- Bodies are read from commit_log, or from held where their segment is dropped. A message without a
+-- Bodies are read from commit_log, or from held if their segment is dropped. A message without a
 -- body is not judged.
 -- Cost: reads the bodies of all filtered topics, once for each such subscription and filter.
 create view mqpg.audit_unmatched as
@@ -107,4 +107,3 @@ where r.first_offset + m.o - 1 >= p.from_offset and r.first_offset + m.o - 1 < p
         else not mqpg._path_matches(
             m.payload, p.filter, jsonb_build_object('headers', m.headers, 'key', m.key, 'tag', m.tag))
     end;
-comment on view mqpg.audit_unmatched is 'Messages that subscriptions'' filters do not choose, for the audit';

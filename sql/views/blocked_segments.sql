@@ -1,7 +1,7 @@
--- What open transactions hold up, the oldest first, and the sessions that it waits for: tables of
--- segments that nobody needs any more and that are not dropped yet, and merges of closed segments.
--- Also closed segments past retention that wait for the archive.
--- Anything that is here for an hour is reported in the keeper's log.
+-- What open transactions hold up, the oldest first, and the sessions that it waits for. These are
+-- tables of segments that nobody needs any more and that are not dropped yet, merges of closed
+-- segments, and closed segments past retention that wait for the archive. The keeper's log reports
+-- what is here for an hour.
 -- Cost: reads the server's list of locks once or twice.
 create view mqpg.blocked_segments as
 select
@@ -13,8 +13,6 @@ select
     v.age,
     v.blocked_by
 from mqpg._blocked_segments() as v;
-comment on view mqpg.blocked_segments is
-    'Drops of tables that nobody needs any more, and merges, that open transactions hold up';
 comment on column mqpg.blocked_segments.table_name is
     'The partition, in the schema mqpg; of a merge the first of its tables';
 comment on column mqpg.blocked_segments.state is

@@ -1,13 +1,13 @@
--- Sessions that hold one of mqpg's advisory locks although they do nothing in mqpg, and what they
--- stop. Every role that can connect can take such a lock, and PostgreSQL has no way to forbid it.
--- A call of mqpg that holds a lock has also read mqpg's tables in the same transaction, and the
--- seats of the workers are held by roles that may call append(). Every other holder is listed.
+-- Sessions that hold an advisory lock of mqpg without working in it, and what they stop. Every role
+-- that can connect can take such a lock, and PostgreSQL has no way to forbid it. A call of mqpg
+-- that holds a lock has also read mqpg's tables in the same transaction, and the seats of the
+-- workers are held by roles that may call append(). Every other holder is listed.
 -- A consumer may end its transaction between two reads of the list of locks, so a lock counts only
--- where the second read, which looks for the tables, still shows it in the same transaction. The
--- end of a transaction gives its locks back one after the other, so a session whose call began
--- within the last second, or ended during the look, is not judged: a later look shows whether it is
--- a stranger.
--- Cost: reads the server's list of locks, and once more where somebody holds such a lock.
+-- if the second read, which looks for the tables, still shows it in the same transaction. The end
+-- of a transaction gives its locks back one after the other, so a session whose call began within
+-- the last second, or ended during the look, is not judged: a later look shows whether it is a
+-- stranger.
+-- Cost: reads the server's list of locks, and once more if somebody holds such a lock.
 create view mqpg.foreign_locks as
 with held as materialized (
     select
@@ -115,8 +115,6 @@ where case
             false
         )
 end;
-comment on view mqpg.foreign_locks is
-    'Sessions that hold an advisory lock of mqpg without working in it, and what they stop';
 comment on column mqpg.foreign_locks.pid is 'Process id of the session; null for a prepared transaction';
 comment on column mqpg.foreign_locks.role is 'The role that holds the lock';
 comment on column mqpg.foreign_locks.application is 'application_name of the session';

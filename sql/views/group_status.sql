@@ -1,6 +1,5 @@
--- What each consumer group has left to do in each topic: one row for each subscription.
--- Cost: that of subscription_lag, one index lookup for each queue with unread messages, and up to
--- 1,001 dead letters for each group.
+-- What each consumer group has left to do in each topic. One row for each subscription.
+-- Cost: as _group_status().
 create view mqpg.group_status as
 select
     v.consumer_group,
@@ -13,7 +12,6 @@ select
     v.dead_letters,
     v.changed_at
 from mqpg._group_status() as v;
-comment on view mqpg.group_status is 'What each consumer group has left to do in each topic';
 comment on column mqpg.group_status.paused is 'Whether the subscription or the topic is paused';
 comment on column mqpg.group_status.lag is
     'Number of messages that are not acknowledged, in flight or not; of a broadcast group, of all members';

@@ -1,4 +1,5 @@
--- Half messages that nobody decided within the expire_after of their producer group, newest first.
+-- Half messages that nobody decided within the expire_after of their producer group, and how they
+-- ended, newest first.
 -- Cost: reads the table of expired half messages once.
 create view mqpg.half_expired as
 select
@@ -12,8 +13,6 @@ select
     e.reason
 from mqpg.expired_half as e
 order by e.expired_at desc;
-comment on view mqpg.half_expired is
-    'Half messages that nobody decided in time, and how they ended, newest first';
 comment on column mqpg.half_expired.prepared_at is 'When prepare() stored it';
 comment on column mqpg.half_expired.expired_at is 'When it was decided because it had expired';
 comment on column mqpg.half_expired.outcome is

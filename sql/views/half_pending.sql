@@ -1,7 +1,5 @@
--- Half messages that are neither decided nor parked. Each of them has an entry in the op-log queue
--- or is newer than the last time the queue was filled, so the view need not search the whole log.
--- Cost: a few index lookups for each entry of the op-log queue and for each half message of about
--- the last second; one look at the locks of the server and at the compensators.
+-- Half messages that are neither decided nor parked.
+-- Cost: as _half_pending().
 create view mqpg.half_pending as
 select
     v.handle,
@@ -12,7 +10,6 @@ select
     v.checks,
     v.reason
 from mqpg._half_pending() as v;
-comment on view mqpg.half_pending is 'Half messages that are neither decided nor parked';
 comment on column mqpg.half_pending.prepared_at is 'When prepare() stored it';
 comment on column mqpg.half_pending.check_at is 'When its next check is due';
 comment on column mqpg.half_pending.checks is 'Number of checks so far';

@@ -1,5 +1,5 @@
--- Messages that consumer groups lost by a policy of the topic (lose_after, lose_over), newest
--- first. Offsets that a group was moved over by seek() or purge_topic() are no losses.
+-- Messages that consumer groups lost by a policy of the topic, newest first. Offsets that a group
+-- was moved over by seek() or purge_topic() are no losses.
 -- Cost: reads the table of skipped offsets once.
 create view mqpg.losses as
 select
@@ -16,8 +16,6 @@ select
 from mqpg.position_jump as j
 where j.why in ('age', 'size') and not j.back
 order by j.jump_id desc;
-comment on view mqpg.losses is
-    'Messages that consumer groups lost by a policy of the topic, newest first';
 comment on column mqpg.losses.consumer is 'Mode broadcast: the consumer that lost them; else null';
 comment on column mqpg.losses.queue_id is '-1: the retry lane';
 comment on column mqpg.losses.from_offset is 'First offset that was lost';

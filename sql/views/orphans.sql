@@ -1,6 +1,5 @@
--- Messages that no group will get, because their topic was dropped while their transaction was
--- open. send() and commit() take no lock on the topic, so this can happen.
--- Cost: for each dropped topic, its rows in the consume queues and the undecided half messages.
+-- Messages of dropped topics that arrived after the drop.
+-- Cost: as _orphans().
 create view mqpg.orphans as
 select
     v.topic,
@@ -10,7 +9,6 @@ select
     v.messages,
     v.undecided
 from mqpg._orphans() as v;
-comment on view mqpg.orphans is 'Messages of dropped topics that arrived after the drop';
 comment on column mqpg.orphans.forced is 'Whether drop_topic() was called with force';
 comment on column mqpg.orphans.messages is 'Number of messages that became visible after the drop';
 comment on column mqpg.orphans.undecided is 'Number of its half messages that can still be decided';

@@ -1,6 +1,5 @@
--- Unread messages that keep closed segments from being dropped: for each group (or member of a
--- broadcast group) and queue, which offsets of the segment it has not read, and about how many
--- bytes these are.
+-- Unread messages that keep closed segments from being dropped. For each group (or member of a
+-- broadcast group) and queue: which offsets of the segment it has not read.
 -- Cost: a few index lookups for each closed segment and each queue of each subscription.
 create view mqpg.pins as
 select
@@ -16,7 +15,6 @@ select
     p.messages,
     p.bytes
 from mqpg._pins() as p;
-comment on view mqpg.pins is 'Unread messages that keep closed segments from being dropped';
 comment on column mqpg.pins.consumer is 'Mode broadcast: the consumer; else null';
 comment on column mqpg.pins.queue_id is '-1: the retry lane';
 comment on column mqpg.pins.segment_no is 'The closed tick segment that cannot be dropped';

@@ -1,4 +1,4 @@
--- What each queue holds: the messages at the offsets from oldest_offset to next_offset - 1.
+-- Oldest and next offset of each queue.
 -- Cost: two index lookups per partition for each queue.
 create view mqpg.queue_depth as
 select
@@ -7,6 +7,5 @@ select
     v.oldest_offset,
     v.next_offset
 from mqpg._queue_depth() as v;
-comment on view mqpg.queue_depth is 'Oldest and next offset of each queue';
 comment on column mqpg.queue_depth.oldest_offset is 'The first offset that can still be read';
 comment on column mqpg.queue_depth.next_offset is 'The offset that the next appended message gets';

@@ -15,7 +15,6 @@ inner join pg_catalog.pg_roles as p on r.role = p.oid
 left join mqpg.subscription as s on r.subscription_id = s.subscription_id
 left join mqpg.topic as t on t.topic_id = coalesce(r.topic_id, s.topic_id)
 left join mqpg.producer_group as g on r.producer_group_id = g.producer_group_id;
-comment on view mqpg.rights is 'Who may do what';
 comment on column mqpg.rights.privilege is 'send | produce | receive | operator | auditor | worker';
 comment on column mqpg.rights.topic is 'send, receive: the topic, or * for all';
 comment on column mqpg.rights.consumer_group is 'receive: the consumer group, or * for all';

@@ -1,4 +1,4 @@
--- How far each subscription has come on each queue.
+-- Position and lag of each subscription on each queue.
 -- Cost: two index lookups per partition for each queue of each subscription.
 create view mqpg.subscription_lag as
 select
@@ -13,13 +13,10 @@ select
     v.mode,
     v.changed_at
 from mqpg._subscription_lag() as v;
-comment on view mqpg.subscription_lag is 'Position and lag of each subscription on each queue';
 comment on column mqpg.subscription_lag.queue_id is '-1: the subscription''s retry lane';
 comment on column mqpg.subscription_lag.committed is 'All messages below this offset are done';
-comment on column mqpg.subscription_lag.next_offset is
-    'The offset that the next appended message gets';
-comment on column mqpg.subscription_lag.lag is
-    'Number of messages that are not acknowledged, in flight or not';
+comment on column mqpg.subscription_lag.next_offset is 'The offset that the next appended message gets';
+comment on column mqpg.subscription_lag.lag is 'Number of messages that are not acknowledged, in flight or not';
 comment on column mqpg.subscription_lag.claims is 'Number of open deliveries';
 comment on column mqpg.subscription_lag.owner is
     'Mode pinned: the consumer that owns the queue; mode broadcast: the member; else null';

@@ -16,7 +16,6 @@ select
     t.archive,
     t.created_at
 from mqpg.topic as t;
-comment on view mqpg.topics is 'Topics and their settings';
 comment on column mqpg.topics.kind is 'normal | relay';
 comment on column mqpg.topics.queues is 'Number of ordered queues';
 comment on column mqpg.topics.paused is 'true: receive() returns nothing to any group';

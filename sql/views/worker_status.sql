@@ -1,4 +1,4 @@
--- Worker processes, and whether they are alive.
+-- Worker processes and whether they are alive.
 -- Cost: one row per worker.
 create view mqpg.worker_status as
 select
@@ -12,10 +12,8 @@ select
     w.seen_at,
     w.detail
 from mqpg.worker as w;
-comment on view mqpg.worker_status is 'Worker processes and whether they are alive';
 comment on column mqpg.worker_status.role is 'appender | compensator | keeper | consumer | audit';
 comment on column mqpg.worker_status.state is 'active | standby | stopped';
-comment on column mqpg.worker_status.alive is
-    'Not stopped, and its last heartbeat is at most 30 s old';
+comment on column mqpg.worker_status.alive is 'Not stopped, and its last heartbeat is at most 30 s old';
 comment on column mqpg.worker_status.seen_at is 'Time of the last heartbeat';
 comment on column mqpg.worker_status.detail is 'What the worker reports about its work';

@@ -8,7 +8,6 @@
 -- _ask_function() makes and which nothing in it can undo.
 -- It is refused in the maintenance of a table too; see _is_direct().
 -- Locks: none. Cost: negligible; the planner puts it in place of the call.
--- Errors: MQ025 (called by a checker function), 42501 (in the maintenance of a table).
 create function mqpg._caller() returns name
 language sql volatile as $$
     select case

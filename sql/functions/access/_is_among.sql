@@ -1,6 +1,5 @@
 -- Whether the caller may use what these roles may use. _may() answers for most calls that write.
 -- Locks: none. Cost: negligible.
--- Errors: MQ025 (called by a checker function).
 create function mqpg._is_among(grantees mqpg.grantee []) returns boolean
 language plpgsql stable as $$
 declare

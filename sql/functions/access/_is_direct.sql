@@ -3,7 +3,6 @@
 -- runs functions of the table's owner in the session of a superuser or of autovacuum. The caller
 -- that mqpg sees would be that one. UNLISTEN does nothing here, but it is refused there.
 -- Locks: none. Cost: negligible.
--- Errors: 42501.
 create function mqpg._is_direct() returns boolean
 language plpgsql as $$
 begin

@@ -5,7 +5,6 @@
 --   grant_name, arguments: the call that would give the right, without `role`. An argument that the
 --     error must not name, or does not know, is null.
 -- Locks: none. Cost: an error.
--- Errors: MQ025, always. Its detail is the call, as _remedy() writes it.
 create function mqpg._refuse(lacks text, grant_name text, arguments jsonb) returns void
 language plpgsql stable as $$
 declare

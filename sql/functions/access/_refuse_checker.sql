@@ -1,7 +1,6 @@
 -- Raises the error for a checker function that calls mqpg, or anybody else in a transaction that
 -- has written and was then made read-only.
 -- Locks: none. Cost: an error.
--- Errors: MQ025, always.
 create function mqpg._refuse_checker() returns name
 language plpgsql stable as $$
 begin

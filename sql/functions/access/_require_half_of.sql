@@ -5,7 +5,6 @@
 --   producer_group_id: the group; null where the half message is unknown.
 -- Locks: none. Cost: negligible for the owner; else one index lookup, and a look at role_right
 -- where the row notes no role of the caller.
--- Errors: MQ025.
 create function mqpg._require_half_of(producer_group_id int) returns boolean
 language plpgsql stable as $$
 declare

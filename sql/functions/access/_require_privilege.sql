@@ -1,6 +1,5 @@
 -- Refuses a caller that has none of these rights, and returns true to any other.
 -- Locks: none. Cost: one look at role_right; negligible for the owner.
--- Errors: MQ025.
 create function mqpg._require_privilege(variadic privileges text []) returns boolean
 language plpgsql stable as $$
 begin

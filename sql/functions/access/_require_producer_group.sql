@@ -2,7 +2,6 @@
 -- do so for all groups learns that there is no such group.
 -- Locks: none. Cost: one index lookup; one look at role_right where the row notes no role of the
 -- caller.
--- Errors: MQ001 (null), MQ002 (form of the name), MQ004 (unknown), MQ025.
 create function mqpg._require_producer_group(producer_group text) returns mqpg.producer_group
 language plpgsql stable as $$
 declare

@@ -1,7 +1,6 @@
 -- Refuses a caller that may not send to a topic. A commit with another payload asks this, because
 -- it says what is sent.
 -- Locks: none. Cost: one look at role_right; negligible for the owner.
--- Errors: MQ025.
 create function mqpg._require_sender(topic_id int) returns void
 language plpgsql stable as $$
 begin

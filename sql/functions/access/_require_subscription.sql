@@ -3,8 +3,6 @@
 -- that there is none.
 -- Locks: none. Cost: two index lookups; one look at role_right where the row notes no role of the
 -- caller.
--- Errors: MQ001 (null), MQ002 (form of a name), MQ003 (unknown topic), MQ005 (not subscribed),
--- MQ025.
 create function mqpg._require_subscription(consumer_group text, topic text) returns mqpg.subscription
 language plpgsql stable as $$
 declare

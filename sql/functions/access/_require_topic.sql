@@ -5,7 +5,6 @@
 --   privilege: send or read.
 -- Locks: none. Cost: one index lookup; one look at role_right where the row notes no role of the
 -- caller.
--- Errors: MQ001 (null), MQ002 (form of the name), MQ003 (unknown), MQ025.
 create function mqpg._require_topic(topic text, privilege text) returns mqpg.topic
 language plpgsql stable as $$
 declare

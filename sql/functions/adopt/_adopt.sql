@@ -1,6 +1,5 @@
 -- What adopt() and adopt_promoted() do when they hold the appender's lock.
 -- Locks and cost: those of adopt().
--- Errors: MQ016 (same_xids cannot be true), 55P03.
 create function mqpg._adopt(same_xids boolean) returns text
 language plpgsql as $$
 declare

@@ -1,8 +1,7 @@
 -- Cuts a backlog: it returns the snapshot S1 as it was when xid x was the next one, with xmax(S0)
 -- <= x <= xmax(S1), where x is chosen so that about max_messages are new. An x below xmax(S0) would
 -- append messages again.
--- Locks: none.
--- Cost: an index scan of at most 2 * max_messages entries.
+-- Locks: none. Cost: an index scan of at most 2 * max_messages entries.
 create function mqpg._cut(last_tick mqpg.tick, s1 pg_snapshot, max_messages int) returns pg_snapshot
 language plpgsql as $$
 declare

@@ -3,9 +3,7 @@
 -- After a promotion or a recovery to a point in time, ids may have been given out that the copy
 -- does not know. A copy that was started without a recovery keeps its timeline, so it is not
 -- noticed here.
--- Locks: none.
--- Cost: reads the control file.
--- Errors: MQ016.
+-- Locks: none. Cost: reads the control file.
 create function mqpg._require_own_cluster(s0 pg_snapshot, s1 pg_snapshot) returns void
 language plpgsql as $$
 declare

@@ -2,8 +2,7 @@
 -- source of messages and stops at the first row. An idle broker mostly has none, and most passes of
 -- a busy one have sends alone, which the smaller of the two INSERTs appends. It may answer true
 -- when no row is visible in S1 yet, but never false when one is.
--- Locks: none.
--- Cost: a few index lookups.
+-- Locks: none. Cost: a few index lookups.
 create function mqpg._what_is_new(
     last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz, out sends boolean, out decisions boolean,
     out due boolean

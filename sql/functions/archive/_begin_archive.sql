@@ -4,7 +4,6 @@
 -- Locks: SHARE UPDATE EXCLUSIVE on archived_segment, waited for at most a second, because
 -- autovacuum takes the same one for a moment.
 -- Cost: negligible.
--- Errors: MQ018 (another run has it).
 create function mqpg._begin_archive() returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 declare

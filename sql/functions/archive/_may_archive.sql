@@ -1,6 +1,5 @@
 -- Whether a table of a segment is complete, and keep() has released nothing of it.
--- Locks: none.
--- Cost: negligible.
+-- Locks: none. Cost: negligible.
 create function mqpg._may_archive(segment mqpg.segment, parent text) returns boolean
 language sql stable as $$
     select (_may_archive.segment).closed_at is not null and (_may_archive.segment).dropped_at is null and case

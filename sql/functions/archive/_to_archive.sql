@@ -1,7 +1,6 @@
 -- The ranges of closed tables that are not archived and that keep() has not released, the oldest
 -- first. Decisions are listed when none can come any more.
--- Locks: none.
--- Cost: one look at each segment's row, and at archived_segment for each closed one.
+-- Locks: none. Cost: one look at each segment's row, and at archived_segment for each closed one.
 create function mqpg._to_archive() returns table (
     table_name text, key_column text, family text, segment_no bigint, from_bound text, to_bound text
 )

@@ -5,8 +5,6 @@
 -- forgotten transaction would hold up the checks of all groups.
 -- Locks: the decision's key, waited for at most 50 ms; the entry's row.
 -- Cost: one decision or one update.
--- Errors: MQ001 (null), MQ006 (unknown handle), MQ010 (payload too large), 22P02 (not JSON), MQ025
--- (the checker of the group is not a compensator outside the database).
 create function mqpg._answer(
     handle text, verdict mqpg.verdict, by text, reason text, retry_after interval default null,
     payload text default null

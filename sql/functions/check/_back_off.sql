@@ -1,7 +1,6 @@
 -- The time until a half message is checked again after `asked` checks: the group's check_after,
 -- doubled with each check, at most the setting retry_delay_cap.
--- Locks: none.
--- Cost: two lookups.
+-- Locks: none. Cost: two lookups.
 create function mqpg._back_off(producer_group_id int, asked int) returns interval
 language sql stable as $$
     select least(

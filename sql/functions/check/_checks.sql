@@ -1,7 +1,6 @@
 -- How often a half message was checked since it was last rearmed: checks leaves out those that were
 -- answered with wait, asked counts all. (PGMQ's read_ct counts waits, too.)
--- Locks: none.
--- Cost: one index range of check_log.
+-- Locks: none. Cost: one index range of check_log.
 create function mqpg._checks(message_id bigint, out checks int, out asked int)
 language sql stable as $$
     select count(*) filter (where c.event = 'asked') - count(*) filter (where c.event = 'waited'),

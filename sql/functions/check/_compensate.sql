@@ -10,8 +10,6 @@
 -- the decisions' keys, each waited for at most 50 ms.
 -- Cost: an index probe for each group; a few lookups, an insert and a decision for each half
 -- message.
--- Errors: MQ001 (argument), MQ015 (must be called in a READ COMMITTED transaction that has written
--- nothing).
 create function mqpg._compensate(max_messages int, checker text default null, checker_target text default null)
 returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$

@@ -4,8 +4,6 @@
 -- checked max_checks times the group's policy applies.
 -- Locks: the entries' rows; entries that others have locked are skipped.
 -- Cost: a few lookups, one update and one insert for each half message.
--- Errors: MQ001 (argument), MQ004 (unknown group), MQ015 (must be called in a READ COMMITTED
--- transaction that has written nothing).
 create function mqpg._due_halves(producer_group text, max_messages int, lease interval)
 returns table (handle text, topic text, key text, headers jsonb, payload json, attempt int)
 language plpgsql as $$

@@ -2,7 +2,6 @@
 -- first reads the sequence and then takes the snapshot, once, in a transaction that has no xid yet.
 -- Locks: 1836150834, 1, tried only.
 -- Cost: an index scan of the new half messages.
--- Errors: MQ015 (must be called in a READ COMMITTED transaction that has written nothing).
 create function mqpg._enqueue_halves_now(function_name text) returns void
 language plpgsql as $$
 declare

@@ -1,8 +1,7 @@
 -- Parked half messages of one producer group that expired, in random order. The compensator that
 -- knows the group's ledger asks about them there, as long as they are undecided. Those that were
 -- prepared under another ledger are not among them.
--- Locks: none.
--- Cost: the parked entries once, and a few lookups for each of this group.
+-- Locks: none. Cost: the parked entries once, and a few lookups for each of this group.
 create function mqpg._expired_halves(producer_group text, max_messages int) returns setof text
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin

@@ -1,7 +1,5 @@
 -- The half message that a handle names, for calls that answer or steer its check-back.
--- Locks: none.
--- Cost: one row of the commit log.
--- Errors: MQ001 (null), MQ006 (unknown handle).
+-- Locks: none. Cost: one row of the commit log.
 create function mqpg._require_half(handle text, out message_id bigint, out producer_group_id int, out decided boolean)
 language plpgsql stable as $$
 declare

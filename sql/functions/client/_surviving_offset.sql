@@ -6,8 +6,7 @@
 -- Returns: surviving, the first offset that was given after the adoption that ended that
 -- incarnation, so that every smaller one has the message that it had; null if none has ended it.
 -- next_offset, the queue's next offset now.
--- Locks: none.
--- Cost: one index lookup for each partition since that adoption.
+-- Locks: none. Cost: one index lookup for each partition since that adoption.
 create function mqpg._surviving_offset(
     consumer_group text, topic text, queue_id int, incarnation int, out surviving bigint, out next_offset bigint
 )

@@ -1,7 +1,6 @@
 -- The offsets from from_offset to to_offset - 1 that a consumer with its own database has to apply:
 -- those that its subscription's filter chooses, and that it was not moved over on purpose.
--- Locks: none.
--- Cost: negligible without a filter; with one it reads the bodies.
+-- Locks: none. Cost: negligible without a filter; with one it reads the bodies.
 create function mqpg._wanted_offsets(
     consumer_group text, topic text, queue_id int, from_offset bigint, to_offset bigint
 ) returns setof bigint

@@ -3,9 +3,7 @@
 -- Arguments:
 --   message_ids: ids of messages.
 -- Returns: one row for each that is stored; state as of find_by_key().
--- Locks: none.
--- Cost: a few index lookups for each message.
--- Errors: MQ025 (may read none of them).
+-- Locks: none. Cost: a few index lookups for each message.
 create function mqpg._bodies(message_ids bigint []) returns table (
     message_id bigint, topic text, key text, tag text, headers jsonb, payload json, state text
 )

@@ -1,8 +1,7 @@
 -- The first version of a cursor within an era whose `claimed` (or, with done, `committed`) is above
 -- an offset; null if there is none. Within an era both only grow with the version, so a binary
 -- search finds it.
--- Locks: none.
--- Cost: log2(versions) index lookups.
+-- Locks: none. Cost: log2(versions) index lookups.
 create function mqpg._cursor_from(
     subscription_id int, queue_id int, queue_offset bigint, done boolean, from_version bigint, to_version bigint
 ) returns bigint

@@ -1,9 +1,8 @@
 -- The deliveries of one offset of a queue to one subscription, as far back as the cursor's history
 -- goes. failed_at and reason are set where it was nacked and retried at its place (block_key,
 -- block_queue).
--- Locks: none.
--- Cost: for each era a few lookups, and the cursor versions from the first delivery to the end of
--- the last.
+-- Locks: none. Cost: for each era a few lookups, and the cursor versions from the first delivery to
+-- the end of the last.
 create function mqpg._deliveries_of(subscription_id int, queue_id int, queue_offset bigint) returns table (
     at timestamptz, attempt int, consumer text, lease_until timestamptz, failed_at timestamptz, reason text
 )

@@ -1,7 +1,6 @@
 -- The eras of a cursor's history, each with its first and last version. Positions only grow within
 -- an era; a seek begins the next one.
--- Locks: none.
--- Cost: one index lookup per slot, and one row for each seek, purge or loss by policy.
+-- Locks: none. Cost: one index lookup per slot, and one row for each seek, purge or loss by policy.
 create function mqpg._eras(subscription_id int, queue_id int) returns table (from_version bigint, to_version bigint)
 language sql stable as $$
     with bound as (

@@ -4,9 +4,8 @@
 -- relay topic, where its phases are messages of their own), delayed, recalled, pending (sent, not
 -- appended yet) or appended. body_id is the message id that the body lies under, because a commit
 -- may have brought another payload.
--- Locks: none.
--- Cost: a few index lookups; twice log2(ticks) more for a transaction that was open during a tick,
--- or a delay.
+-- Locks: none. Cost: a few index lookups; twice log2(ticks) more for a transaction that was open
+-- during a tick, or a delay.
 create function mqpg._message_state(
     message_id bigint, topic_id int, queue_id int, kind "char", xid xid8,
     out state text, out body_id bigint, out tick_id bigint, out queue_offset bigint

@@ -1,7 +1,6 @@
 -- The offset that a tick gave to a message in one queue (-1: the retry lane of subscription_id);
 -- null where the tick's rows were dropped.
--- Locks: none.
--- Cost: the rows that the tick wrote for the queue.
+-- Locks: none. Cost: the rows that the tick wrote for the queue.
 create function mqpg._offset_in_tick(tick_id bigint, topic_id int, queue_id int, subscription_id int, message_id bigint)
 returns bigint
 language sql stable as $$

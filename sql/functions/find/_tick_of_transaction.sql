@@ -1,9 +1,8 @@
 -- The first tick that covers a transaction's rows: its snapshot sees the xid and, for delayed
 -- messages, its due time is reached. Both change only from no to yes, so a binary search finds it.
 -- Null: not appended yet. For rows older than every remaining tick it is the oldest remaining one.
--- Locks: none.
--- Cost: one index lookup; twice log2(ticks) more for a transaction that was open during a tick, or
--- a delay.
+-- Locks: none. Cost: one index lookup; twice log2(ticks) more for a transaction that was open
+-- during a tick, or a delay.
 create function mqpg._tick_of_transaction(xid xid8, visible_at timestamptz default '-infinity') returns bigint
 language plpgsql stable as $$
 declare

@@ -6,8 +6,7 @@
 -- Returns: state is prepared, rolled_back, committed (decided, not appended yet), relayed, delayed,
 -- recalled, pending (sent, not appended yet) or appended. payload is the delivered one, also where
 -- a commit replaced it.
--- Locks: none.
--- Cost: one index lookup per segment, and a few for each message found.
+-- Locks: none. Cost: one index lookup per segment, and a few for each message found.
 -- Errors: MQ001 (key is null), MQ002 (name), MQ003 (unknown topic).
 create function mqpg.find_by_key(topic text, key text) returns table (
     message_id bigint, queue_id int, queue_offset bigint, state text, born_at timestamptz, payload json

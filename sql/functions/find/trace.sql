@@ -10,8 +10,7 @@
 --   left_out, moved_back: a seek, purge, expiry or policy moved a subscription over it.
 --   retry: an attempt failed (with the reason), and the next one is due.
 --   dead, redriven, discarded: it became a dead letter, and what became of that.
--- Locks: none.
--- Cost: a few index lookups for each event.
+-- Locks: none. Cost: a few index lookups for each event.
 -- Errors: MQ001 (null or negative).
 create function mqpg.trace(message_id bigint) returns table (at timestamptz, event text, detail jsonb)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

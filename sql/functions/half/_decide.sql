@@ -5,8 +5,6 @@
 -- same rules for many: change both.
 -- Locks: the op_log key; waits for a decision that is under way.
 -- Cost: one row read and one written.
--- Errors: MQ001 (null handle), MQ010 (payload too large), 22P02 (not JSON), 40001 (REPEATABLE READ
--- callers).
 create function mqpg._decide(
     handle text, op "char", decided_by text, reason text default null, payload text default null
 ) returns mqpg.outcome

@@ -1,6 +1,5 @@
 -- What is stored of a half message, without its body; also when its segment was dropped.
--- Locks: none.
--- Cost: one index lookup.
+-- Locks: none. Cost: one index lookup.
 create function mqpg._half_by_id(message_id bigint) returns table (
     topic_id int, producer_group_id int, incarnation int, nonce uuid, born_at timestamptz, check_at timestamptz
 )

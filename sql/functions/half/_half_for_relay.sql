@@ -1,7 +1,6 @@
 -- The content of a relay topic's half message, which its phases carry; also when its segment was
 -- dropped.
--- Locks: none.
--- Cost: one row of the commit log.
+-- Locks: none. Cost: one row of the commit log.
 create function mqpg._half_for_relay(message_id bigint) returns table (
     topic_id int, queue_id smallint, incarnation int, nonce uuid, delay interval, key text, tag text, headers jsonb,
     payload json

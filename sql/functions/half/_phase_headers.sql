@@ -1,7 +1,6 @@
 -- The headers of the message that carries a phase of a relay topic's half message: the half's own
 -- headers, the phase, and the handle.
 -- Locks: none. Cost: negligible.
--- Errors: MQ001 (headers that are no object).
 create function mqpg._phase_headers(headers jsonb, phase text, handle text) returns jsonb
 language plpgsql immutable as $$
 begin

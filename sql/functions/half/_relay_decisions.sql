@@ -5,7 +5,6 @@
 -- Arguments: as of _store_finals(); `decided` are the relay topics' half messages among those that
 -- the call decided.
 -- Locks: none beyond the new rows. Cost: one row read and one written for each.
--- Errors: MQ001 (headers), MQ010 (payload too large), 22P02 (not JSON).
 create function mqpg._relay_decisions(
     xid xid8, at timestamptz, op "char", ids bigint [], payloads text [], halves bigint [], batches bigint [],
     decided bigint []

@@ -1,6 +1,5 @@
 -- Refuses a final payload that exceeds the topic's limit.
 -- Locks: none. Cost: one index lookup.
--- Errors: MQ010.
 create function mqpg._require_final_payload(argument text, topic_id int, payload text) returns void
 language plpgsql stable as $$
 declare

@@ -3,7 +3,6 @@
 -- Locks: the group's row, FOR UPDATE (_member() takes KEY SHARE), waiting up to the setting
 -- lock_timeout.
 -- Cost: one row.
--- Errors: 55P03.
 create function mqpg._lock_group(consumer_group mqpg.subscription) returns void
 language plpgsql as $$
 declare

@@ -5,7 +5,6 @@
 -- Locks: 1836150838 with 0, shared, waiting up to the setting lock_timeout; in a REPEATABLE READ
 -- transaction also the row of queue_tail without a topic, FOR SHARE.
 -- Cost: negligible.
--- Errors: 55P03, 40001.
 create function mqpg._lock_oldest(waits boolean default true) returns boolean
 language plpgsql as $$
 declare

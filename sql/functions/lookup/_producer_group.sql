@@ -1,6 +1,5 @@
 -- The producer group with that name.
 -- Locks: none. Cost: one index lookup.
--- Errors: MQ001 (null), MQ002 (form of the name), MQ004 (unknown).
 create function mqpg._producer_group(producer_group text) returns mqpg.producer_group
 language plpgsql stable as $$
 declare

@@ -1,7 +1,6 @@
 -- The subscription of a consumer group to a topic; in mode broadcast the group's own row, no
 -- member's.
 -- Locks: none. Cost: two index lookups.
--- Errors: MQ001 (null), MQ002 (form of a name), MQ003 (unknown topic), MQ005 (not subscribed).
 create function mqpg._subscription(consumer_group text, topic text) returns mqpg.subscription
 language plpgsql stable as $$
 declare

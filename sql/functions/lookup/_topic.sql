@@ -1,6 +1,5 @@
 -- The topic with that name.
 -- Locks: none. Cost: one index lookup.
--- Errors: MQ001 (null), MQ002 (form of the name), MQ003 (unknown).
 create function mqpg._topic(topic text) returns mqpg.topic
 language plpgsql stable as $$
 declare

@@ -2,8 +2,7 @@
 -- signature of this function never changes.
 -- Returns: one row with the number of the last migration; that of the last breaking one, which
 -- clients that do not know it refuse; the release and the checksum of the functions and views.
--- Locks: none.
--- Cost: reads two small tables.
+-- Locks: none. Cost: reads two small tables.
 -- Example: select * from mqpg.schema_version();
 create function mqpg.schema_version()
 returns table (migration int, breaking int, release text, checksum text)

@@ -2,7 +2,6 @@
 -- dedup id was used within the window is not stored, and its id is the first message's. The ids
 -- come in the order of the arguments.
 -- Locks: see _first_sends(). Cost: one row for each message.
--- Errors: see _first_sends().
 create function mqpg._store_once(
     topic mqpg.topic, kind "char", payloads text [], keys text [], tags text [], headers jsonb [],
     dedup_ids text [], visible_at timestamptz

@@ -1,7 +1,5 @@
 -- When a delayed message becomes visible; null means at once.
 -- Locks: none. Cost: negligible.
--- Errors: MQ001 (delay and deliver_at both given, a negative delay, a time beyond the topic's
--- retention).
 create function mqpg._visible_at(topic mqpg.topic, delay interval, deliver_at timestamptz) returns timestamptz
 language plpgsql as $$
 declare

@@ -7,7 +7,6 @@
 -- Arguments:
 --   handles: the handles to look for. Other texts and other brokers' handles are never lost.
 -- Locks: none. Cost: one row of the commit log read for each.
--- Errors: MQ001 (null), MQ025.
 create function mqpg._lost_halves(handles text []) returns setof text
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin

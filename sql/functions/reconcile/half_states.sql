@@ -4,8 +4,7 @@
 -- Returns: state is undecided, committed, rolled_back, forgotten (decided so long ago that the
 -- decision was dropped) or unknown (no half message of this broker); parked is true for an
 -- undecided one that waits for an administrator; topic and key are null where the message is gone.
--- Locks: none.
--- Cost: a few index lookups for each handle.
+-- Locks: none. Cost: a few index lookups for each handle.
 -- Errors: MQ001 (a null, or an array of arrays).
 create function mqpg.half_states(handles text []) returns table (
     handle text, state text, parked boolean, message_id bigint, topic text, key text

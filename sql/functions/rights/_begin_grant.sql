@@ -3,7 +3,6 @@
 -- Locks: role_right against other grants, until the end of the transaction, waiting up to the
 -- setting lock_timeout.
 -- Cost: negligible.
--- Errors: MQ015 (not READ COMMITTED), 55P03.
 create function mqpg._begin_grant() returns void
 language plpgsql as $$
 declare

@@ -7,7 +7,6 @@
 --       role_right.
 -- Locks: those of _begin_grant() and GRANT, and the rows that note the right.
 -- Cost: one row, and the commands of _sync_privileges().
--- Errors: MQ001 (unknown role), MQ015, 55P03.
 create function mqpg._grant(
     role text, privilege text, topic_id int default null, producer_group_id int default null,
     subscription_id int default null, consumer_group text default null

@@ -4,7 +4,6 @@
 --   topic_id, producer_group_id: only this topic, or this group; both null: all of them.
 -- Locks: the rows that change; groups of mode broadcast so that no member joins meanwhile.
 -- Cost: a look at role_right for each topic, subscription and group.
--- Errors: 55P03.
 create function mqpg._note_holders(topic_id int default null, producer_group_id int default null) returns void
 language plpgsql as $$
 begin

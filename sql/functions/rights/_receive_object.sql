@@ -1,7 +1,6 @@
 -- What a right to receive is a right to, from the names that grant_receive() takes: a subscription,
 -- a topic for all groups, a group on all topics, or everything.
 -- Locks: none. Cost: a few index lookups.
--- Errors: MQ001 (null), MQ002 (form of a name), MQ003 (unknown topic), MQ005 (not subscribed).
 create function mqpg._receive_object(
     consumer_group text, topic text, out subscription_id int, out topic_id int, out named_group text
 )

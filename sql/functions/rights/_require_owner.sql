@@ -1,7 +1,6 @@
 -- Refuses a caller that is neither the owner of the schema, nor a member of it, nor a superuser,
 -- and returns true to any other.
 -- Locks: none. Cost: negligible.
--- Errors: MQ025.
 create function mqpg._require_owner() returns boolean
 language plpgsql stable as $$
 begin

@@ -1,6 +1,5 @@
 -- The id of the role that a grant names, exactly as it is written, whatever letters it has.
 -- Locks: none. Cost: one lookup in the catalog.
--- Errors: MQ001 (null, or no such role).
 create function mqpg._require_role(role text) returns oid
 language plpgsql stable as $$
 declare

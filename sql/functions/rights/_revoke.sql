@@ -5,7 +5,6 @@
 -- Returns: whether the role had this right.
 -- Locks: those of _begin_grant() and REVOKE, and the rows that note the right.
 -- Cost: one row, and the commands of _sync_privileges().
--- Errors: MQ001 (unknown role), MQ015, 55P03.
 create function mqpg._revoke(
     role text, privilege text, topic_id int default null, producer_group_id int default null,
     subscription_id int default null, consumer_group text default null

@@ -6,7 +6,6 @@
 -- because its message id must be known before it is known to be new.
 -- Locks: the inserted keys; waits for a running send with the same dedup id.
 -- Cost: two index inserts for each dedup id.
--- Errors: MQ001 (length), 40001 (a REPEATABLE READ caller whose snapshot does not show the id).
 create function mqpg._first_sends(topic_id int, dedup_ids text [], message_ids bigint []) returns bigint []
 language plpgsql as $$
 declare

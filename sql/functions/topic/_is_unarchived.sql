@@ -2,8 +2,7 @@
 -- that are not closed count too.
 -- Arguments:
 --   topic_id: the topic.
--- Locks: none.
--- Cost: reads the segments that are not archived until it finds such a row.
+-- Locks: none. Cost: reads the segments that are not archived until it finds such a row.
 create function mqpg._is_unarchived(topic_id int) returns boolean
 language sql stable as $$
     select exists (

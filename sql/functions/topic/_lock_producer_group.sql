@@ -2,7 +2,6 @@
 -- ends.
 -- Locks: its row, FOR NO KEY UPDATE, waiting up to the setting lock_timeout.
 -- Cost: one row.
--- Errors: MQ001, MQ002, MQ004 (unknown), 55P03, 40001.
 create function mqpg._lock_producer_group(producer_group text) returns mqpg.producer_group
 language plpgsql as $$
 declare

@@ -2,7 +2,6 @@
 -- until this one ends. A broadcast group is also locked as by _lock_group().
 -- Locks: its row, FOR NO KEY UPDATE, waiting up to the setting lock_timeout.
 -- Cost: one row.
--- Errors: MQ001, MQ002, MQ003 (unknown topic), MQ005 (not subscribed), 55P03, 40001.
 create function mqpg._lock_subscription(consumer_group text, topic text) returns mqpg.subscription
 language plpgsql as $$
 declare

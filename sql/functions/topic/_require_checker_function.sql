@@ -3,7 +3,6 @@
 -- SECURITY DEFINER. PostgreSQL refuses SET ROLE inside such a function. The caller must be a member
 -- of the owner, so that nobody gets more rights by naming a function.
 -- Locks: none. Cost: two lookups.
--- Errors: MQ001.
 create function mqpg._require_checker_function(target text) returns text
 language plpgsql stable as $$
 declare

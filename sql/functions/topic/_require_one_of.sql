@@ -1,6 +1,5 @@
 -- Refuses a value that is not one of the allowed words, which the error lists.
 -- Locks: none. Cost: negligible.
--- Errors: MQ001.
 create function mqpg._require_one_of(argument text, value text, allowed text []) returns void
 language plpgsql immutable as $$
 begin

@@ -1,6 +1,5 @@
 -- Validates the arguments that create_producer_group() and alter_producer_group() share.
 -- Locks: none. Cost: negligible.
--- Errors: MQ001, MQ002.
 create function mqpg._require_producer_group_options(
     producer_group text, check_after interval, max_checks int, on_exhausted text, checker text, checker_target text,
     expire_after interval

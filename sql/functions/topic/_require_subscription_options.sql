@@ -3,8 +3,6 @@
 -- keeps one offset for each queue (C2), which cannot say which messages of other keys were
 -- consumed.
 -- Locks: none. Cost: one index lookup.
--- Errors: MQ001, MQ020 (a filter with an unknown variable), MQ024 (a relay topic, protocol T4,
--- whose phases would overtake one another or be filtered apart).
 create function mqpg._require_subscription_options(subscription mqpg.subscription) returns void
 language plpgsql stable as $$
 declare

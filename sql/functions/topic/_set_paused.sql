@@ -2,7 +2,6 @@
 -- Locks: the topic's row, or the subscription's rows; for a broadcast group, so that no member
 -- joins meanwhile.
 -- Cost: one update.
--- Errors: MQ001, MQ002, MQ003, MQ005, 55P03.
 create function mqpg._set_paused(topic text, consumer_group text, paused boolean) returns void
 language plpgsql as $$
 declare

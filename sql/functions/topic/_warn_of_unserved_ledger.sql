@@ -1,8 +1,7 @@
 -- Warns where no compensator answers for the ledger of a producer group at this moment, with the
 -- line that changes that. It is no error, because the compensator may be started later; the half
 -- messages wait until then, and half_pending says why.
--- Locks: none.
--- Cost: one look at all locks of the server, and the rows of the compensators.
+-- Locks: none. Cost: one look at all locks of the server, and the rows of the compensators.
 create function mqpg._warn_of_unserved_ledger(producer_group mqpg.producer_group) returns void
 language plpgsql as $$
 declare

@@ -5,8 +5,6 @@
 -- cost.
 -- Locks: the op_log keys; waits for decisions that are under way.
 -- Cost: one row read and one written for each.
--- Errors: MQ001 (nulls, lengths), MQ010 (payload too large), 22P02 (not JSON), 40001 (REPEATABLE
--- READ callers).
 create function mqpg._decide_batch(handles text [], op "char", decided_by text, payloads text [] default null)
 returns table (handle text, outcome mqpg.outcome)
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$

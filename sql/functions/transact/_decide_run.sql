@@ -13,7 +13,6 @@
 -- delay, belong to a relay topic or survive in the table held.
 -- Locks: the op_log keys; waits for decisions that are under way.
 -- Cost: one row read, one written for each, one subtransaction.
--- Errors: MQ025 (rights).
 create function mqpg._decide_run(handles text [], op "char", decided_by text) returns boolean
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare

@@ -3,8 +3,6 @@
 -- PREPARE therefore has no effect, even when it arrives after the COMMIT.
 -- Locks: the dedup id's keys; waits for a running prepare() with the same id.
 -- Cost: two index inserts.
--- Errors: MQ001 (length of the id), MQ018 (a message of send(), or another group's half message,
--- has the id), 40001 (REPEATABLE READ callers).
 create function mqpg._prepared_before(topic_id int, dedup_id text, message_id bigint, producer_group_id int)
 returns text
 language plpgsql as $$

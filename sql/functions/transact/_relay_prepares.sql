@@ -3,7 +3,6 @@
 -- themselves stay as they are, so check-backs and decisions work as in any topic.
 -- Locks: only the new rows.
 -- Cost: one row for each record batch.
--- Errors: MQ001 (headers are not an object).
 create function mqpg._relay_prepares(batch_ids bigint []) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare

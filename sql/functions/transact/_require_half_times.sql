@@ -1,7 +1,6 @@
 -- Refuses a check_after under 10 ms, a negative delay, and either of them beyond the topic's
 -- retention.
 -- Locks: none. Cost: negligible.
--- Errors: MQ001.
 create function mqpg._require_half_times(topic mqpg.topic, check_after interval, delay interval) returns void
 language plpgsql immutable as $$
 begin

@@ -1,7 +1,6 @@
 -- Writes the final payloads of a commit_batch() for the half messages that the call decided. A
 -- handle named twice keeps the payload of its first place.
 -- Locks: none beyond the new rows. Cost: one row for each final payload.
--- Errors: MQ010 (payload too large), 22P02 (not JSON).
 create function mqpg._store_finals(
     xid xid8, at timestamptz, ids bigint [], payloads text [], halves bigint [], finals bigint [], decided bigint []
 ) returns void

@@ -3,7 +3,6 @@
 -- quoted word behind it is the pattern. Within the pattern a backslash belongs to the character
 -- behind it, so \\1 is none. With flag "q" the pattern is no regular expression.
 -- Locks: none. Cost: two regular expressions without back-references.
--- Errors: none.
 create function mqpg._back_reference(filter jsonpath) returns text
 language sql immutable as $$
     select e.escape[1]

@@ -1,7 +1,5 @@
 -- Refuses faulty arrays of send_batch() and prepare_batch().
 -- Locks: none. Cost: one look at each key and tag.
--- Errors: MQ001 (null payload, wrong shape or length, overlong key or tag), MQ010 (payload too
--- large).
 create function mqpg._require_batch(
     max_payload int, payloads text [], keys text [], tags text [], headers jsonb []
 ) returns void

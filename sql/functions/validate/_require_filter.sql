@@ -4,7 +4,6 @@
 -- tags that are not a plain list. A predicate gives exactly one item for any payload, and that is
 -- true, false or null. A path gives none for the empty object, or one of another type.
 -- Locks: none. Cost: some regular expressions and one evaluation.
--- Errors: MQ001 (tags), MQ020 (filter).
 create function mqpg._require_filter(filter jsonpath, tags text []) returns void
 language plpgsql immutable as $$
 declare

@@ -1,6 +1,5 @@
 -- Refuses an interval that is null, shorter than `lowest` or longer than 100 years.
 -- Locks: none. Cost: negligible.
--- Errors: MQ001.
 create function mqpg._require_interval(argument text, value interval, lowest interval) returns void
 language plpgsql immutable as $$
 begin

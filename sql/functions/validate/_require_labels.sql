@@ -1,7 +1,6 @@
 -- Refuses keys and tags of more than 512 bytes, because they are indexed and repeated in each
 -- delivery.
 -- Locks: none. Cost: one look at each.
--- Errors: MQ001.
 create function mqpg._require_labels(argument text, labels text []) returns void
 language plpgsql immutable as $$
 begin

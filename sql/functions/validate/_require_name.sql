@@ -1,6 +1,5 @@
 -- Refuses a name of a topic or a group that is null or does not have the allowed form.
 -- Locks: none. Cost: one regular expression.
--- Errors: MQ001 (null), MQ002 (form).
 create function mqpg._require_name(argument text, value text) returns void
 language plpgsql immutable as $$
 begin

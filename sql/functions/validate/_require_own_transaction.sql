@@ -2,7 +2,6 @@
 -- caller's own transaction id is not in its snapshot's list of running ones, so whatever it wrote
 -- would count as appended and be lost.
 -- Locks: none. Cost: negligible.
--- Errors: MQ015.
 create function mqpg._require_own_transaction(function_name text) returns void
 language plpgsql as $$
 begin

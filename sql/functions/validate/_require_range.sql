@@ -1,6 +1,5 @@
 -- Refuses a number that is null or not between `lowest` and `highest`.
 -- Locks: none. Cost: negligible.
--- Errors: MQ001.
 create function mqpg._require_range(argument text, value bigint, lowest bigint, highest bigint) returns void
 language plpgsql immutable as $$
 begin

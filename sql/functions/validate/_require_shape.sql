@@ -1,7 +1,6 @@
 -- Refuses an array argument of a batch that has several dimensions or does not have one element for
 -- each payload. Null is allowed.
 -- Locks: none. Cost: negligible.
--- Errors: MQ001.
 create function mqpg._require_shape(argument text, value anyarray, n int) returns void
 language plpgsql immutable as $$
 begin

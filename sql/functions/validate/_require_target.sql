@@ -1,6 +1,5 @@
 -- Refuses a target that is neither 'earliest', 'latest' nor a time.
 -- Locks: none. Cost: negligible.
--- Errors: MQ001.
 create function mqpg._require_target(argument text, target text) returns void
 language plpgsql stable as $$
 begin

@@ -2,8 +2,7 @@
 -- 1,000 delayed messages and retries.
 -- Returns: messages: how many; message_id, attempt, reason: the one that failed most often, and why
 --   it did the last time; until: when it is delivered again.
--- Locks: none.
--- Cost: up to 1,000 entries of an index.
+-- Locks: none. Cost: up to 1,000 entries of an index.
 create function mqpg._failing() returns table (
     consumer_group text, topic text, messages bigint, message_id bigint, attempt int, reason text, until timestamptz
 )

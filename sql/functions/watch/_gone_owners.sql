@@ -2,8 +2,7 @@
 -- A consumer is gone if no worker process of its name is alive, and it has done nothing for so many
 -- seconds or its worker process ended after the last thing that it did. A program that runs its
 -- consumer by itself has no row in worker_status.
--- Locks: none.
--- Cost: that of the view subscription_lag for this subscription.
+-- Locks: none. Cost: that of the view subscription_lag for this subscription.
 create function mqpg._gone_owners(
     consumer_group text, topic text, consumer text, silence float8
 ) returns table (owner text, queues int [], lag bigint, changed_at timestamptz)

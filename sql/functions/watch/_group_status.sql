@@ -1,7 +1,6 @@
 -- What each consumer group has left to do in each topic.
--- Locks: none.
--- Cost: that of _subscription_lag(), one index lookup for each queue with unread messages, and up
--- to 1,001 dead letters for each group.
+-- Locks: none. Cost: that of _subscription_lag(), one index lookup for each queue with unread
+-- messages, and up to 1,001 dead letters for each group.
 create function mqpg._group_status() returns table (
     consumer_group text, topic text, mode text, paused boolean, lag bigint, claims bigint, oldest_unread_at timestamptz,
     dead_letters bigint, changed_at timestamptz

@@ -1,7 +1,6 @@
 -- Half messages for which no checker had an answer and whose producer group parks such messages. An
 -- administrator decides them with settle() or has them checked again with rearm().
--- Locks: none.
--- Cost: a few index lookups for each archived entry of the op-log queue.
+-- Locks: none. Cost: a few index lookups for each archived entry of the op-log queue.
 create function mqpg._half_parked() returns table (
     handle text, producer_group text, topic text, prepared_at timestamptz, check_at timestamptz,
     checks int, reason text, parked_at timestamptz

@@ -1,8 +1,7 @@
 -- Half messages that are neither decided nor parked. Each of them has an entry in the op-log queue
 -- or is newer than the last time the queue was filled, so the view need not search the whole log.
--- Locks: none.
--- Cost: a few index lookups for each entry of the op-log queue and for each half message of about
--- the last second; one look at the locks of the server and at the compensators.
+-- Locks: none. Cost: a few index lookups for each entry of the op-log queue and for each half
+-- message of about the last second; one look at the locks of the server and at the compensators.
 create function mqpg._half_pending() returns table (
     handle text, producer_group text, topic text, prepared_at timestamptz, check_at timestamptz,
     checks int, reason text

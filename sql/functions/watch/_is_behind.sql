@@ -2,8 +2,7 @@
 -- consumer, whose lease may end or whose transaction may roll back, and no tick announces that. A
 -- member that could not join its broadcast group yet counts too: the group was paused or being
 -- changed, so the member has no position that could be behind.
--- Locks: none.
--- Cost: that of the view subscription_lag for this subscription.
+-- Locks: none. Cost: that of the view subscription_lag for this subscription.
 create function mqpg._is_behind(consumer_group text, topic text, consumer text) returns boolean
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin

@@ -1,6 +1,5 @@
 -- The last reason that a check-back of a half message gave.
--- Locks: none.
--- Cost: one index range of check_log.
+-- Locks: none. Cost: one index range of check_log.
 create function mqpg._last_reason(message_id bigint) returns text
 language sql stable as $$
     select c.reason from mqpg.check_log c

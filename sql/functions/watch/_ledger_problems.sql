@@ -1,8 +1,7 @@
 -- What keeps the half messages of groups with checker `url` waiting: for each ledger that gives no
 -- verdict at this moment, why. Either no compensator serves it, and then the text says what to
 -- start, or the one that does has reported a problem with its last heartbeat.
--- Locks: none.
--- Cost: one look at all locks of the server, and the rows of the compensators.
+-- Locks: none. Cost: one look at all locks of the server, and the rows of the compensators.
 create function mqpg._ledger_problems() returns table (checker_target text, problem text)
 language sql stable as $$
     with ledger as materialized (

@@ -1,7 +1,6 @@
 -- Which of these ledgers in other databases a compensator serves at this moment. A compensator that
 -- is gone no longer counts, because its lock ended with its session.
--- Locks: none.
--- Cost: one look at all locks of the server.
+-- Locks: none. Cost: one look at all locks of the server.
 create function mqpg._ledgers_served(checker_targets text []) returns setof text
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin

@@ -1,7 +1,6 @@
 -- What each queue holds: the messages at the offsets from oldest_offset to next_offset - 1.
 -- With an argument: of one topic; null (default): of all.
--- Locks: none.
--- Cost: two index lookups per partition for each queue.
+-- Locks: none. Cost: two index lookups per partition for each queue.
 create function mqpg._queue_depth(only_topic text default null) returns table (
     topic text, queue_id int, oldest_offset bigint, next_offset bigint
 )

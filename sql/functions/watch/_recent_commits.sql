@@ -2,8 +2,7 @@
 -- them.
 -- Returns: one row. commits: their number. average_seconds and longest_seconds: the time from
 --   prepare() to the decision, null where there are none.
--- Locks: none.
--- Cost: 200 entries of an index, and one index lookup for each.
+-- Locks: none. Cost: 200 entries of an index, and one index lookup for each.
 create function mqpg._recent_commits(
     out commits bigint, out average_seconds float8, out longest_seconds float8
 )

@@ -1,7 +1,6 @@
 -- How far each subscription has come on each queue.
 -- With arguments: of one group, of one topic; null (default): of all.
--- Locks: none.
--- Cost: two index lookups per partition for each queue of each subscription.
+-- Locks: none. Cost: two index lookups per partition for each queue of each subscription.
 create function mqpg._subscription_lag(
     only_group text default null, only_topic text default null
 ) returns table (

@@ -2,8 +2,7 @@
 -- messages and retries that are due are not among them.
 -- Returns: one row. waiting: their number; 1001 means more than 1000. oldest_at: when the oldest of
 --   the first 1001 was sent or decided, null where nothing waits.
--- Locks: none.
--- Cost: the newest tick, and up to 1,001 entries of each of two indexes.
+-- Locks: none. Cost: the newest tick, and up to 1,001 entries of each of two indexes.
 create function mqpg._unappended(out waiting bigint, out oldest_at timestamptz)
 language plpgsql stable as $$
 declare
