@@ -2,11 +2,10 @@
 -- to the role mqpg_asker, which has no right anywhere. ALTER FUNCTION takes no lock, so an author
 -- who takes SECURITY DEFINER away at the moment of the call wins now and then. The function then
 -- runs as mqpg_asker, and not as the owner of the schema.
--- The role is made where it is missing. Where the migrating role may not do that, checker functions
--- are not called, and half_pending says so.
--- Locks: those of its DDL.
--- Cost: runs once per migration.
--- Errors: 42501 (mqpg_asker can log in, is a superuser or has members that can log in).
+-- The role is made if it is missing. If the migrating role may not do that, checker functions are
+-- not called, and half_pending says so. It raises if mqpg_asker can log in, is a superuser or has
+-- members that can log in.
+-- Locks: those of its DDL. Cost: runs once per migration.
 do $mqpg$
 declare
     v_owner text := current_user;
@@ -35,8 +34,7 @@ begin
         return;
     end if;
     if exists (select from pg_roles r where r.rolname = 'mqpg_asker' and (r.rolcanlogin or r.rolsuper)) then
-        raise exception using
-            errcode = 'insufficient_privilege',
+        raise exception using errcode = 'insufficient_privilege',
             message = 'the role mqpg_asker must have no right, and must not be able to log in',
             hint = 'Let an administrator run: alter role mqpg_asker nologin nosuperuser;';
     end if;
@@ -47,8 +45,7 @@ begin
         and r.rolname not in (session_user, v_owner)
     limit 1;
     if v_member is not null then
-        raise exception using
-            errcode = 'insufficient_privilege',
+        raise exception using errcode = 'insufficient_privilege',
             message = format('role %I is a member of mqpg_asker, which must have none that can log in', v_member),
             hint = format('Let an administrator run: revoke mqpg_asker from %I;', v_member);
     end if;

@@ -2,17 +2,15 @@
 -- becomes that role, so that everything the migrations make belongs to it. The functions of mqpg
 -- run with the rights of this role, so it must not be a superuser, and nobody logs in as it.
 -- A schema that is installed keeps its owner. A new one belongs to the role that `mqpg migrate
--- --owner` names, else to mqpg_owner. The role is made where it is missing. Where the migrating
--- role may neither make it nor become it, the migrating role itself is the owner, unless --owner
--- was given. A role mqpg_owner that is there already is used only while nobody but superusers and
--- the migrating role can become it.
--- The schema mqpg_audit, with the views of auditors, belongs to the same role.
+-- --owner` names, else to mqpg_owner. The role is made if it is missing. If the migrating role may
+-- neither make it nor become it, the migrating role itself is the owner, unless --owner was given.
+-- A role mqpg_owner that is there already is used only while no role but superusers and the
+-- migrating role can become it. The schema mqpg_audit, with the views of auditors, belongs to the
+-- same role.
 -- What others have put into the schemas mqpg, mqpg_audit and pgmq before is never used, because it
 -- would run with the rights of the migrating role now and with those of the owner later.
--- Locks: those of its DDL.
--- Cost: runs once per migration.
--- Errors: 42501 (the migrating role may not do what is needed, or others own what is there; the
--- hint says what to run).
+-- Locks: those of its DDL. Cost: runs once per migration.
+-- Errors: 42501; the hint says what to run.
 set local search_path = pg_catalog, pg_temp;
 do $mqpg$
 declare
@@ -32,15 +30,13 @@ begin
     where n.nspname = 'mqpg' and exists (
         select from pg_class c where c.relnamespace = n.oid and c.relname = 'broker');
     if coalesce(to_regnamespace('mqpg')::oid::text, '') <> current_setting('mqpg.trusted_schema') then
-        raise exception using
-            errcode = 'insufficient_privilege',
+        raise exception using errcode = 'insufficient_privilege',
             message = 'somebody else has made or dropped the schema mqpg just now',
             hint = 'Run mqpg migrate again.';
     end if;
     if v_installed is not null then
         if v_named <> v_installed then
-            raise exception using
-                errcode = 'insufficient_privilege',
+            raise exception using errcode = 'insufficient_privilege',
                 message = format('the schema mqpg of this database belongs to %I, not to %I', v_installed, v_named),
                 hint = 'Call mqpg migrate without --owner. The owner is chosen when the schema is installed.';
         end if;
@@ -55,8 +51,7 @@ begin
                 null;    -- another migration made it at the same time
             when insufficient_privilege then
                 if v_named is not null then
-                    raise exception using
-                        errcode = 'insufficient_privilege',
+                    raise exception using errcode = 'insufficient_privilege',
                         message = format('role %I does not exist, and %I may not create it', v_owner, v_me),
                         hint = format('Let an administrator run: create role %I nologin; grant %I to %I;',
                             v_owner, v_owner, v_me);
@@ -69,8 +64,7 @@ begin
             execute format('grant %I to %I', v_owner, v_me);
         exception when insufficient_privilege then
             if v_named is not null or v_installed is not null then
-                raise exception using
-                    errcode = 'insufficient_privilege',
+                raise exception using errcode = 'insufficient_privilege',
                     message = format('%I is not a member of %I, the owner of the schema mqpg', v_me, v_owner),
                     hint = format('Let an administrator run: grant %I to %I;', v_owner, v_me);
             end if;
@@ -78,8 +72,7 @@ begin
         end;
     end if;
     if v_installed is null and (select r.rolsuper from pg_roles r where r.rolname = v_owner) then
-        raise exception using
-            errcode = 'insufficient_privilege',
+        raise exception using errcode = 'insufficient_privilege',
             message = format('the schema mqpg must not belong to the superuser %I', v_owner),
             hint = 'The functions of mqpg run with the rights of the owner. Name another role, or none.';
     end if;
@@ -92,8 +85,7 @@ begin
         from pg_roles r where r.rolname = v_owner;
         if v_role.rolcanlogin or v_role.rolcreaterole or v_role.rolcreatedb or v_role.rolreplication
             or v_role.rolbypassrls or v_role.members <> '{}' then
-            raise exception using
-                errcode = 'insufficient_privilege',
+            raise exception using errcode = 'insufficient_privilege',
                 message = format('the role %I is there already, and %s', v_owner, case
                     when v_role.rolcanlogin then 'it can log in'
                     when v_role.members <> '{}' then format('%s can become it',
@@ -111,8 +103,7 @@ begin
         where d.refclassid = 'pg_namespace'::regclass and d.refobjid = to_regnamespace('mqpg')
         limit 1;
         if found then
-            raise exception using
-                errcode = 'insufficient_privilege',
+            raise exception using errcode = 'insufficient_privilege',
                 message = format('the schema mqpg of this database is not of mqpg, and it is not empty: it has %s',
                     v_foreign.name),
                 hint = 'Drop or rename that schema, or use another database.';
@@ -123,8 +114,7 @@ begin
         begin
             execute format('create schema mqpg_audit authorization %I', v_owner);
         exception when insufficient_privilege then
-            raise exception using
-                errcode = 'insufficient_privilege',
+            raise exception using errcode = 'insufficient_privilege',
                 message = format('%I may not create the schema mqpg_audit', v_me),
                 hint = format('Let an administrator run: create schema mqpg_audit authorization %I;', v_owner);
         end;
@@ -133,8 +123,7 @@ begin
         from pg_namespace n inner join pg_roles r on r.oid = n.nspowner
         where n.nspname = 'mqpg_audit';
         if not v_role.rolsuper and v_role.rolname not in (v_owner, v_me) then
-            raise exception using
-                errcode = 'insufficient_privilege',
+            raise exception using errcode = 'insufficient_privilege',
                 message = format('the schema mqpg_audit of this database belongs to %I, so mqpg does not use it',
                     v_role.rolname),
                 hint = format('Drop or rename that schema, or let %I own it.', v_owner);
@@ -145,8 +134,7 @@ begin
             where d.refclassid = 'pg_namespace'::regclass and d.refobjid = to_regnamespace('mqpg_audit')
             limit 1;
             if found then
-                raise exception using
-                    errcode = 'insufficient_privilege',
+                raise exception using errcode = 'insufficient_privilege',
                     message = format('the schema mqpg_audit of this database is not of mqpg, and it is not empty: '
                         'it has %s', v_foreign.name),
                     hint = 'Drop or rename that schema, or use another database.';
@@ -197,8 +185,7 @@ begin
             and not (o.table_or_acl and exists (select from pg_extension e where e.extname = 'pgmq'))
         limit 1;
         if found then
-            raise exception using
-                errcode = 'insufficient_privilege',
+            raise exception using errcode = 'insufficient_privilege',
                 message = format('%s %s %s, so mqpg does not use it', v_foreign.name, v_foreign.verb,
                     case v_foreign.owner when 0 then 'PUBLIC' else pg_get_userbyid(v_foreign.owner) end),
                 hint = format('mqpg would call the functions of that role. Install PGMQ as an extension, or let %s or '

@@ -1,11 +1,10 @@
 -- Runs after the migrations, in their transaction and as the owner. PostgreSQL lets everybody
 -- execute a new function, so this takes that right away, again after each migration. It also takes
--- away every privilege on the schemas mqpg and mqpg_audit themselves: who may create objects there
--- could put functions beside those of mqpg. Roles with a right then get the schemas, and the
--- functions and views of this version that belong to it.
--- Locks: those of its DDL.
--- Cost: runs once per migration.
--- Errors: 42501 (something in these schemas belongs to another role).
+-- away every privilege on the schemas mqpg and mqpg_audit themselves: a role that may create
+-- objects there could put functions beside those of mqpg. Roles with a right then get the schemas,
+-- and the functions and views of this version that belong to it. It raises if something in these
+-- schemas belongs to another role.
+-- Locks: those of its DDL. Cost: runs once per migration.
 do $mqpg$
 declare
     v_schema record;
@@ -25,8 +24,7 @@ begin
             <> ('mqpg._call_checker(regprocedure,text,text,jsonb,json)', 'mqpg_asker')
     limit 1;
     if v_foreign is not null then
-        raise exception using
-            errcode = 'insufficient_privilege',
+        raise exception using errcode = 'insufficient_privilege',
             message = format('%s does not belong to %I, the owner of the schema mqpg', v_foreign, current_user),
             hint = 'Drop it, or let the owner of the schema own it, and run mqpg migrate again.';
     end if;

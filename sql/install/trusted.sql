@@ -1,13 +1,11 @@
 -- Runs before anything else of a migration, also before a function of the schema mqpg is called.
 -- Every role that may create schemas in the database can make a schema mqpg with functions of its
--- own, and the migrating role would call them. So the schema must belong to the migrating role, to
--- a superuser or to the role that --owner names, or to one that nobody logs in as: to mqpg_owner,
--- to a role that the migrating role is a member of, or to one without members that could have made
--- it. The schema that was looked at is noted until the end of the transaction, and owner.sql
--- refuses another one.
--- Locks: none.
--- Cost: one look at the roles.
--- Errors: 42501 (the schema belongs to another role).
+-- own, and the migrating role would call them. So it raises unless the schema belongs to the
+-- migrating role, to a superuser or to the role that --owner names, or to one that nobody logs in
+-- as: to mqpg_owner, to a role that the migrating role is a member of, or to one without members
+-- that could have made it. The schema that was looked at is noted until the end of the transaction,
+-- and owner.sql refuses another one.
+-- Locks: none. Cost: one look at the roles.
 do $mqpg$
 declare
     v_named text := nullif('/* mqpg: owner */', '');
@@ -30,8 +28,7 @@ begin
                 and pg_has_role(m.oid, v_schema.owner, 'member'))) then
         return;
     end if;
-    raise exception using
-        errcode = 'insufficient_privilege',
+    raise exception using errcode = 'insufficient_privilege',
         message = format('the schema mqpg of this database belongs to %I, whose functions %I would call',
             v_schema.rolname, current_user),
         hint = format('If you trust that role and installed mqpg as it: mqpg migrate --owner %s. Otherwise drop the '

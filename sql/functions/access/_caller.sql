@@ -1,12 +1,11 @@
 -- The role that calls: the one that SET ROLE chose, or else the one of the session. Inside a
 -- function that is SECURITY DEFINER, current_user is the owner of the schema, so mqpg never asks
--- for it. Two things follow. Where an application's own SECURITY DEFINER function calls mqpg, the
--- caller is the application's role, not the owner of its function. And SET SESSION AUTHORIZATION
--- changes the caller as a login would.
--- A checker function is somebody else's code in the compensator's session, so there it is refused.
+-- for it. If an application's own SECURITY DEFINER function calls mqpg, the caller is the
+-- application's role, not the owner of its function.
+-- A checker function is somebody else's code in the compensator's session, so it may not call mqpg.
 -- It is recognized by a transaction that has written and then became read-only, which
--- _ask_function() makes and which nothing in it can undo.
--- It is refused in the maintenance of a table too; see _is_direct().
+-- _ask_function() makes and which nothing in it can undo. The maintenance of a table may not call
+-- mqpg either; see _is_direct().
 -- Locks: none. Cost: negligible; the planner puts it in place of the call.
 create function mqpg._caller() returns name
 language sql volatile as $$

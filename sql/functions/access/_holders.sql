@@ -1,8 +1,5 @@
--- The roles that hold a right, as role_right says.
--- Arguments:
---   privilege: send, read (of a topic), produce (of a producer group) or receive (of a
---       subscription).
---   object_id: the id of the topic, the producer group or the subscription.
+-- The roles that hold a right, as role_right says: send or read (of a topic), produce (of a
+-- producer group) or receive (of a subscription) with that id.
 -- Locks: none. Cost: one look at role_right.
 create function mqpg._holders(privilege text, object_id int) returns setof oid
 language plpgsql stable as $$

@@ -1,8 +1,6 @@
--- Whether the caller has a right, as role_right says. _may() answers for most calls; this is asked
--- where the roles noted in the row do not have it.
--- Arguments:
---   privilege, object_id: as of _holders(). Without a row of that id only those have the right who
---       have it for all topics or groups.
+-- Whether the caller has a right of _holders(). _may() answers for most calls; this is asked if the
+-- roles noted in the row do not have it. Without an id only those have the right who have it for
+-- all topics or groups.
 -- Locks: none. Cost: one look at role_right.
 create function mqpg._holds(privilege text, object_id int) returns boolean
 language plpgsql stable as $$

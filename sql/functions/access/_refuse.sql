@@ -3,7 +3,7 @@
 -- Arguments:
 --   lacks: what the caller may not do, as the end of a sentence.
 --   grant_name, arguments: the call that would give the right, without `role`. An argument that the
---     error must not name, or does not know, is null.
+--       error must not name, or does not know, is null.
 -- Locks: none. Cost: an error.
 create function mqpg._refuse(lacks text, grant_name text, arguments jsonb) returns void
 language plpgsql stable as $$

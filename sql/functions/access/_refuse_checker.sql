@@ -1,5 +1,5 @@
--- Raises the error for a checker function that calls mqpg, or anybody else in a transaction that
--- has written and was then made read-only.
+-- Raises the error for a checker function that calls mqpg, and for any transaction that has written
+-- and was then made read-only.
 -- Locks: none. Cost: an error.
 create function mqpg._refuse_checker() returns name
 language plpgsql stable as $$

@@ -1,10 +1,8 @@
--- Refuses a caller that may not produce for the producer group of a half message, and returns true
--- to any other. Nobody guesses a handle, so a caller with the right to some group learns which of
--- its handles are unknown, and one without any learns nothing.
--- Arguments:
---   producer_group_id: the group; null where the half message is unknown.
--- Locks: none. Cost: negligible for the owner; else one index lookup, and a look at role_right
--- where the row notes no role of the caller.
+-- Raises for a caller that may not produce for the producer group of a half message (null: it is
+-- unknown), else returns true. Nobody guesses a handle, so a caller with the right to some group
+-- learns which of its handles are unknown, and one without any learns nothing.
+-- Locks: none. Cost: negligible for the owner; else one index lookup, and a look at role_right if
+-- the row notes no role of the caller.
 create function mqpg._require_half_of(producer_group_id int) returns boolean
 language plpgsql stable as $$
 declare

@@ -1,4 +1,4 @@
--- Refuses a caller that has none of these rights, and returns true to any other.
+-- Raises for a caller that has none of these rights, else returns true.
 -- Locks: none. Cost: one look at role_right; negligible for the owner.
 create function mqpg._require_privilege(variadic privileges text []) returns boolean
 language plpgsql stable as $$

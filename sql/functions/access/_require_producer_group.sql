@@ -1,6 +1,6 @@
 -- The producer group with that name, for a caller that may produce for it. Only a caller that may
 -- do so for all groups learns that there is no such group.
--- Locks: none. Cost: one index lookup; one look at role_right where the row notes no role of the
+-- Locks: none. Cost: one index lookup; one look at role_right if the row notes no role of the
 -- caller.
 create function mqpg._require_producer_group(producer_group text) returns mqpg.producer_group
 language plpgsql stable as $$

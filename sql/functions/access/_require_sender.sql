@@ -1,5 +1,5 @@
--- Refuses a caller that may not send to a topic. A commit with another payload asks this, because
--- it says what is sent.
+-- Raises for a caller that may not send to a topic. A commit with another payload asks this,
+-- because it says what is sent.
 -- Locks: none. Cost: one look at role_right; negligible for the owner.
 create function mqpg._require_sender(topic_id int) returns void
 language plpgsql stable as $$

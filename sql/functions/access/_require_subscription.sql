@@ -1,7 +1,7 @@
 -- The subscription of a consumer group to a topic, for a caller that may receive for it; in mode
--- broadcast the group's own row. Only a caller whose right would cover the subscription learns
--- that there is none.
--- Locks: none. Cost: two index lookups; one look at role_right where the row notes no role of the
+-- broadcast the group's own row. Only a caller whose right would cover the subscription learns that
+-- there is none.
+-- Locks: none. Cost: two index lookups; one look at role_right if the row notes no role of the
 -- caller.
 create function mqpg._require_subscription(consumer_group text, topic text) returns mqpg.subscription
 language plpgsql stable as $$

@@ -1,9 +1,6 @@
--- The topic with that name, for a caller that may send to it or may receive from it. Only a caller
--- that may do so with all topics learns that there is no such topic.
--- Arguments:
---   topic: its name.
---   privilege: send or read.
--- Locks: none. Cost: one index lookup; one look at role_right where the row notes no role of the
+-- The topic with that name, for a caller that may send to it or may read it. Only a caller that may
+-- do so with all topics learns that there is no such topic.
+-- Locks: none. Cost: one index lookup; one look at role_right if the row notes no role of the
 -- caller.
 create function mqpg._require_topic(topic text, privilege text) returns mqpg.topic
 language plpgsql stable as $$

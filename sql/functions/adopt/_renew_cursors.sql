@@ -3,8 +3,7 @@
 -- can match. A call that has read the cursor before, and waits to write, would write the first. It
 -- fails and tries again, because a version is unique. What was in flight may be received at once,
 -- with its attempts counted. Pinned queues keep their owners.
--- Locks: the caller has locked the table against writers.
--- Cost: two rows per cursor.
+-- Locks: the caller has locked the table against writers. Cost: two rows per cursor.
 create function mqpg._renew_cursors() returns void
 language sql as $$
     insert into mqpg.cursor (

@@ -1,10 +1,9 @@
--- Rewrites the transaction ids of all rows after a restore into another cluster.
--- A row that the newest tick saw has its offset, so it gets '2', which every snapshot sees, or '1'
--- if its offset was dropped with its tick, which the audit distinguishes. A row that is still to be
--- appended gets the caller's own xid, so that the next append() finds it. So does a half message
--- that still needs an entry in the op-log queue, even if its old entry was not restored.
--- Locks: ACCESS EXCLUSIVE on all hot tables.
--- Cost: writes each row of them.
+-- Rewrites the transaction ids of all rows after a restore into another cluster. A row that the
+-- newest tick saw has its offset, so it gets '2', which every snapshot sees, or '1' if its offset
+-- was dropped with its tick, which the audit distinguishes. A row that is still to be appended gets
+-- the caller's own xid, so that the next append() finds it. So does a half message that still needs
+-- an entry in the op-log queue, even if its old entry was not restored.
+-- Locks: ACCESS EXCLUSIVE on all hot tables. Cost: writes each row of them.
 create function mqpg._renew_xids(last_tick mqpg.tick) returns void
 language plpgsql as $$
 declare

@@ -1,6 +1,6 @@
 -- Turns a copy of a broker into a broker. Call it, before any other transaction writes, after a
 -- dump was restored into another cluster, after a promotion, or after a recovery to a point in time
--- (append() refuses with MQ016 until then), and after a base backup was brought back.
+-- (append() raises MQ016 until then), and after a base backup was brought back.
 -- It raises the incarnation, moves message ids, tick ids and cursor versions far beyond those that
 -- the original may have used meanwhile, and frees all claims. Older receipts are then stale, while
 -- older handles stay valid. In another cluster the transaction ids of all rows are meaningless, so
@@ -10,17 +10,16 @@
 --       default false.
 -- Returns: a text that says what was done.
 -- Locks: the appender's and the keeper's; cursor and the log, against writers; after a restore all
--- hot tables, ACCESS EXCLUSIVE. Each is waited for up to the setting lock_timeout. A sender that
--- comes meanwhile waits, because its id may belong to a partition that is committed with adopt().
+-- hot tables, ACCESS EXCLUSIVE. Each up to the setting lock_timeout. A sender that comes meanwhile
+-- waits, because its id may belong to a partition that is committed with adopt().
 -- Cost: one version per cursor; after a restore every row of the hot tables is rewritten, the only
 -- time that they see an UPDATE.
 -- Errors: MQ001 (null), MQ015 (must be called in a READ COMMITTED transaction that has written
 -- nothing), MQ016 (same_xids cannot be true), 55P03.
 create function mqpg.adopt(same_xids boolean default false) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-declare
-    v_may boolean := mqpg._require_privilege('operator');
 begin
+    perform mqpg._require_privilege('operator');
     if adopt.same_xids is null then
         raise exception using errcode = 'MQ001', message = 'same_xids must be true or false, not null';
     end if;

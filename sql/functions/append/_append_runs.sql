@@ -1,9 +1,9 @@
 -- The appender's INSERT for messages of every kind. It collects what is new up to a snapshot and a
 -- due time, orders it, joins neighbours into runs, and writes rows of at most 64 runs and 4096
--- messages at the end of each queue. `due` says whether there may be delayed messages. Without them
--- there are no decisions to make about them.
+-- messages at the end of each queue. `due` says whether there may be delayed messages, about which
+-- to decide.
 -- The ids b * 1024 + 1023 and (b + 1) * 1024 are neighbours as numbers and never join. Decisions
--- join only where ids ascend in the order of the decisions.
+-- join only if ids ascend in the order of the decisions.
 -- Locks: only the new rows, because append() runs one at a time.
 -- Cost: linear in the new record batches: 3 to 5 us for each single send or commit, 10 to 20 us for
 -- each delayed message with its decision. The plan is generic and expects few rows, so nothing here

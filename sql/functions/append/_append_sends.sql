@@ -1,7 +1,6 @@
 -- The appender's INSERT for sends alone, which most passes of a busy broker have. It writes the
 -- same rows as _append_runs(), which serves messages of every kind: to set up that one's large plan
--- takes longer than to append a few messages.
--- Each record batch is a run, and rows have at most 64 runs and 4096 messages.
+-- takes longer than to append a few messages. Each record batch is a run.
 -- Locks: only the new rows, because append() runs one at a time.
 -- Cost: linear in the new record batches.
 create function mqpg._append_sends(

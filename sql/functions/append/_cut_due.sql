@@ -1,5 +1,4 @@
--- Cuts a backlog of due messages: it returns the time up to which about max_messages rows become
--- due.
+-- Cuts a backlog of due messages: it returns the time up to which about max_messages become due.
 -- Locks: none. Cost: an index scan of at most max_messages entries.
 create function mqpg._cut_due(due_from timestamptz, due_until timestamptz, max_messages int) returns timestamptz
 language sql stable as $$

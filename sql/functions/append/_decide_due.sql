@@ -3,10 +3,10 @@
 -- including recalled and postponed ones. Then a tick must be stored, because otherwise the next
 -- append() would find the same rows again.
 -- A message whose recall is still open is postponed by a second, so that no open transaction blocks
--- the appender. Retries cannot be recalled and are not touched here.
--- Open recalls are looked up in pg_locks, because trying a lock for each due message could exhaust
--- the lock table. A recall that begins between the lookup and the insert makes the insert wait for
--- it; after the time-out the function looks again.
+-- the appender. Retries cannot be recalled and are not touched here. Open recalls are looked up in
+-- pg_locks, because trying a lock for each due message could exhaust the lock table. A recall that
+-- begins between the lookup and the insert makes the insert wait for it; after the time-out the
+-- function looks again.
 -- Locks: 1836150839, 0, tried only; the decisions' keys, each waited for at most 200 ms.
 -- Cost: one insert for each due message; one index lookup when nothing is due; pg_locks while a
 -- recall is open.

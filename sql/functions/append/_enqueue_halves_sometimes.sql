@@ -1,7 +1,7 @@
 -- Puts undecided half messages into the op-log queue, about once a second. Most half messages are
 -- decided within milliseconds, so they never need an entry. None is forgotten, because an entry
 -- follows from the half message.
--- The first pass that begins in a second looks. Where the two newest ticks are of this second, the
+-- The first pass that begins in a second looks. If the two newest ticks are of this second, the
 -- newer one's pass began in it. One tick does not say that, because a long pass may have begun in
 -- the second before.
 -- Locks: 1836150834, 1, tried only.

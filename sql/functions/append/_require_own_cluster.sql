@@ -1,8 +1,7 @@
--- Refuses to append in another cluster than the one that wrote the rows, or on another timeline.
--- After a restore from a dump, xids start again, so a stored snapshot says nothing about them.
--- After a promotion or a recovery to a point in time, ids may have been given out that the copy
--- does not know. A copy that was started without a recovery keeps its timeline, so it is not
--- noticed here.
+-- Raises in another cluster than the one that wrote the rows, and on another timeline. After a
+-- restore from a dump, xids start again, so a stored snapshot says nothing about them. After a
+-- promotion or a recovery to a point in time, ids may have been given out that the copy does not
+-- know. A copy that was started without a recovery keeps its timeline, so it is not noticed here.
 -- Locks: none. Cost: reads the control file.
 create function mqpg._require_own_cluster(s0 pg_snapshot, s1 pg_snapshot) returns void
 language plpgsql as $$

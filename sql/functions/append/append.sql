@@ -1,9 +1,9 @@
--- Gives every message that became visible since the last call its place in a consume queue.
--- With the snapshot S0 of the last tick and the current S1, these are the normal sends and the
--- commits without delay whose xid is visible in S1 and not in S0, ordered by batch id and order
--- number, and the delayed messages that are due. As a consequence, no message is skipped however
--- late it commits, a long transaction delays only its own messages, and offsets are dense.
--- A worker calls it continuously; pg_cron or an app may call it too.
+-- Gives every message that became visible since the last call its place in a consume queue. With
+-- the snapshot S0 of the last tick and the current S1, these are the normal sends and the commits
+-- without delay whose xid is visible in S1 and not in S0, ordered by batch id and order number, and
+-- the delayed messages that are due. As a consequence, no message is skipped however late it
+-- commits, a long transaction delays only its own messages, and offsets are dense. A worker calls
+-- it continuously; pg_cron or an app may call it too.
 -- Arguments:
 --   max_messages: stop after about so many; null (default): no limit. It is a target, because the
 --       messages of one transaction are never split.

@@ -6,9 +6,8 @@
 -- Cost: negligible.
 create function mqpg._begin_archive() returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
-declare
-    v_may boolean := mqpg._require_privilege('worker');
 begin
+    perform mqpg._require_privilege('worker');
     lock table mqpg.archived_segment in share update exclusive mode;
 exception when lock_not_available then
     raise exception using errcode = 'MQ018', message = 'another mqpg archive is running at this broker';

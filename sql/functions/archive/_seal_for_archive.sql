@@ -4,9 +4,8 @@
 -- Locks, cost: see _seal_partition().
 create function mqpg._seal_for_archive(family text, segment_no bigint) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-declare
-    v_may boolean := mqpg._require_privilege('worker');
 begin
+    perform mqpg._require_privilege('worker');
     if _seal_for_archive.family not in ('cursor', 'delayed') then
         return true;
     end if;

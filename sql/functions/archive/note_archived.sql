@@ -1,6 +1,6 @@
 -- Notes that a range of a closed table is in a file. The file was read back, and n and digest are
 -- what it holds. They must be what the table holds now, so a file that differs is never noted. From
--- then on keep() may drop the range where a topic asks for the archive.
+-- then on keep() may drop the range if a topic asks for the archive.
 -- Arguments:
 --   table_name: commit_log, op_log, consume_queue, tick, cursor or delayed.
 --   lower_bound, upper_bound: the range of the partition key, the upper one exclusive.

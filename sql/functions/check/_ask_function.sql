@@ -3,14 +3,13 @@
 -- and problem says why: a check without an answer. A lock time-out inside it means wait.
 -- The function must be SECURITY DEFINER and belong to `owner`, so that it runs with the rights of
 -- the role that its group was created with. ALTER FUNCTION locks nothing, so this is looked up
--- before the call and again after it, and _call_checker() has no rights to lend. Where the function
--- was changed, what it said is not kept.
+-- before the call and again after it, and _call_checker() has no rights to lend. If the function
+-- was changed, its answer does not count.
 -- The function only reads, and the call is always rolled back. A deferred trigger or a cursor WITH
 -- HOLD that it left behind would run at the commit, with the rights of the compensator; so would a
--- setting that it changed last. In a read-only transaction that has written, _caller() refuses it
--- everything in mqpg too, where the caller is the compensator. Prepared statements are not rolled
--- back: where it replaced some, a later command of the compensator would run them, so all are
--- deallocated.
+-- setting that it changed last. In a read-only transaction that has written, _caller() raises, too.
+-- Prepared statements are not rolled back: if it replaced some, a later command of the compensator
+-- would run them, so all are deallocated.
 -- The session's statement_timeout ends a function that hangs. It works only once per statement, so
 -- after timed_out the caller must not ask another function. A cancel request is raised again if it
 -- comes in the first half of that time; later it cannot be distinguished from the time-out.

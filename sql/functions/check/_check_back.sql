@@ -1,13 +1,11 @@
 -- Checks one overdue half message whose checker is in this database, and acts on the answer, all in
 -- the caller's transaction, so that the fence and the decision are committed or rolled back
 -- together. A check without an answer counts; its reason is recorded, and the next check comes
--- after the back-off.
--- Returns whether there was something to ask. timed_out means that the caller's statement has used
--- up its statement_timeout.
+-- after the back-off. `asked` says whether there was something to ask, timed_out that the caller's
+-- statement has used up its statement_timeout.
 -- A local transaction or a decision that is still open means wait; then the fence is rolled back,
--- too.
--- A function that knows nothing about an expired half message was asked for the last time: the half
--- message ends after a fence.
+-- too. A function that knows nothing about an expired half message was asked for the last time: the
+-- half message ends after a fence.
 -- Locks: the caller holds the entry's row; those of the fence or of the function; the decision's
 -- key, waited for at most 50 ms.
 -- Cost: a few lookups, an insert and a decision.
@@ -69,8 +67,8 @@ begin
         return;
     end if;
     if v_verdict = 'wait' then
-        perform mqpg._defer_check(v_half.message_id, v_half.producer_group_id, _check_back.msg_id, null, true, v_by,
-            null);
+        perform mqpg._defer_check(
+            v_half.message_id, v_half.producer_group_id, _check_back.msg_id, null, true, v_by, null);
     elsif v_verdict is null then
         perform mqpg._hide_entry(_check_back.msg_id,
             clock_timestamp() + mqpg._back_off(v_half.producer_group_id, v_checks.asked + 1));

@@ -1,8 +1,7 @@
 -- Leases entries of one producer group that were overdue at `upto` from the op-log queue, oldest
--- first.
--- It replaces pgmq.read(), whose filter cannot use an index, so that each read would go over all
--- entries of a group whose checker fails; it also allows leases in fractions of a second. It leaves
--- last_read_at unchanged, because older versions of PGMQ lack that column.
+-- first. It replaces pgmq.read(), whose filter cannot use an index, so that each read would go over
+-- all entries of a group whose checker fails; it also allows leases in fractions of a second. It
+-- leaves last_read_at unchanged, because older versions of PGMQ lack that column.
 -- Locks: the entries' rows; entries that others have locked are skipped.
 -- Cost: one index range, and one update for each entry.
 create function mqpg._claim_entries(producer_group text, most int, lease interval, upto timestamptz)

@@ -2,7 +2,6 @@
 -- `ledger`, or those with checker `function` and that target; null means both kinds. Half messages
 -- that were decided meanwhile are removed from the op-log queue and not counted. Returns how many
 -- it worked on.
--- New half messages get their entries first, except when functions are asked, which may take long.
 -- Groups take turns of ten, in random order, so that a group with nothing but open or failing
 -- transactions does not slow the others. After a function that ran into the statement_timeout the
 -- call ends, because nothing would end the next one.

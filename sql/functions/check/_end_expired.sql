@@ -1,8 +1,8 @@
--- Ends an expired half message, in the caller's transaction. The ledger of this database is fenced,
--- because any local transaction may have called local_begin(), whatever the group's checker: a
--- local row there means commit, and a fence means rollback.
--- Returns the outcome; null if an open local transaction or an open decision stands in the way, or
--- the half message was decided meanwhile.
+-- Ends an expired half message, in the caller's transaction, and returns the outcome. The ledger of
+-- this database is fenced, because any local transaction may have called local_begin(), whatever
+-- the group's checker: a local row there means commit, and a fence means rollback. Null means that
+-- an open local transaction or an open decision stands in the way, or the half message was decided
+-- meanwhile.
 -- Locks: the ledger key and the decision's key, each waited for at most 50 ms.
 -- Cost: a few lookups, an insert, a decision and its record.
 create function mqpg._end_expired(handle text, producer_group text, reason text) returns mqpg.outcome
@@ -29,8 +29,7 @@ begin
         return null;
     end if;
     perform mqpg._log_check(v_half.message_id, 'expired', 'expiry', _end_expired.reason);
-    insert into mqpg.expired_half (
-        message_id, handle, producer_group, topic, prepared_at, outcome, reason)
+    insert into mqpg.expired_half (message_id, handle, producer_group, topic, prepared_at, outcome, reason)
     values (
         v_half.message_id, _end_expired.handle, nullif(_end_expired.producer_group, ''), v_half.topic, v_half.born_at,
         v_outcome, _end_expired.reason);

@@ -5,8 +5,8 @@
 -- when there were new half messages. Without any it stores at most two for each segment of the log:
 -- they move the id from which on it looks, so that it does not look into ever more segments.
 -- `batch_seq` is the value of the batch id sequence, read before the snapshot was taken. The
--- caller's transaction had no xid when it took the snapshot.
--- check_at is rounded up to a tenth of a second, because PGMQ accepts one delay per batch.
+-- caller's transaction had no xid when it took the snapshot. check_at is rounded up to a tenth of a
+-- second, because PGMQ accepts one delay per batch.
 -- Locks: 1836150834, 1, tried only, because its holder does the same work.
 -- Cost: an index scan of the new half messages and a lookup for each; one row, and one insert for
 -- each undecided one.

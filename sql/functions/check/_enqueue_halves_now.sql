@@ -6,11 +6,9 @@ create function mqpg._enqueue_halves_now(function_name text) returns void
 language plpgsql as $$
 declare
     v_batch_seq bigint;
-    v_snapshot pg_snapshot;
 begin
     perform mqpg._require_own_transaction(_enqueue_halves_now.function_name);
     select case when b.is_called then b.last_value else 0 end into v_batch_seq from mqpg.batch_id b;
-    v_snapshot := pg_current_snapshot();
-    perform mqpg._enqueue_halves(v_snapshot, v_batch_seq);
+    perform mqpg._enqueue_halves(pg_current_snapshot(), v_batch_seq);
 end
 $$;

@@ -1,9 +1,8 @@
 -- Applies the group's policy to a half message that was checked max_checks times without an answer:
--- park it, or roll it back.
--- Where a ledger exists, a rollback needs a fence. In this database any transaction may have called
--- local_begin(), whatever the group's checker, so a fence is set here and its answer counts, even
--- if it is commit. A ledger in another database cannot be fenced from SQL, so such a half message
--- is parked.
+-- park it, or roll it back. A rollback needs a fence. In this database any transaction may have
+-- called local_begin(), whatever the group's checker, so a fence is set here and its answer counts,
+-- even if it is commit. A ledger in another database cannot be fenced from SQL, so such a half
+-- message is parked.
 -- Locks: the caller holds the entry's row; the ledger key and the decision's key, each waited for
 -- at most 50 ms.
 -- Cost: one decision, or one move to the archive.

@@ -1,5 +1,6 @@
 -- Ends half messages that stayed undecided for longer than the expire_after of their producer
 -- group, counted from their first look or their rearm(), so that none pins a segment for ever.
+-- Returns one row for each: action is parked or expired.
 -- With checker `due_checks`, or parked by a group whose ledger is here or whose checker is a
 -- function, they are decided here, after a fence. With checker `function` those that are not parked
 -- are left to _check_back(), which asks the function once more.
@@ -7,7 +8,6 @@
 -- that knows the ledger asks about them there as soon as it answers. Until then they stay parked,
 -- because a rollback without that fence could contradict a local commit. The same holds for half
 -- messages whose group was dropped or got another ledger.
--- Returns one row for each: action is parked or expired.
 -- Locks: the entries' rows, where those that others have locked are skipped; the ledger keys and
 -- the decisions' keys, each waited for at most 50 ms.
 -- Cost: for each group an index range of its overdue entries; the parked entries once; a few

@@ -1,9 +1,9 @@
 -- Looks into this database's ledger and makes the answer final (protocol T3). It inserts a fence
--- under the key that the local transaction uses.
--- If the insert succeeds, the verdict is rollback, and a later local transaction fails on the key.
--- If a row exists, a new statement reads it: a local row means commit, and a fence, from before a
--- crash, means rollback. If an open local transaction holds the key, the verdict is wait.
--- Call it in a READ COMMITTED transaction that decides at once.
+-- under the key that the local transaction uses. If the insert succeeds, the verdict is rollback,
+-- and a later local transaction fails on the key. If a row exists, a new statement reads it: a
+-- local row means commit, and a fence, from before a crash, means rollback. If an open local
+-- transaction holds the key, the verdict is wait. Call it in a READ COMMITTED transaction that
+-- decides at once.
 -- Locks: the ledger key, waited for at most 50 ms.
 -- Cost: one insert or one lookup.
 create function mqpg._fence(handle text) returns mqpg.verdict

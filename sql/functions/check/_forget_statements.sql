@@ -1,8 +1,6 @@
--- Deallocates the prepared statements of this session if they are others than before, and returns
--- whether they were. The client then gets an error for a statement that it had prepared, and does
--- not run another one under its name.
--- Arguments:
---   before: what _prepared_statements() returned then.
+-- Deallocates the prepared statements of this session if they are others than in `before`, a result
+-- of _prepared_statements(), and returns whether they were. The client then gets an error for a
+-- statement that it had prepared, and does not run another one under its name.
 -- Locks: none. Cost: negligible.
 create function mqpg._forget_statements(before text) returns boolean
 language plpgsql as $$

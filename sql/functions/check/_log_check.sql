@@ -1,7 +1,6 @@
 -- Records one event of a half message's check-back: asked, waited, waited late, parked, rearmed,
 -- settled or expired.
--- Locks: the new row.
--- Cost: one insert.
+-- Locks: the new row. Cost: one insert.
 create function mqpg._log_check(message_id bigint, event text, by text, reason text default null) returns void
 language sql as $$
     insert into mqpg.check_log (message_id, at, event, by, reason)

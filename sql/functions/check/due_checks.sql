@@ -1,8 +1,8 @@
 -- Hands out overdue half messages of a producer group. Answer each by commit(), rollback() or
 -- check_wait() within the lease (protocol T3). An app that polls this function needs no other
--- checker.
--- Answer with check_wait() unless you are sure that the local transaction is over, because this
--- call cannot fence it. After the group's max_checks the half message is parked, or rolled back.
+-- checker. Answer with check_wait() unless you are sure that the local transaction is over, because
+-- this call cannot fence it. After the group's max_checks the half message is parked, or rolled
+-- back.
 -- Arguments:
 --   producer_group: name of the group.
 --   max_messages: hand out at most so many, 1 to 10000; default 100.

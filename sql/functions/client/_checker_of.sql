@@ -1,4 +1,4 @@
--- How the half messages of a producer group are checked; null where there is no such group.
+-- How the half messages of a producer group are checked; null if there is no such group.
 -- Locks: none. Cost: negligible.
 create function mqpg._checker_of(producer_group text) returns text
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

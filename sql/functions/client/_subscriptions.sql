@@ -1,4 +1,4 @@
--- The subscriptions of a topic, or of all topics where it is null, for `mqpg subscription list`.
+-- The subscriptions of a topic, or of all topics (null), for `mqpg subscription list`.
 -- Locks: none. Cost: one row for each subscription.
 create function mqpg._subscriptions(topic text) returns table (
     consumer_group text, topic_name text, mode text, on_failure text, filter text, tags text [], max_attempts int,

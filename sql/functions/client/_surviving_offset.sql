@@ -1,11 +1,8 @@
--- How far a queue is still the one that a consumer has read, who kept its offset in its own
+-- How far a queue is still the one that a consumer has read, who stores its offset in its own
 -- database. A promotion or a restore cuts the end of a queue off, and gives its offsets again.
--- Arguments:
---   consumer_group, topic, queue_id: the queue.
---   incarnation: the broker's incarnation in which the consumer has read.
--- Returns: surviving, the first offset that was given after the adoption that ended that
--- incarnation, so that every smaller one has the message that it had; null if none has ended it.
--- next_offset, the queue's next offset now.
+-- `surviving` is the first offset that was given after the adoption that ended that incarnation, so
+-- that every smaller one has the message that it had; null if none has ended it. next_offset is the
+-- queue's next offset now.
 -- Locks: none. Cost: one index lookup for each partition since that adoption.
 create function mqpg._surviving_offset(
     consumer_group text, topic text, queue_id int, incarnation int, out surviving bigint, out next_offset bigint

@@ -1,5 +1,4 @@
--- What the library needs to know of a topic before it sends or receives. No row: there is no such
--- topic.
+-- What the library needs to know of a topic before it sends or receives. No row: there is none.
 -- Locks: none. Cost: negligible.
 create function mqpg._topic_facts(topic text) returns table (queues int, kind text, max_payload int)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

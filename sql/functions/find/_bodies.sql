@@ -1,8 +1,6 @@
--- What is stored of messages in any state: their key and their payload, the delivered one where a
--- commit replaced it. Those of topics that the caller may not read are left out.
--- Arguments:
---   message_ids: ids of messages.
--- Returns: one row for each that is stored; state as of find_by_key().
+-- What is stored of messages in any state: their key and their payload, the delivered one if a
+-- commit replaced it. One row for each that is stored, with the state of find_by_key(). Those of
+-- topics that the caller may not read are left out.
 -- Locks: none. Cost: a few index lookups for each message.
 create function mqpg._bodies(message_ids bigint []) returns table (
     message_id bigint, topic text, key text, tag text, headers jsonb, payload json, state text

@@ -1,5 +1,5 @@
 -- The deliveries of one offset of a queue to one subscription, as far back as the cursor's history
--- goes. failed_at and reason are set where it was nacked and retried at its place (block_key,
+-- goes. failed_at and reason are set if it was nacked and retried at its place (block_key,
 -- block_queue).
 -- Locks: none. Cost: for each era a few lookups, and the cursor versions from the first delivery to
 -- the end of the last.

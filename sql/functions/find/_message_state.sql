@@ -1,9 +1,6 @@
--- The state of a message, and for an appended one its tick and offset, which are null where those
--- rows were dropped.
--- state: prepared, rolled_back, committed (decided, not appended yet), relayed (committed in a
--- relay topic, where its phases are messages of their own), delayed, recalled, pending (sent, not
--- appended yet) or appended. body_id is the message id that the body lies under, because a commit
--- may have brought another payload.
+-- The state of a message, as find_by_key() returns it, and for an appended one its tick and offset,
+-- which are null if those rows were dropped. body_id is the message id that the body lies under,
+-- because a commit may have brought another payload.
 -- Locks: none. Cost: a few index lookups; twice log2(ticks) more for a transaction that was open
 -- during a tick, or a delay.
 create function mqpg._message_state(

@@ -3,9 +3,10 @@
 -- Arguments:
 --   topic: name of the topic.
 --   key: the key.
--- Returns: state is prepared, rolled_back, committed (decided, not appended yet), relayed, delayed,
--- recalled, pending (sent, not appended yet) or appended. payload is the delivered one, also where
--- a commit replaced it.
+-- Returns: state is prepared, rolled_back, committed (decided, not appended yet), relayed
+-- (committed in a relay topic, where its phases are messages of their own), delayed, recalled,
+-- pending (sent, not appended yet) or appended. payload is the delivered one, also if a commit
+-- replaced it.
 -- Locks: none. Cost: one index lookup per segment, and a few for each message found.
 -- Errors: MQ001 (key is null), MQ002 (name), MQ003 (unknown topic).
 create function mqpg.find_by_key(topic text, key text) returns table (

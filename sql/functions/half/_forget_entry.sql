@@ -1,5 +1,5 @@
--- Takes the entry of a decided half message out of the op-log queue. A parked one
--- stays in the archive as the record of it.
+-- Takes the entry of a decided half message out of the op-log queue. A parked one stays in the
+-- archive as the record of it.
 -- Locks: the entry's row; an entry that a check-back holds is left to it.
 -- Cost: one index lookup, one delete.
 create function mqpg._forget_entry(message_id bigint) returns void

@@ -1,6 +1,6 @@
--- What is stored of the half message that a handle names. `known` is false for a handle of another
--- broker, a wrong nonce, a row that a restore lost and a topic that was dropped. If the segment is
--- dropped, it reads the table held.
+-- What is stored of the half message that a handle names, also when its segment was dropped.
+-- `known` is false for a handle of another broker, a wrong nonce, a row that a restore lost and a
+-- topic that was dropped.
 -- Locks: none. Cost: one row of the commit log.
 create function mqpg._half_by_handle(
     handle text, out known boolean, out message_id bigint, out topic_id int, out topic text, out queue_id smallint,
@@ -19,10 +19,8 @@ begin
     end if;
     select true, v_handle.message_id, l.topic_id, t.name, l.queue_id, l.producer_group_id,
         l.keys[p.i], l.tags[p.i], l.headers[p.i], l.payloads[p.i], l.delay, l.check_at, l.born_at
-    into _half_by_handle.known, _half_by_handle.message_id, _half_by_handle.topic_id, _half_by_handle.topic,
-        _half_by_handle.queue_id, _half_by_handle.producer_group_id,
-        _half_by_handle.key, _half_by_handle.tag, _half_by_handle.headers, _half_by_handle.payload,
-            _half_by_handle.delay, _half_by_handle.check_at, _half_by_handle.born_at
+    into known, message_id, topic_id, topic, queue_id, producer_group_id, key, tag, headers, payload, delay, check_at,
+        born_at
     from (select v_handle.message_id % 1024 + 1 as i) as p, mqpg.commit_log l
     join mqpg.topic t on t.topic_id = l.topic_id
     where l.batch_id = v_handle.message_id / 1024
@@ -33,10 +31,8 @@ begin
     end if;
     select true, h.message_id, h.topic_id, t.name, h.queue_id, h.producer_group_id,
         h.key, h.tag, h.headers, h.payload, h.delay, h.check_at, h.born_at
-    into _half_by_handle.known, _half_by_handle.message_id, _half_by_handle.topic_id, _half_by_handle.topic,
-        _half_by_handle.queue_id, _half_by_handle.producer_group_id,
-        _half_by_handle.key, _half_by_handle.tag, _half_by_handle.headers, _half_by_handle.payload,
-            _half_by_handle.delay, _half_by_handle.check_at, _half_by_handle.born_at
+    into known, message_id, topic_id, topic, queue_id, producer_group_id, key, tag, headers, payload, delay, check_at,
+        born_at
     from mqpg.held h
     join mqpg.topic t on t.topic_id = h.topic_id
     where h.message_id = v_handle.message_id and h.kind = 'h'

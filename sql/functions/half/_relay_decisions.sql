@@ -1,9 +1,8 @@
 -- Sends the COMMIT or ROLLBACK of relay topics' half messages that a call has just decided
 -- (protocol T4). Each becomes a message in the queue of its PREPARE, under the batch id that the
 -- decision names. COMMIT carries the final payload, else the prepared one, so that a consumer needs
--- nothing else; ROLLBACK carries null. A half message with a delay delays its COMMIT.
--- Arguments: as of _store_finals(); `decided` are the relay topics' half messages among those that
--- the call decided.
+-- nothing else; ROLLBACK carries null. A half message with a delay delays its COMMIT. The arguments
+-- are those of _store_finals(); `decided` are only the relay topics' half messages.
 -- Locks: none beyond the new rows. Cost: one row read and one written for each.
 create function mqpg._relay_decisions(
     xid xid8, at timestamptz, op "char", ids bigint [], payloads text [], halves bigint [], batches bigint [],

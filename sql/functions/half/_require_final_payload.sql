@@ -1,4 +1,4 @@
--- Refuses a final payload that exceeds the topic's limit.
+-- Raises for a final payload that exceeds the topic's limit.
 -- Locks: none. Cost: one index lookup.
 create function mqpg._require_final_payload(argument text, topic_id int, payload text) returns void
 language plpgsql stable as $$

@@ -1,7 +1,6 @@
 -- Lets no member join a broadcast group until the end of the transaction, so that a change of all
 -- members reaches each of them. Waits for members that are joining. Does nothing in other modes.
--- Locks: the group's row, FOR UPDATE (_member() takes KEY SHARE), waiting up to the setting
--- lock_timeout.
+-- Locks: the group's row, FOR UPDATE (_member() takes KEY SHARE), up to the setting lock_timeout.
 -- Cost: one row.
 create function mqpg._lock_group(consumer_group mqpg.subscription) returns void
 language plpgsql as $$

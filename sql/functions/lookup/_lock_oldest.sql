@@ -2,7 +2,7 @@
 -- begin at one of them. Returns false if keep() is moving them and `waits` is false. A REPEATABLE
 -- READ transaction that does not see the last move gets 40001, because it would begin at an offset
 -- that is about to be dropped.
--- Locks: 1836150838 with 0, shared, waiting up to the setting lock_timeout; in a REPEATABLE READ
+-- Locks: 1836150838 with 0, shared, up to the setting lock_timeout; in a REPEATABLE READ
 -- transaction also the row of queue_tail without a topic, FOR SHARE.
 -- Cost: negligible.
 create function mqpg._lock_oldest(waits boolean default true) returns boolean

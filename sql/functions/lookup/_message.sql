@@ -1,5 +1,5 @@
 -- What is stored of one message: from its record batch or, if the segment is dropped, from the
--- table held. Returns no row if neither has it.
+-- table held. No row if neither has it.
 -- Locks: none. Cost: one row of the commit log.
 create function mqpg._message(message_id bigint) returns table (
     topic_id int, queue_id smallint, producer_group_id int, kind "char", xid xid8, nonce uuid, key text, tag text,

@@ -28,9 +28,8 @@ begin
     perform mqpg._require_half_of(h.producer_group_id) from mqpg._half_by_id(recall.message_id) h
     where h.producer_group_id is not null;
     if v_topic_id is null then
-        raise exception using errcode = 'MQ001',
-            message = format('message_id must be the id of a delayed message, not %s',
-                coalesce(recall.message_id::text, 'null'));
+        raise exception using errcode = 'MQ001', message = format(
+            'message_id must be the id of a delayed message, not %s', coalesce(recall.message_id::text, 'null'));
     end if;
     perform mqpg._force_sync();
     perform pg_advisory_xact_lock_shared(1836150839, 0);

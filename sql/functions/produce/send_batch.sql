@@ -1,5 +1,5 @@
 -- Sends many messages of one topic in the caller's transaction. An empty batch returns nothing, and
--- a batch with an invalid element is refused as a whole.
+-- a batch with an invalid element raises as a whole.
 -- Arguments:
 --   topic: name of the topic.
 --   payloads: the bodies, JSON as text, json or jsonb; none may be null.

@@ -1,11 +1,10 @@
 -- Which of these handles name half messages that this broker has lost: it issued them in an earlier
 -- incarnation, has no trace of them now, and no retention can have dropped them. A promoted standby
 -- that lacked the last transactions does not know them, and neither does a copy that was restored.
--- A handle of the present incarnation is never among them. Another server may still have its row.
--- Where keep() drops or merges the segment meanwhile, the caller's snapshot may show neither the
--- row nor what keep() did. Such a handle is not among them either: it would be sent twice.
--- Arguments:
---   handles: the handles to look for. Other texts and other brokers' handles are never lost.
+-- A handle of the present incarnation is never among them, because another server may still have
+-- its row. Other texts and other brokers' handles are never lost.
+-- If keep() drops or merges the segment meanwhile, the caller's snapshot may show neither the row
+-- nor what keep() did. Such a handle is not among them either: it would be sent twice.
 -- Locks: none. Cost: one row of the commit log read for each.
 create function mqpg._lost_halves(handles text []) returns setof text
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

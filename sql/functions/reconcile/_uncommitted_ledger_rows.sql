@@ -1,11 +1,10 @@
 -- Ledger rows of this database whose local transaction committed longer ago than older_than, and
--- whose half message was never committed: the set difference of protocol T6.
--- The column state is undecided, rolled_back (an administrator decided against the ledger) or
--- absent (a restore lost the half message). Undecided ones come first, in the order of their ids.
+-- whose half message was never committed: the set difference of protocol T6. state is that of
+-- reconcile(). Undecided ones come first, in the order of their ids.
 -- The list has no false positives: an open local transaction's row is not visible, a young row is
 -- still its producer's concern, and half messages that retention dropped are left out.
--- Locks: none.
--- Cost: the ledger once, an index lookup in op_log for each row, a few lookups for each hit.
+-- Locks: none. Cost: the ledger once, an index lookup in op_log for each row, a few lookups for
+-- each hit.
 create function mqpg._uncommitted_ledger_rows(older_than interval, max_messages int)
 returns table (handle text, message_id bigint, topic text, key text, state text)
 language plpgsql stable as $$

@@ -3,7 +3,7 @@
 --   handles: the handles from prepare(); none may be null.
 -- Returns: state is undecided, committed, rolled_back, forgotten (decided so long ago that the
 -- decision was dropped) or unknown (no half message of this broker); parked is true for an
--- undecided one that waits for an administrator; topic and key are null where the message is gone.
+-- undecided one that waits for an administrator; topic and key are null if the message is gone.
 -- Locks: none. Cost: a few index lookups for each handle.
 -- Errors: MQ001 (a null, or an array of arrays).
 create function mqpg.half_states(handles text []) returns table (

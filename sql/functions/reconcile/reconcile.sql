@@ -1,14 +1,13 @@
 -- Finds local transactions that committed in the ledger of this database although their half
 -- message was never committed, and commits these half messages (protocol T6). It is the plan for
--- producers without check-back.
--- It may run any number of times, also concurrently, because each decision is made once. What a
--- rolled-back call decided, the next one decides again.
+-- producers without check-back. It may run any number of times, also concurrently, because each
+-- decision is made once. If a call is rolled back, the next one decides the same again.
 -- Arguments:
 --   older_than: leave younger ledger rows to their producer; default 1 minute.
 --   max_messages: list at most so many, 1 to 100000; default 1000.
 --   settle: true (default) commits the undecided ones; false only lists.
 -- Returns: state is undecided, rolled_back (an administrator decided against the ledger) or absent
--- (a restore lost the half message). outcome is the result of the commit, or null where none was
+-- (a restore lost the half message). outcome is the result of the commit, or null if none was
 -- tried: those rows need a person to look at them.
 -- Locks: the decisions' keys in ascending order; waits for other decisions about them.
 -- Cost: an anti-join of the ledger and the op log, and one decision for each hit.

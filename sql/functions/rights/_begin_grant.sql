@@ -1,7 +1,6 @@
 -- What each grant and revoke does first: it lets one of them run at a time. A transaction with an
--- older snapshot could note a right that was revoked meanwhile, so it is refused.
--- Locks: role_right against other grants, until the end of the transaction, waiting up to the
--- setting lock_timeout.
+-- older snapshot could note a right that was revoked meanwhile, so it raises.
+-- Locks: role_right against other grants, up to the setting lock_timeout.
 -- Cost: negligible.
 create function mqpg._begin_grant() returns void
 language plpgsql as $$

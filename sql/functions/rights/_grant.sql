@@ -1,10 +1,5 @@
--- Gives a role a right, and the privileges of PostgreSQL that it needs. Repeated it changes
--- nothing.
--- Arguments:
---   role: the role's name, exactly as it is written.
---   privilege: send, produce, receive, operator, auditor or worker.
---   topic_id, producer_group_id, subscription_id, consumer_group: what it is a right to, as in
---       role_right.
+-- Gives a role a right to what role_right names by these ids, and the privileges of PostgreSQL that
+-- it needs. Repeated it changes nothing.
 -- Locks: those of _begin_grant() and GRANT, and the rows that note the right.
 -- Cost: one row, and the commands of _sync_privileges().
 create function mqpg._grant(

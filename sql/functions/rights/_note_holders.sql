@@ -1,7 +1,6 @@
 -- Repeats role_right in the rows that the hot path reads: senders and readers of a topic, receivers
--- of its subscriptions, producers of a producer group. Rows that are right already are not written.
--- Arguments:
---   topic_id, producer_group_id: only this topic, or this group; both null: all of them.
+-- of its subscriptions, producers of a producer group; without ids, of all of them. Rows that are
+-- right already are not written.
 -- Locks: the rows that change; groups of mode broadcast so that no member joins meanwhile.
 -- Cost: a look at role_right for each topic, subscription and group.
 create function mqpg._note_holders(topic_id int default null, producer_group_id int default null) returns void

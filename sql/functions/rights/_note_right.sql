@@ -1,6 +1,5 @@
 -- Notes a right that was granted or revoked in the rows that the hot path reads.
--- Arguments: what it is a right to, as in role_right.
--- Locks, cost, errors: as _note_holders().
+-- Locks, cost: as _note_holders().
 create function mqpg._note_right(privilege text, topic_id int, producer_group_id int, subscription_id int)
 returns void
 language plpgsql as $$

@@ -1,7 +1,6 @@
--- Refuses a caller that is neither the owner of the schema, nor a member of it, nor a superuser,
--- and returns true to any other.
+-- Raises for a caller that is neither the owner of the schema, nor a member of it, nor a superuser.
 -- Locks: none. Cost: negligible.
-create function mqpg._require_owner() returns boolean
+create function mqpg._require_owner() returns void
 language plpgsql stable as $$
 begin
     if not mqpg._is_owner() then
@@ -9,6 +8,5 @@ begin
             message = format('role %I may not do what only the owner of the schema may', mqpg._caller()),
             hint = 'Missing: membership in the owner.';
     end if;
-    return true;
 end
 $$;

@@ -1,8 +1,6 @@
--- Takes a right from a role, and the privileges of PostgreSQL that its other rights do not need.
--- Only a right that was granted in the same words is taken: a role that has it for all topics, or
--- through another role, keeps it. Repeated it changes nothing.
--- Arguments: as of _grant().
--- Returns: whether the role had this right.
+-- Takes a right of _grant() from a role, and the privileges of PostgreSQL that its other rights do
+-- not need. Returns whether the role had this right. Only a right that was granted in the same
+-- words is taken: a role that has it for all topics, or through another role, keeps it.
 -- Locks: those of _begin_grant() and REVOKE, and the rows that note the right.
 -- Cost: one row, and the commands of _sync_privileges().
 create function mqpg._revoke(

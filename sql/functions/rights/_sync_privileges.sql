@@ -2,8 +2,6 @@
 -- EXECUTE on the entry points of each right, and SELECT on the views for operators, auditors and
 -- workers. Only auditors get the schema mqpg_audit. It takes away the others. No role gets a
 -- privilege on a table.
--- Arguments:
---   role: the role's id.
 -- Locks: those of GRANT and REVOKE.
 -- Cost: one look at the catalog, and one command for each privilege that changes.
 create function mqpg._sync_privileges(role oid) returns void

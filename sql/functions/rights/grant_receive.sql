@@ -1,16 +1,13 @@
 -- Gives a role the right to receive a topic for a consumer group: receive(), fetch(), ack() and
 -- what goes with them, ready(), dead_letters(), and find_by_key() and trace() of the topic. Reading
--- a body needs this right. Repeated it changes nothing. Whoever is not an operator is refused.
+-- a body needs this right.
 -- Arguments:
 --   consumer_group: name of a group that reads the topic; '*' for all groups, also later ones.
 --   topic: name of the topic; '*' for all topics that the group reads, also later ones.
 --   role: name of the role, exactly as it is written. Its members have the right too, unless they
 --       are NOINHERIT.
--- Locks: role_right against other grants, waited for up to the setting lock_timeout; the rows that
--- note the right; those of GRANT.
--- Cost: a few rows, and one command for each privilege that changes.
--- Errors: MQ001 (null, unknown role), MQ002 (name), MQ003 (unknown topic), MQ005 (not subscribed),
--- MQ015 (not READ COMMITTED), MQ025 (the caller is no operator), 55P03.
+-- Locks, cost: as of grant_send().
+-- Errors: MQ005 (not subscribed), and those of grant_send().
 --
 -- Example:
 --     select mqpg.grant_receive('billing', 'orders', 'billing_app');

@@ -1,15 +1,7 @@
 -- Takes a right of grant_receive() back. A right that was granted with '*' is only taken with '*'.
--- Arguments:
---   consumer_group: name of a group that reads the topic; '*' for all groups, also later ones.
---   topic: name of the topic; '*' for all topics that the group reads, also later ones.
---   role: name of the role, exactly as it is written. Its members have the right too, unless they
---       are NOINHERIT.
--- Returns: whether the role had this right; false also when the call is repeated.
--- Locks: role_right against other grants, waited for up to the setting lock_timeout; the rows that
--- note the right; those of REVOKE.
--- Cost: a few rows, and one command for each privilege that changes.
--- Errors: MQ001 (null, unknown role), MQ002 (name), MQ003 (unknown topic), MQ005 (not subscribed),
--- MQ015 (not READ COMMITTED), MQ025 (the caller is no operator), 55P03.
+-- Arguments: as of grant_receive().
+-- Returns: whether the role had this right.
+-- Locks, cost, errors: as of grant_receive().
 --
 -- Example:
 --     select mqpg.revoke_receive('billing', 'orders', 'billing_app');

@@ -1,25 +1,16 @@
 -- Takes a right of grant_send() back. A right that was granted with '*' is only taken with '*'.
--- Arguments:
---   topic: name of the topic; '*' for all topics, also later ones.
---   role: name of the role, exactly as it is written. Its members have the right too, unless they
---       are NOINHERIT.
--- Returns: whether the role had this right; false also when the call is repeated.
--- Locks: role_right against other grants, waited for up to the setting lock_timeout; the rows that
--- note the right; those of REVOKE.
--- Cost: a few rows, and one command for each privilege that changes.
--- Errors: MQ001 (null, unknown role), MQ002 (name), MQ003 (unknown topic), MQ015 (not READ
--- COMMITTED), MQ025 (the caller is no operator), 55P03.
+-- Arguments: as of grant_send().
+-- Returns: whether the role had this right.
+-- Locks, cost, errors: as of grant_send().
 --
 -- Example:
 --     select mqpg.revoke_send('orders', 'app');
 create function mqpg.revoke_send(topic text, role text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-declare
-    v_may boolean := mqpg._require_privilege('operator');
-    v_object int := case
-        when revoke_send.topic is distinct from '*' then (mqpg._topic(revoke_send.topic)).topic_id
-    end;
 begin
-    return mqpg._revoke(revoke_send.role, 'send', topic_id => v_object);
+    perform mqpg._require_privilege('operator');
+    return mqpg._revoke(revoke_send.role, 'send', topic_id => case
+        when revoke_send.topic is distinct from '*' then (mqpg._topic(revoke_send.topic)).topic_id
+    end);
 end
 $$;

@@ -1,5 +1,5 @@
--- The current slot of the table dedup. Slots are counted in lengths of the window.
--- Arguments: dedup_window: length of a slot; null (default): the setting dedup_window.
+-- The current slot of the table dedup. Slots are counted in lengths of the window, by default the
+-- setting dedup_window.
 -- Locks: none. Cost: one index lookup in a tiny table.
 create function mqpg._dedup_slot(dedup_window interval default null) returns bigint
 language sql volatile as $$

@@ -3,7 +3,8 @@
 -- the current slot and into the next one, so that two sends within a window meet in one of them. A
 -- message is new if both inserts succeed. All callers insert the ids in the same order, sorted and
 -- slot by slot, so they cannot deadlock. A message with a dedup id is a record batch of its own,
--- because its message id must be known before it is known to be new.
+-- because its message id must be known before it is known to be new. A REPEATABLE READ caller whose
+-- snapshot does not show the id gets 40001.
 -- Locks: the inserted keys; waits for a running send with the same dedup id.
 -- Cost: two index inserts for each dedup id.
 create function mqpg._first_sends(topic_id int, dedup_ids text [], message_ids bigint []) returns bigint []

@@ -1,8 +1,8 @@
 -- Writes messages of one topic into the commit log and returns their ids in the order of the
--- arguments. Messages without a key share a record batch. Messages with a key make one record batch
--- for each queue. A record batch has at most 1024 messages and about 256 KiB, and the rest begins
--- another. Batch ids ascend in the order of the arguments, so messages with the same key keep their
--- order. Kind 'd' also writes when the messages become visible.
+-- arguments. Messages without a key share a record batch, and those with a key make one for each
+-- queue. A record batch has at most 1024 messages and about 256 KiB, and the rest begins another.
+-- Batch ids ascend in the order of the arguments, so messages with the same key keep their order.
+-- Kind 'd' also writes when the messages become visible.
 -- Locks: none beyond the new rows. Cost: one row for each record batch.
 create function mqpg._store(
     topic mqpg.topic, kind "char", payloads text [], keys text [], tags text [], headers jsonb [],

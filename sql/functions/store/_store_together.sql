@@ -1,6 +1,6 @@
--- Writes messages of one topic without keys, which fit into one record batch, as that batch. It
--- returns their ids in the order of the arguments. _store() calls it where it can, because it
--- neither sorts nor places the messages one by one.
+-- Writes messages of one topic without keys, which fit into one record batch, as that batch, and
+-- returns their ids. _store() calls it if it can, because it neither sorts nor places the messages
+-- one by one.
 -- Locks: none beyond the new row. Cost: one row.
 create function mqpg._store_together(
     topic mqpg.topic, kind "char", payloads text [], tags text [], headers jsonb [], visible_at timestamptz,

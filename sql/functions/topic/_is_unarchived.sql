@@ -1,7 +1,5 @@
 -- Whether a topic has rows that are not archived: messages, decisions or offsets. Rows of segments
 -- that are not closed count too.
--- Arguments:
---   topic_id: the topic.
 -- Locks: none. Cost: reads the segments that are not archived until it finds such a row.
 create function mqpg._is_unarchived(topic_id int) returns boolean
 language sql stable as $$

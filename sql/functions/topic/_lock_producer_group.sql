@@ -1,6 +1,6 @@
 -- The producer group with that name, locked, so that no other transaction changes it until this one
 -- ends.
--- Locks: its row, FOR NO KEY UPDATE, waiting up to the setting lock_timeout.
+-- Locks: its row, FOR NO KEY UPDATE, up to the setting lock_timeout.
 -- Cost: one row.
 create function mqpg._lock_producer_group(producer_group text) returns mqpg.producer_group
 language plpgsql as $$

@@ -1,6 +1,6 @@
 -- The subscription of a consumer group to a topic, locked, so that no other transaction changes it
 -- until this one ends. A broadcast group is also locked as by _lock_group().
--- Locks: its row, FOR NO KEY UPDATE, waiting up to the setting lock_timeout.
+-- Locks: its row, FOR NO KEY UPDATE, up to the setting lock_timeout.
 -- Cost: one row.
 create function mqpg._lock_subscription(consumer_group text, topic text) returns mqpg.subscription
 language plpgsql as $$

@@ -1,5 +1,5 @@
--- Whether a text names exactly one function. Text that is no name of anything (unbalanced quotes,
--- too many dots) names none. PostgreSQL would raise an error of its own for it.
+-- Whether a text names exactly one function. PostgreSQL would raise an error of its own for text
+-- that is no name of anything (unbalanced quotes, too many dots).
 -- Locks: none. Cost: one lookup, in a subtransaction.
 create function mqpg._names_function(target text) returns boolean
 language plpgsql stable as $$

@@ -1,4 +1,4 @@
--- Refuses a function that a caller may not name as checker, and returns the name of its owner. A
+-- Raises for a function that a caller may not name as checker, and returns the name of its owner. A
 -- checker runs with the rights of its owner, never with those of the compensator, so it must be
 -- SECURITY DEFINER. PostgreSQL refuses SET ROLE inside such a function. The caller must be a member
 -- of the owner, so that nobody gets more rights by naming a function.

@@ -1,4 +1,4 @@
--- Refuses a value that is not one of the allowed words, which the error lists.
+-- Raises for a value that is not one of the allowed words, which the error lists.
 -- Locks: none. Cost: negligible.
 create function mqpg._require_one_of(argument text, value text, allowed text []) returns void
 language plpgsql immutable as $$

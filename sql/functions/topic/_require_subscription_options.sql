@@ -1,7 +1,6 @@
--- Refuses options of a subscription that are out of range or do not fit together. block_key and
--- block_queue promise an order that mode shared does not have. A pinned consumer's own database
--- keeps one offset for each queue (C2), which cannot say which messages of other keys were
--- consumed.
+-- Raises for options of a subscription that are out of range or do not fit together. A pinned
+-- consumer's own database has one offset for each queue (C2), which cannot say which messages of
+-- other keys were consumed.
 -- Locks: none. Cost: one index lookup.
 create function mqpg._require_subscription_options(subscription mqpg.subscription) returns void
 language plpgsql stable as $$

@@ -3,7 +3,7 @@
 -- therefore cannot get another ledger while half messages are undecided. Half messages whose
 -- prepare() was still open then are parked when they are overdue. With checker `function` or
 -- `due_checks` this is not restricted, because a function or an app itself knows what it can answer
--- for.
+-- for. With another ledger it warns if no compensator serves that at this moment.
 -- Arguments:
 --   producer_group: name of the group.
 --   check_after: how long after prepare() an undecided half message is checked; applies to half
@@ -15,7 +15,6 @@
 --       otherwise.
 --   expire_after: how long a half message may stay undecided; applies also to those that are
 --       undecided now. 100 years and more: for ever.
--- It warns where no compensator serves the new ledger at this moment.
 -- Locks: the group's row, exclusively.
 -- Cost: one update; with another ledger also the undecided half messages.
 -- Errors: MQ001 (argument), MQ004 (unknown group), MQ018 (undecided half messages), 55P03, 40001.
@@ -66,14 +65,9 @@ begin
         end if;
     end if;
     update mqpg.producer_group g set
-        check_after = v_group.check_after,
-        max_checks = v_group.max_checks,
-        on_exhausted = v_group.on_exhausted,
-        checker = v_group.checker,
-        checker_target = v_group.checker_target,
-        checker_owner = v_group.checker_owner,
-        expire_after = v_group.expire_after,
-        ledger_since = v_group.ledger_since
+        check_after = v_group.check_after, max_checks = v_group.max_checks, on_exhausted = v_group.on_exhausted,
+        checker = v_group.checker, checker_target = v_group.checker_target, checker_owner = v_group.checker_owner,
+        expire_after = v_group.expire_after, ledger_since = v_group.ledger_since
     where g.producer_group_id = v_group.producer_group_id;
     if (v_group.checker, v_group.checker_target) is distinct from (v_before.checker, v_before.checker_target) then
         perform mqpg._warn_of_unserved_ledger(v_group);

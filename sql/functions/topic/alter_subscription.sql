@@ -12,7 +12,7 @@
 --       something else in the other modes.
 -- Locks: the subscription's rows, exclusively, so that of two calls the second one starts from the
 -- first one's result.
--- Cost: one update per row, and one insert where filter or tags change.
+-- Cost: one update per row, and one insert if filter or tags change.
 -- Errors: MQ001 (argument), MQ003 (unknown topic), MQ005 (unknown subscription), MQ020 (filter),
 -- MQ024 (relay topic), 55P03, 40001.
 create function mqpg.alter_subscription(
@@ -43,12 +43,8 @@ begin
     where v_new.subscription_id in (s.subscription_id, s.member_of)
         and (s.filter::text, s.tags) is distinct from (v_new.filter::text, v_new.tags);
     update mqpg.subscription s set
-        max_attempts = v_new.max_attempts,
-        retry_delay = v_new.retry_delay,
-        filter = v_new.filter,
-        tags = v_new.tags,
-        on_failure = v_new.on_failure,
-        mode = v_new.mode
+        max_attempts = v_new.max_attempts, retry_delay = v_new.retry_delay, filter = v_new.filter,
+        tags = v_new.tags, on_failure = v_new.on_failure, mode = v_new.mode
     where v_new.subscription_id in (s.subscription_id, s.member_of);
 end
 $$;

@@ -8,14 +8,13 @@
 --       expires for that group; 0 means never.
 --   on_expired: 'skip' (an expired message counts as consumed) or 'dead_letter'.
 --   lose_after: drop messages that a group left unread for this long after their segment was
---       closed, once retention is over; 0 means never.
---   lose_over: drop a group's unread messages beyond this many bytes, once retention is over; 0
---       means never.
+--       closed, once retention is over; 0 means never. keep() reports each loss (view losses).
+--   lose_over: drop a group's unread messages beyond this many bytes, in the same way; 0 means
+--       never.
 --   checksums: true writes a checksum with each new record batch, which the audit compares with the
 --       bodies. It costs one pass over the bodies.
 --   archive: true keeps segments with its messages until `mqpg archive` has written them. What
 --       keep() has released before is not kept.
--- keep() applies lose_after and lose_over, and reports each loss (view losses).
 -- Locks: the topic's row.
 -- Cost: one update.
 -- Errors: MQ001 (argument), MQ003 (unknown topic).

@@ -11,11 +11,10 @@
 --       which the compensator knows).
 --   checker_target: with 'function', the name of a SECURITY DEFINER function, with its schema,
 --       whose owner the caller is a member of; with 'url', a name in the compensator's
---       configuration; otherwise null (default).
+--       configuration (a warning says if no compensator serves it now); otherwise null (default).
 --   expire_after: how long a half message may stay undecided, at least 10 ms; default 7 days. After
---       that it is rolled back, after a fence; where the fence belongs into another database that
---       does not answer, it is parked until it answers. Null, or 100 years and more: never.
--- With 'url' it warns where no compensator serves that ledger at this moment.
+--       that it is rolled back, after a fence; if the fence belongs into another database that does
+--       not answer, it is parked until it answers. Null, or 100 years and more: never.
 -- Locks: the new row.
 -- Cost: one insert; with 'url' one look at all locks of the server.
 -- Errors: MQ001 (argument), MQ002 (name), MQ011 (the group exists with other arguments).

@@ -1,8 +1,7 @@
--- Drops a producer group. It refuses while one of the group's half messages is undecided, because
--- no checker could be asked about it any more.
--- prepare() takes no lock on the group. A half message whose transaction is open during the drop
--- stays undecided, and the view half_pending shows it without a group, until its producer or
--- settle() decides it.
+-- Drops a producer group. It raises while one of the group's half messages is undecided, because no
+-- checker could be asked about it any more. prepare() takes no lock on the group: a half message
+-- whose transaction is open during the drop stays undecided, and the view half_pending shows it
+-- without a group, until its producer or settle() decides it.
 -- Arguments:
 --   producer_group: name of the group.
 -- Locks: the group's row.

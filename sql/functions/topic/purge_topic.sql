@@ -7,8 +7,8 @@
 -- Arguments:
 --   topic: name of the topic.
 -- Returns: how many deliveries were skipped.
--- Locks: the rows of broadcast groups, and one lock on all cursors of each subscription, each
--- waited for up to the setting lock_timeout. Meanwhile these groups receive nothing.
+-- Locks: the rows of broadcast groups, and one lock on all cursors of each subscription, each up to
+-- the setting lock_timeout. Meanwhile these groups receive nothing.
 -- Cost: one cursor version for each queue of each subscription.
 -- Errors: MQ001, MQ002 (name), MQ003 (unknown topic), 55P03, 40001.
 create function mqpg.purge_topic(topic text) returns bigint

@@ -3,9 +3,7 @@
 --   topic: name of the topic.
 --   consumer_group: name of the group whose subscription is resumed; null (default) resumes the
 --       topic. It does not resume subscriptions that were paused by name.
--- Locks: the topic's row, or the subscription's rows.
--- Cost: one update.
--- Errors: MQ001, MQ002 (name), MQ003 (unknown topic), MQ005 (unknown subscription), 55P03.
+-- Locks, cost, errors: as of pause().
 create function mqpg.resume(topic text, consumer_group text default null) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin

@@ -64,16 +64,13 @@ begin
         on conflict do nothing
         returning subscription_id into v_new.subscription_id;
     exception when foreign_key_violation then
-        raise exception using errcode = 'MQ003',
-            message = format('topic %L was dropped meanwhile', subscribe.topic);
+        raise exception using errcode = 'MQ003', message = format('topic %L was dropped meanwhile', subscribe.topic);
     end;
     perform set_config('lock_timeout', v_timeout, true);
     if v_new.subscription_id is not null then
         v_slot := mqpg._cursor_slot();
-        insert into mqpg.cursor (
-            subscription_id, queue_id, slot, version, committed, claimed, at, action, claims)
-        select v_new.subscription_id, q.queue_id, v_slot, 1, p.position, p.position,
-            clock_timestamp(), 's', '{}'
+        insert into mqpg.cursor (subscription_id, queue_id, slot, version, committed, claimed, at, action, claims)
+        select v_new.subscription_id, q.queue_id, v_slot, 1, p.position, p.position, clock_timestamp(), 's', '{}'
         from generate_series(-1, v_topic.queues - 1) as q(queue_id),
             lateral (select case q.queue_id
                 when -1 then 0 else mqpg._target_offset(v_topic.topic_id, q.queue_id, 0, v_new.start)

@@ -1,7 +1,6 @@
 -- Ends a subscription, or one member of a broadcast group. Its positions, claims, retries and dead
--- letters are deleted, and no message is stored for it any longer. What is in flight cannot be
--- acknowledged any more, because its receipts are refused. A group that subscribes again starts as
--- a new one.
+-- letters are deleted, and no message is stored for it any longer. Receipts of what is in flight
+-- become invalid. A group that subscribes again starts as a new one.
 -- Arguments:
 --   consumer_group, topic: names of the group and the topic.
 --   consumer: name of the member of a broadcast group to remove; null (default) ends the whole

@@ -1,8 +1,8 @@
 -- Writes one decision over many half messages. The outcomes come in the order of the arguments, and
 -- a handle named twice is decided once. All decisions have one order number, so they are ordered by
 -- message id among themselves (I6). All callers take the keys in ascending order, so they cannot
--- deadlock. _decide_run() decides what prepare_batch() returned, and nobody decided yet, at less
--- cost.
+-- deadlock. REPEATABLE READ callers get 40001 for a decision that they do not see. _decide_run()
+-- decides at less cost what prepare_batch() returned and nobody decided yet.
 -- Locks: the op_log keys; waits for decisions that are under way.
 -- Cost: one row read and one written for each.
 create function mqpg._decide_batch(handles text [], op "char", decided_by text, payloads text [] default null)

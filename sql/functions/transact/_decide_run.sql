@@ -1,13 +1,13 @@
--- Writes one decision over the half messages of a batch at once where their handles name
--- consecutive messages of one record batch, in order, none of which is decided yet. That is what
--- prepare_batch() without keys returns. It returns true if this call decided all of them, and false
--- if it decided none of them. Then the caller takes the general way, which costs more.
--- It decides all or none, so that it needs no ON CONFLICT, which costs a lock, an index lookup and
--- a WAL record for each row. The primary key still says which decision was first: where another one
--- was faster, the insert fails and is undone to the last row. The look before it only keeps
--- repeated calls from leaving dead rows, so it need not see decisions that are under way.
--- The keys are taken in ascending order, as by all callers of _decide_batch(), and given back
--- before it returns false. As a consequence, it cannot deadlock with them.
+-- Writes one decision over the half messages of a batch at once if their handles name consecutive
+-- messages of one record batch, in order, none of which is decided yet. That is what
+-- prepare_batch() without keys returns. It returns whether this call decided them: all or none. If
+-- none, the caller takes the general way, which costs more.
+-- All or none needs no ON CONFLICT, which costs a lock, an index lookup and a WAL record for each
+-- row. The primary key still says which decision was first: if another one was faster, the insert
+-- fails and is undone to the last row. The look before it only keeps repeated calls from leaving
+-- dead rows, so it need not see decisions that are under way. The keys are taken in ascending
+-- order, as by all callers of _decide_batch(), and given back before it returns false, so it cannot
+-- deadlock with them.
 -- SERIALIZABLE callers take the general way, because the look would be a read that conflicts with
 -- the decisions of all others about neighbouring half messages. So do half messages that have a
 -- delay, belong to a relay topic or survive in the table held.

@@ -1,5 +1,5 @@
--- The topic, queue, delay, key, tag and headers of a half message; from the table held if its
--- segment is dropped.
+-- The topic, queue, delay, key, tag and headers of a half message; also when its segment was
+-- dropped.
 -- Locks: none. Cost: one row of the commit log.
 create function mqpg._half_envelope(message_id bigint)
 returns table (topic_id int, queue_id smallint, delay interval, key text, tag text, headers jsonb)

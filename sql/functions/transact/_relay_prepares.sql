@@ -1,8 +1,7 @@
 -- Sends the PREPARE of half messages that were just stored in a relay topic (protocol T4): one
 -- message for each, in the half message's queue, with its key, tag and body. The half messages
 -- themselves stay as they are, so check-backs and decisions work as in any topic.
--- Locks: only the new rows.
--- Cost: one row for each record batch.
+-- Locks: only the new rows. Cost: one row for each record batch.
 create function mqpg._relay_prepares(batch_ids bigint []) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare

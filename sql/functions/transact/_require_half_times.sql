@@ -1,4 +1,4 @@
--- Refuses a check_after under 10 ms, a negative delay, and either of them beyond the topic's
+-- Raises for a check_after under 10 ms, a negative delay, and either of them beyond the topic's
 -- retention.
 -- Locks: none. Cost: negligible.
 create function mqpg._require_half_times(topic mqpg.topic, check_after interval, delay interval) returns void

@@ -1,11 +1,10 @@
 -- Commits a half message (protocol T2, step 3). It may be repeated: the first decision stands, and
--- the outcome says which it was.
+-- the outcome says which it was. A half message with a delay counts the delay from the commit.
 -- Arguments:
 --   handle: the handle from prepare(); text that is not a known handle gives the outcome `unknown`.
 --   payload: replaces the prepared payload, JSON as text, json or jsonb; without it the prepared
 --       one is delivered.
 -- Returns: committed, already_committed, already_rolled_back or unknown.
--- A half message with a delay counts the delay from the commit.
 -- Locks: the decision's key; waits for another decision about the same half message.
 -- Cost: one row read, one written.
 -- Errors: MQ001 (null), MQ010 (payload too large), 22P02 (not JSON).

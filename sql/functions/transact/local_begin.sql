@@ -1,8 +1,8 @@
 -- Writes the ledger row of a local transaction in this database (protocol T2, step 2). Call it as
 -- the first statement of the local transaction. It fails, and with it the transaction, when a
--- check-back came first or when the half message is already decided.
--- The local commit is flushed to disk whatever the session's synchronous_commit says, because a
--- message must not outlive its business change.
+-- check-back came first or when the half message is already decided. The local commit is flushed to
+-- disk whatever the session's synchronous_commit says, because a message must not outlive its
+-- business change.
 -- Arguments:
 --   handle: the handle from prepare().
 -- Locks: the ledger key; waits for a running check-back.

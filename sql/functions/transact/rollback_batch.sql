@@ -3,8 +3,7 @@
 -- Arguments:
 --   handles: the handles from prepare(); none may be null.
 -- Returns: one row for each handle, in argument order, with the same outcomes as rollback().
--- Locks: the decisions' keys in ascending order; waits for other decisions about them.
--- Cost: one row read and one written for each half message.
+-- Locks, cost: as of commit_batch().
 -- Errors: MQ001 (a null).
 create function mqpg.rollback_batch(handles text []) returns table (handle text, outcome mqpg.outcome)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$

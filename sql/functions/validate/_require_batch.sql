@@ -1,4 +1,4 @@
--- Refuses faulty arrays of send_batch() and prepare_batch().
+-- Raises for faulty arrays of send_batch() and prepare_batch().
 -- Locks: none. Cost: one look at each key and tag.
 create function mqpg._require_batch(
     max_payload int, payloads text [], keys text [], tags text [], headers jsonb []

@@ -1,8 +1,8 @@
--- Refuses a filter that names a variable other than $headers, $key and $tag, because it would fail
--- only when a message is evaluated, a filter that is no predicate, because it would choose nothing,
--- a regular expression with a back-reference, because it may take many seconds for one message, and
--- tags that are not a plain list. A predicate gives exactly one item for any payload, and that is
--- true, false or null. A path gives none for the empty object, or one of another type.
+-- Raises for a filter that names a variable other than $headers, $key and $tag, because it would
+-- fail only when a message is evaluated, that is no predicate, because it would choose nothing, or
+-- that has a back-reference, because it may take many seconds for one message. A predicate gives
+-- exactly one item for any payload, and that is true, false or null. A path gives none for the
+-- empty object, or one of another type.
 -- Locks: none. Cost: some regular expressions and one evaluation.
 create function mqpg._require_filter(filter jsonpath, tags text []) returns void
 language plpgsql immutable as $$

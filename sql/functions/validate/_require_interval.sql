@@ -1,4 +1,4 @@
--- Refuses an interval that is null, shorter than `lowest` or longer than 100 years.
+-- Raises for an interval that is null, shorter than `lowest` or longer than 100 years.
 -- Locks: none. Cost: negligible.
 create function mqpg._require_interval(argument text, value interval, lowest interval) returns void
 language plpgsql immutable as $$

@@ -1,4 +1,4 @@
--- Refuses keys and tags of more than 512 bytes, because they are indexed and repeated in each
+-- Raises for keys and tags of more than 512 bytes, because they are indexed and repeated in each
 -- delivery.
 -- Locks: none. Cost: one look at each.
 create function mqpg._require_labels(argument text, labels text []) returns void

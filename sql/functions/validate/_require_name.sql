@@ -1,4 +1,4 @@
--- Refuses a name of a topic or a group that is null or does not have the allowed form.
+-- Raises for a name of a topic or a group that is null or does not have the allowed form.
 -- Locks: none. Cost: one regular expression.
 create function mqpg._require_name(argument text, value text) returns void
 language plpgsql immutable as $$

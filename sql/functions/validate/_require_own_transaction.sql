@@ -1,6 +1,6 @@
--- Refuses a caller whose transaction has already written, or that runs above READ COMMITTED. The
--- caller's own transaction id is not in its snapshot's list of running ones, so whatever it wrote
--- would count as appended and be lost.
+-- Raises in a transaction that has already written, or that runs above READ COMMITTED. The caller's
+-- own transaction id is not in its snapshot's list of running ones, so whatever it wrote would
+-- count as appended and be lost.
 -- Locks: none. Cost: negligible.
 create function mqpg._require_own_transaction(function_name text) returns void
 language plpgsql as $$

@@ -1,4 +1,4 @@
--- Refuses payloads that are null, exceed the topic's limit, or are not in a flat array.
+-- Raises for payloads that are null, exceed the topic's limit, or are not in a flat array.
 -- Locks: none. Cost: negligible; it looks at each size only if the whole array exceeds the limit.
 create function mqpg._require_payloads(payloads text [], max_payload int) returns void
 language plpgsql immutable as $$

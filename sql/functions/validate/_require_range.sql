@@ -1,4 +1,4 @@
--- Refuses a number that is null or not between `lowest` and `highest`.
+-- Raises for a number that is null or not between `lowest` and `highest`.
 -- Locks: none. Cost: negligible.
 create function mqpg._require_range(argument text, value bigint, lowest bigint, highest bigint) returns void
 language plpgsql immutable as $$

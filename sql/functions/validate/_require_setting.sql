@@ -1,5 +1,5 @@
--- Trigger on the table settings: refuses a value that is no number or no interval, or that is out
--- of its range. It writes lock_timeout as PostgreSQL's own setting of that name is written.
+-- Trigger on the table settings: raises for a value that is no number or no interval, or that is
+-- out of its range. It writes lock_timeout as PostgreSQL's own setting of that name is written.
 -- Locks: none. Cost: negligible.
 create function mqpg._require_setting() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$

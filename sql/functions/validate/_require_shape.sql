@@ -1,5 +1,5 @@
--- Refuses an array argument of a batch that has several dimensions or does not have one element for
--- each payload. Null is allowed.
+-- Raises for an array argument of a batch that has several dimensions or does not have one element
+-- for each payload. Null is allowed.
 -- Locks: none. Cost: negligible.
 create function mqpg._require_shape(argument text, value anyarray, n int) returns void
 language plpgsql immutable as $$

@@ -1,4 +1,4 @@
--- Refuses a target that is neither 'earliest', 'latest' nor a time.
+-- Raises for a target that is neither 'earliest', 'latest' nor a time.
 -- Locks: none. Cost: negligible.
 create function mqpg._require_target(argument text, target text) returns void
 language plpgsql stable as $$

@@ -1,7 +1,6 @@
 -- The groups with messages that failed at least twice and wait for another attempt, among the next
--- 1,000 delayed messages and retries.
--- Returns: messages: how many; message_id, attempt, reason: the one that failed most often, and why
---   it did the last time; until: when it is delivered again.
+-- 1,000 delayed messages and retries. message_id, attempt and reason are of the one that failed
+-- most often, and `until` is when it is delivered again.
 -- Locks: none. Cost: up to 1,000 entries of an index.
 create function mqpg._failing() returns table (
     consumer_group text, topic text, messages bigint, message_id bigint, attempt int, reason text, until timestamptz

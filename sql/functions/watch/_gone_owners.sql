@@ -1,5 +1,5 @@
--- Consumers, other than this one, that seem to be gone and own pinned queues where messages wait.
--- A consumer is gone if no worker process of its name is alive, and it has done nothing for so many
+-- Consumers, other than this one, that seem to be gone and own pinned queues where messages wait. A
+-- consumer is gone if no worker process of its name is alive, and it has done nothing for so many
 -- seconds or its worker process ended after the last thing that it did. A program that runs its
 -- consumer by itself has no row in worker_status.
 -- Locks: none. Cost: that of the view subscription_lag for this subscription.

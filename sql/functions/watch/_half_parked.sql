@@ -1,5 +1,4 @@
--- Half messages for which no checker had an answer and whose producer group parks such messages. An
--- administrator decides them with settle() or has them checked again with rearm().
+-- Half messages for which no checker had an answer and whose producer group parks such messages.
 -- Locks: none. Cost: a few index lookups for each archived entry of the op-log queue.
 create function mqpg._half_parked() returns table (
     handle text, producer_group text, topic text, prepared_at timestamptz, check_at timestamptz,
@@ -9,15 +8,8 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp a
 begin
     perform mqpg._require_privilege('operator', 'auditor', 'worker');
     return query
-    select
-        a.message ->> 'handle' as handle,
-        a.message ->> 'producer_group' as producer_group,
-        t.name as topic,
-        m.born_at as prepared_at,
-        m.check_at,
-        k.checks,
-        r.reason,
-        a.archived_at as parked_at
+    select a.message ->> 'handle', a.message ->> 'producer_group', t.name, m.born_at, m.check_at, k.checks, r.reason,
+        a.archived_at
     from pgmq.a_mqpg_oplog as a
     cross join lateral (values ((a.message ->> 'message_id')::bigint)) as i (message_id)
     cross join lateral mqpg._half_by_id(i.message_id) as m

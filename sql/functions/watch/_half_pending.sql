@@ -1,5 +1,5 @@
 -- Half messages that are neither decided nor parked. Each of them has an entry in the op-log queue
--- or is newer than the last time the queue was filled, so the view need not search the whole log.
+-- or is newer than the last time the queue was filled, so the whole log need not be searched.
 -- Locks: none. Cost: a few index lookups for each entry of the op-log queue and for each half
 -- message of about the last second; one look at the locks of the server and at the compensators.
 create function mqpg._half_pending() returns table (
@@ -15,47 +15,26 @@ begin
         order by h.half_tick_id desc
         limit 1
     ),
-
     problem as materialized (
-        select
-            p.checker_target,
-            p.problem
-        from mqpg._ledger_problems() as p
+        select p.checker_target, p.problem from mqpg._ledger_problems() as p
     ),
-
     candidate as (
-        select
-            (q.message ->> 'message_id')::bigint as message_id,
-            q.vt as check_at
+        select (q.message ->> 'message_id')::bigint as message_id, q.vt as check_at
         from pgmq.q_mqpg_oplog as q
         union all
-        select
-            l.batch_id * 1024 + i.i as message_id,
-            l.check_at
+        select l.batch_id * 1024 + i.i, l.check_at
         from mqpg.commit_log as l
         cross join lateral generate_series(0, l.n - 1) as i (i)
-        where
-            l.kind = 'h'
+        where l.kind = 'h'
             and l.xid >= coalesce((select pg_snapshot_xmax(n.snapshot) from newest as n), '0'::xid8)
         union all
-        select
-            l.batch_id * 1024 + i.i as message_id,
-            l.check_at
+        select l.batch_id * 1024 + i.i, l.check_at
         from mqpg.commit_log as l
         cross join lateral generate_series(0, l.n - 1) as i (i)
-        where
-            l.kind = 'h'
-            and l.xid = any(array(select pg_snapshot_xip(n.snapshot) from newest as n))
+        where l.kind = 'h' and l.xid = any(array(select pg_snapshot_xip(n.snapshot) from newest as n))
     )
-
-    select
-        mqpg._handle(m.incarnation, c.message_id, m.nonce) as handle,
-        g.name as producer_group,
-        t.name as topic,
-        m.born_at as prepared_at,
-        c.check_at,
-        k.checks,
-        case when c.check_at <= clock_timestamp() then coalesce(p.problem, r.reason) else r.reason end as reason
+    select mqpg._handle(m.incarnation, c.message_id, m.nonce), g.name, t.name, m.born_at, c.check_at, k.checks,
+        case when c.check_at <= clock_timestamp() then coalesce(p.problem, r.reason) else r.reason end
     from candidate as c
     cross join lateral mqpg._half_by_id(c.message_id) as m
     inner join mqpg.topic as t on m.topic_id = t.topic_id

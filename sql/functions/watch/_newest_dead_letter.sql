@@ -1,5 +1,5 @@
 -- The newest dead letter of a group, of all members in mode broadcast: its message and why its last
--- attempt failed. No row where there is none.
+-- attempt failed.
 -- Locks: none. Cost: one index lookup for each member.
 create function mqpg._newest_dead_letter(consumer_group text, topic text) returns table (
     message_id bigint, reason text

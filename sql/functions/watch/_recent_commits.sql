@@ -1,11 +1,7 @@
--- How long the latest 200 committed half messages were undecided. Delayed commits are not among
--- them.
--- Returns: one row. commits: their number. average_seconds and longest_seconds: the time from
---   prepare() to the decision, null where there are none.
+-- How long the latest 200 committed half messages were undecided, from prepare() to the decision;
+-- null if there are none. Delayed commits are not among them.
 -- Locks: none. Cost: 200 entries of an index, and one index lookup for each.
-create function mqpg._recent_commits(
-    out commits bigint, out average_seconds float8, out longest_seconds float8
-)
+create function mqpg._recent_commits(out commits bigint, out average_seconds float8, out longest_seconds float8)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
     perform mqpg._require_privilege('operator', 'auditor', 'worker');

@@ -1,9 +1,6 @@
--- How far each subscription has come on each queue.
--- With arguments: of one group, of one topic; null (default): of all.
+-- How far each subscription, of one group and one topic or of all (null), has come on each queue.
 -- Locks: none. Cost: two index lookups per partition for each queue of each subscription.
-create function mqpg._subscription_lag(
-    only_group text default null, only_topic text default null
-) returns table (
+create function mqpg._subscription_lag(only_group text default null, only_topic text default null) returns table (
     consumer_group text, topic text, queue_id int, committed bigint, next_offset bigint,
     lag bigint, claims int, owner text, mode text, changed_at timestamptz, subscription_id int, topic_id int
 )
@@ -17,36 +14,19 @@ begin
         perform mqpg._require_subscription(_subscription_lag.only_group, _subscription_lag.only_topic);
     end if;
     return query
-    select
-        s.consumer_group,
-        t.name as topic,
-        q.queue_id,
-        c.committed,
-        n.next_offset,
-        n.next_offset - c.committed as lag,
-        p.claims,
-        coalesce(c.owner, nullif(s.member, '')) as owner,
-        s.mode,
-        c.at as changed_at,
-        s.subscription_id,
-        s.topic_id
+    select s.consumer_group, t.name, q.queue_id, c.committed, n.next_offset, n.next_offset - c.committed, p.claims,
+        coalesce(c.owner, nullif(s.member, '')), s.mode, c.at, s.subscription_id, s.topic_id
     from mqpg.subscription as s
     inner join mqpg.topic as t on s.topic_id = t.topic_id
     cross join lateral generate_series(-1, t.queues - 1) as q (queue_id)
     cross join lateral (
-        select
-            k.committed,
-            k.claims,
-            k.owner,
-            k.at
-        from mqpg.cursor as k
+        select k.committed, k.claims, k.owner, k.at from mqpg.cursor as k
         where k.subscription_id = s.subscription_id and k.queue_id = q.queue_id
         order by k.version desc
         limit 1
     ) as c
     cross join lateral (
-        select count(*)::int as claims from unnest(c.claims) as u
-        where u.epoch > 0
+        select count(*)::int as claims from unnest(c.claims) as u where u.epoch > 0
     ) as p
     cross join lateral mqpg._tail(
         s.topic_id, q.queue_id, case when q.queue_id = -1 then s.subscription_id else 0 end

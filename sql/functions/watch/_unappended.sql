@@ -1,17 +1,15 @@
 -- What is committed and has no offset yet: record batches and commits of half messages. Delayed
--- messages and retries that are due are not among them.
--- Returns: one row. waiting: their number; 1001 means more than 1000. oldest_at: when the oldest of
---   the first 1001 was sent or decided, null where nothing waits.
+-- messages and retries that are due are not among them. 1001 in `waiting` means more than 1000, and
+-- oldest_at is when the oldest of the first 1001 was sent or decided.
 -- Locks: none. Cost: the newest tick, and up to 1,001 entries of each of two indexes.
 create function mqpg._unappended(out waiting bigint, out oldest_at timestamptz)
 language plpgsql stable as $$
 declare
-    v_recent bigint;
+    v_recent bigint := mqpg._recent_tick();
     v_from xid8;
     v_late xid8 [];
     v_floor bigint;
 begin
-    v_recent := mqpg._recent_tick();
     select t.snapshot_xmax, array(select pg_snapshot_xip(t.snapshot)), t.floor_id into v_from, v_late, v_floor
     from mqpg.tick t where t.tick_id >= v_recent
     order by t.tick_id desc limit 1;

@@ -1,11 +1,11 @@
 -- Deletes the rights of roles that were dropped, and notes the holders of rights again. The keeper
--- calls it before each of its passes. It returns without having done anything where another
--- transaction has one of the rows locked, and the next pass tries again. PostgreSQL gives ids of
--- roles in ascending order, so no new role bears the id of a dropped one meanwhile.
--- Locks: role_right against other grants, tried only; the rows that change, as _note_holders(),
--- waiting up to the setting lock_timeout.
+-- calls it before each of its passes. It does nothing if another transaction has one of the rows
+-- locked, and the next pass tries again. PostgreSQL gives ids of roles in ascending order, so no
+-- new role bears the id of a dropped one meanwhile.
+-- Locks: role_right against other grants, tried only; the rows that change, as _note_holders(), up
+-- to the setting lock_timeout.
 -- Cost: a look at role_right for each topic, subscription and producer group, and a subtransaction;
--- nothing where nobody holds a right.
+-- nothing while there are no rights.
 create function mqpg._forget_dropped_roles() returns void
 language plpgsql as $$
 declare
