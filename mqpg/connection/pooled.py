@@ -1,47 +1,35 @@
-"""The connections of a client's pool, which keep the cursor of its calls."""
+"""The connections of a client's pool, and the cursors that its statements run on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Generic, TypeVar, cast
+from functools import cached_property
+from typing import Any
 
-import psycopg
 from psycopg.rows import tuple_row
 
+from mqpg.connection.arrays import TextListDumper
 from mqpg.connection.time_limit import AsyncLimitedConnection, LimitedConnection
 
-__all__ = ["AsyncBrokerConnection", "BrokerConnection"]
-
-C = TypeVar("C")
-
-# A cursor holds the last result in memory. That of a larger one is not kept.
-_MOST_ROWS = 100
+__all__ = ["AsyncBrokerConnection", "BrokerConnection", "open_cursor"]
 
 
-class _KeptCursor(Generic[C]):
-    """What connections of both libraries do with the cursor, which waits for nothing."""
-
-    _kept: C | None = None
-
-    def take_cursor(self) -> C:
-        """Return a cursor of tuples, whatever row factory the connection has."""
-        cursor, self._kept = self._kept, None
-        return cursor or cast(Any, self).cursor(row_factory=tuple_row)
-
-    def keep_cursor(self, cursor: C, rows: Sequence[Any]) -> None:
-        """Keep a cursor for the next call.
-
-        Args:
-            cursor: The cursor, after a call that succeeded.
-            rows: What it returned.
-        """
-        if len(rows) <= _MOST_ROWS:
-            self._kept = cursor
+def open_cursor(conn: Any) -> Any:
+    """Open a cursor of tuples on a connection of psycopg, whatever row factory that has."""
+    cursor = conn.cursor(row_factory=tuple_row)
+    cursor.adapters.register_dumper(list, TextListDumper)
+    return cursor
 
 
-class BrokerConnection(_KeptCursor[psycopg.Cursor[Sequence[Any]]], LimitedConnection):
+class _SharedCursor:
+    @cached_property
+    def calls(self) -> Any:
+        """The cursor of all calls on this connection. A new one would have to look at the types of values again."""
+        return open_cursor(self)
+
+
+class BrokerConnection(_SharedCursor, LimitedConnection):
     """A connection of the synchronous library."""
 
 
-class AsyncBrokerConnection(_KeptCursor[psycopg.AsyncCursor[Sequence[Any]]], AsyncLimitedConnection):
+class AsyncBrokerConnection(_SharedCursor, AsyncLimitedConnection):
     """A connection of the asynchronous library."""

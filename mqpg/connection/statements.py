@@ -7,15 +7,14 @@ it as text, and overloads and nulls cause no ambiguity.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sqlalchemy import TextClause
 
-__all__ = ["DELIVERY", "Statement", "function", "hasty", "statement", "with_array_literals"]
+__all__ = ["DELIVERY", "Statement", "function", "statement"]
 
 # What Message.from_row takes, in its order.
 DELIVERY = (
@@ -55,52 +54,28 @@ def statement(sql: str) -> Statement:
 
 
 def function(
-    name: str, arguments: str = "", columns: str | None = None, *, reads: bool = False, long: bool = False
+    name: str,
+    arguments: str = "",
+    columns: str | None = None,
+    *,
+    reads: bool = False,
+    long: bool = False,
+    lock_timeout: str | None = None,
 ) -> Statement:
     """A call of mqpg.`name`.
 
     `arguments` are names and types, such as "topic text, queues int". `columns` are those to select
-    from a function that returns rows.
+    from a function that returns rows. `lock_timeout` is that of this call alone, such as "100ms".
     """
+    value = "cast(%({})s as {})"
+    if lock_timeout is not None:
+        # A statement of its own would cost a round trip. The arguments depend on the setting, so
+        # that the server makes the setting first.
+        value = f"case when s.lock_timeout is not null then {value} end"
     pairs = [argument.strip().split(" ", 1) for argument in arguments.split(",")] if arguments else []
-    passed = ", ".join(f"{argument} => cast(%({argument})s as {kind})" for argument, kind in pairs)
-    call = f"mqpg.{name}({passed})"
-    return Statement(f"select {columns} from {call}" if columns else f"select {call}", reads, long)
-
-
-def hasty(call: Statement) -> Statement:
-    """The same call of a function of handles, which fails where it waits for a lock for 0.1 s.
-
-    A lock_timeout of the statement alone would cost a round trip. The argument depends on the
-    setting, so that the setting comes first.
-    """
-    text, found = re.subn(
-        r"(handles?) => cast\((%\(\w+\)s) as (text(?:\[\])?)\)",
-        r"\1 => case when s.t is not null then cast(\2 as \3) end",
-        call.text,
-    )
-    assert found == 1
-    setting = "(select set_config('lock_timeout', '100ms', true) as t) s"
-    if " from " in text:
-        return Statement(text.replace(" from ", f" from {setting} cross join lateral "), call.reads, call.long)
-    return Statement(f"{text} from {setting}", call.reads, call.long)
-
-
-def with_array_literals(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same values for psycopg, lists of text as array literals.
-
-    psycopg quotes the elements one by one with a regular expression, which costs ten times as much
-    for JSON. Lists of anything else stay as they are.
-    """
-    return {name: _literal(value) if isinstance(value, list) else value for name, value in values.items()}
-
-
-def _literal(texts: list[Any]) -> Any:
-    for text in texts:
-        if text is not None and type(text) is not str:
-            return texts
-    return "{" + ",".join(["NULL" if text is None else _quoted(text) for text in texts]) + "}"
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    call = f"mqpg.{name}({', '.join(f'{argument} => {value.format(argument, kind)}' for argument, kind in pairs)})"
+    text = f"select {columns} from {call}" if columns else f"select {call}"
+    if lock_timeout is not None:
+        setting = f"(select set_config('lock_timeout', '{lock_timeout}', true) as lock_timeout) s"
+        text = f"select {columns} from {setting}, {call}" if columns else f"{text} from {setting}"
+    return Statement(text, reads, long)

@@ -12,12 +12,12 @@ statements in a transaction may take as long as they like.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
-from contextvars import ContextVar, Token
-from types import TracebackType
+from collections.abc import Callable, Generator
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg.pq.abc import PGconn
 
 __all__ = ["AsyncLimitedConnection", "LimitedConnection", "NoAnswer", "time_limit"]
 
@@ -33,6 +33,8 @@ class NoAnswer(psycopg.OperationalError):
 class time_limit:
     """Limit the statements of the block, in this thread or task.
 
+    A class because a generator would take three times as long, and each call has several limits.
+
     Args:
         seconds: How long a statement may go on without a byte from or to the server. None: for
             ever.
@@ -42,75 +44,39 @@ class time_limit:
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
-        self._token: Token[float | None]
 
     def __enter__(self) -> None:
         self._token = _limit.set(self._seconds)
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         _limit.reset(self._token)
 
 
-class LimitedConnection(psycopg.Connection[Any]):
+class _Limited:
+    """What connections of both libraries do: their statements obey `time_limit`."""
+
+    pgconn: PGconn
+
+    def wait(self, gen: Generator[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
+        """Run a step of the protocol, as psycopg's `wait`, and raise NoAnswer when the limit has passed."""
+        seconds = _limit.get()
+        if seconds is not None:
+            gen = _bounded(gen, seconds, self.pgconn.finish)
+        return super().wait(gen, *args, **kwargs)  # type: ignore[misc]
+
+
+class LimitedConnection(_Limited, psycopg.Connection[Any]):
     """A connection that obeys `time_limit`."""
 
-    def wait(self, gen: Generator[Any, Any, T], *args: Any, **kwargs: Any) -> T:
-        """Run a step of the protocol.
 
-        Args:
-            gen: The step, as psycopg makes it.
-            *args: As in psycopg.
-            **kwargs: As in psycopg.
-
-        Returns:
-            What the step comes to.
-
-        Raises:
-            NoAnswer: The limit has passed. The connection is closed.
-        """
-        seconds = _limit.get()
-        if seconds is None:
-            return super().wait(gen, *args, **kwargs)
-        try:
-            return super().wait(_bounded(gen, seconds), *args, **kwargs)
-        except NoAnswer:
-            self.pgconn.finish()
-            raise
-
-
-class AsyncLimitedConnection(psycopg.AsyncConnection[Any]):
+class AsyncLimitedConnection(_Limited, psycopg.AsyncConnection[Any]):
     """An asynchronous connection that obeys `time_limit`."""
 
-    async def wait(self, gen: Generator[Any, Any, T], *args: Any, **kwargs: Any) -> T:
-        """Run a step of the protocol.
 
-        Args:
-            gen: The step, as psycopg makes it.
-            *args: As in psycopg.
-            **kwargs: As in psycopg.
+def _bounded(gen: Generator[Any, Any, T], seconds: float, close: Callable[[], object]) -> Generator[Any, Any, T]:
+    """The same step, which closes the connection after `seconds` in which the socket was never ready.
 
-        Returns:
-            What the step comes to.
-
-        Raises:
-            NoAnswer: The limit has passed. The connection is closed.
-        """
-        seconds = _limit.get()
-        if seconds is None:
-            return await super().wait(gen, *args, **kwargs)
-        try:
-            return await super().wait(_bounded(gen, seconds), *args, **kwargs)
-        except NoAnswer:
-            self.pgconn.finish()
-            raise
-
-
-def _bounded(gen: Generator[Any, Any, T], seconds: float) -> Generator[Any, Any, T]:
-    """The same step, which raises NoAnswer after `seconds` in which the socket was never ready.
-
-    psycopg resumes a step every 0.1 s with 0 where the socket is not ready.
+    psycopg resumes a step every 0.1 s with 0 if the socket is not ready.
     """
     try:
         wanted = next(gen)
@@ -120,6 +86,7 @@ def _bounded(gen: Generator[Any, Any, T], seconds: float) -> Generator[Any, Any,
             if ready:
                 deadline = time.monotonic() + seconds
             elif time.monotonic() >= deadline:
+                close()
                 raise NoAnswer(f"the server did not answer within {seconds:g} s")
             wanted = gen.send(ready)
     except StopIteration as end:

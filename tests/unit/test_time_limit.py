@@ -20,7 +20,7 @@ def _step(ready: list[int]) -> Generator[int, int, str]:
 
 
 def test_a_transfer_that_makes_progress_is_not_ended() -> None:
-    bounded = _bounded(_step([]), LIMIT)
+    bounded = _bounded(_step([]), LIMIT, lambda: None)
     next(bounded)
     for _ in range(5):
         time.sleep(LIMIT)
@@ -32,7 +32,7 @@ def test_a_transfer_that_makes_progress_is_not_ended() -> None:
 
 
 def test_silence_is_ended() -> None:
-    bounded = _bounded(_step([]), LIMIT)
+    bounded = _bounded(_step([]), LIMIT, lambda: None)
     next(bounded)
     bounded.send(1)
     time.sleep(2 * LIMIT)
@@ -42,5 +42,5 @@ def test_silence_is_ended() -> None:
 
 def test_a_step_that_ends_at_once_has_its_result() -> None:
     with pytest.raises(StopIteration) as end:
-        next(_bounded(_step([1] * 6), LIMIT))
+        next(_bounded(_step([1] * 6), LIMIT, lambda: None))
     assert end.value.value == "done"

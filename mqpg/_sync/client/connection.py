@@ -22,7 +22,7 @@ from mqpg.connection.dsn import describe
 from mqpg.connection.listener import TickListener, release, share
 from mqpg.connection.options import SESSION, connect_options, has_news
 from mqpg.connection.settings import Settings
-from mqpg.connection.statements import Statement, statement, with_array_literals
+from mqpg.connection.statements import Statement, statement
 from mqpg.connection.stopping import BrokerAway, is_stopping
 from mqpg.connection.time_limit import time_limit
 from mqpg.schema.source import packaged
@@ -48,6 +48,8 @@ _MOST_BYTES = 262144
 # when it is asked after so many seconds. A call therefore asks in slices.
 _RECONNECT = 5.0
 _SLICE = 2.0
+
+_MOST_ROWS = 100  # of a result that stays in memory until the next call
 
 
 class BaseClient(Closing):
@@ -271,9 +273,9 @@ class BaseClient(Closing):
         conn = self._take()
         try:
             with time_limit(seconds):
-                cursor = conn.take_cursor()
-                rows = (cursor.execute(statement.query, with_array_literals(values))).fetchall()
-                conn.keep_cursor(cursor, rows)
+                rows: list[Sequence[Any]] = (conn.calls.execute(statement.query, values)).fetchall()
+                if len(rows) > _MOST_ROWS:
+                    del conn.calls
                 return rows
         except (psycopg.Error, *REFUSALS) as error:
             known = failure(error, values)

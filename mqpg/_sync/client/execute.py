@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import tuple_row
 
 from mqpg._sync._acompat import DriverConnection, PgConnection, is_sqlalchemy
-from mqpg.connection.statements import Statement, with_array_literals
+from mqpg.connection.pooled import open_cursor
+from mqpg.connection.statements import Statement
 from mqpg.values.errors import Error, InvalidArgument, SchemaMissing, shown, translate
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ def rows_in(conn: Caller, statement: Statement, values: Mapping[str, Any]) -> li
     """
     try:
         if isinstance(conn, DriverConnection):
-            with conn.cursor(row_factory=tuple_row) as cursor:
-                cursor.execute(statement.query, with_array_literals(values))
-                return cursor.fetchall()  # type: ignore[return-value]
+            with open_cursor(conn) as cursor:
+                cursor.execute(statement.query, values)
+                return cursor.fetchall()  # type: ignore[no-any-return]
         if is_sqlalchemy(conn):
             _require_postgresql(conn)
             return [tuple(row) for row in conn.execute(statement.clause, dict(values))]

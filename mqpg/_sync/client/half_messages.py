@@ -8,12 +8,15 @@ from typing import Any
 
 from mqpg._sync.client.batching import Batched, Batching, Values, column
 from mqpg._sync.client.execute import Caller, scalar
-from mqpg.connection.statements import Statement, function, hasty
+from mqpg.connection.statements import Statement, function
 from mqpg.tracing import producing
 from mqpg.values.arguments import encode, encode_all, handle_of, handles_of, interval, listed
 from mqpg.values.messages import Interval, Outcome
 
 __all__ = ["HalfMessages"]
+
+# How long a decision that others may have to wait for waits for another session.
+_SOON = "100ms"
 
 _PREPARE = function(
     "prepare",
@@ -56,8 +59,8 @@ def _collect_handles(batch: Sequence[Values]) -> Values:
 _BATCHED_PREPARE = Batched(_PREPARE, _PREPARE_BATCH, _collect_halves, repeat=True)
 _BATCHED_COMMIT = Batched(
     single=_COMMIT,
-    first=hasty(_COMMIT),
-    together=hasty(_COMMIT_BATCH),
+    first=function("commit", "handle text", lock_timeout=_SOON),
+    together=function("commit_batch", "handles text[]", columns="handle, outcome", lock_timeout=_SOON),
     collect=_collect_handles,
     repeat=True,
     once_each="handle",
@@ -65,8 +68,8 @@ _BATCHED_COMMIT = Batched(
 )
 _BATCHED_ROLLBACK = Batched(
     single=_ROLLBACK,
-    first=hasty(_ROLLBACK),
-    together=hasty(_ROLLBACK_BATCH),
+    first=function("rollback", "handle text", lock_timeout=_SOON),
+    together=function("rollback_batch", "handles text[]", columns="handle, outcome", lock_timeout=_SOON),
     collect=_collect_handles,
     repeat=True,
     once_each="handle",
