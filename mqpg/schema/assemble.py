@@ -19,8 +19,8 @@ set local check_function_bodies = off;
 # What runs around the schema: not listed, because it is not part of it.
 _APART = ("install/", "migrations/")
 # The files whose headers become comments of what they make.
-_DESCRIBED = ("functions/", "views/", "audit_views/")
-_CREATE = re.compile(r"^create (function|view) (mqpg\w*\.\w+)(\(?)", re.M)
+_DESCRIBED = ("types/", "tables/", "functions/", "views/", "audit_views/")
+_CREATE = re.compile(r"^create (function|view|table|type) (mqpg\w*\.\w+)(\(?)", re.M)
 _SENTENCE = re.compile(r".*?(?=\.(?:\s|$))", re.S)
 
 
@@ -66,7 +66,7 @@ def assemble(folder: Traversable) -> str:
 def described(text: str) -> str:
     """Add to a file a COMMENT ON with the first sentence of its header.
 
-    The file has one view, or one function or its overloads.
+    The file has one table, type or view, or one function or its overloads.
     """
     header = " ".join(line[2:].strip() for line in text.partition("\ncreate ")[0].splitlines())
     sentence = _SENTENCE.match(header)

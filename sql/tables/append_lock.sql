@@ -1,4 +1,4 @@
--- An empty table whose lock lets one append() run at a time. It is no advisory lock, because every
--- role that can connect can take those and so stop delivery. This lock needs a right on the table.
+-- Always empty; append() locks it, so that one call runs at a time. It is no advisory lock, because
+-- every role that can connect can take those and so stop delivery. This lock needs a right on the
+-- table.
 create table mqpg.append_lock ();
-comment on table mqpg.append_lock is 'Always empty; append() locks it, so that one call runs at a time';

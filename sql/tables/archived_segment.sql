@@ -1,5 +1,6 @@
--- What `mqpg archive` has written and verified: one row for each file. A row stays when its segment
--- is merged or dropped. The ranges of one table do not overlap.
+-- Files of the archive: ranges of the append-only tables. `mqpg archive` has written and verified
+-- each of them. A row stays when its segment is merged or dropped. The ranges of one table do not
+-- overlap.
 create table mqpg.archived_segment (
     table_name text not null,
     lower_bound text not null,
@@ -16,7 +17,6 @@ create table mqpg.archived_segment (
     archived_by text not null,
     primary key (table_name, lower_bound)
 );
-comment on table mqpg.archived_segment is 'Files of the archive: ranges of the append-only tables';
 comment on column mqpg.archived_segment.table_name is 'commit_log | op_log | consume_queue | tick | cursor | delayed';
 comment on column mqpg.archived_segment.lower_bound is 'Inclusive, in units of the table''s partition key';
 comment on column mqpg.archived_segment.upper_bound is 'Exclusive';

@@ -1,4 +1,5 @@
--- The identity of this broker, in one row. Every handle names the broker that issued it.
+-- Identity of this broker: id, incarnation and PostgreSQL system identifier. One row. Every handle
+-- names the broker that issued it.
 create table mqpg.broker (
     singleton boolean primary key default true check (singleton),
     broker_id text not null default substr(replace(gen_random_uuid()::text, '-', ''), 1, 12),
@@ -10,7 +11,6 @@ create table mqpg.broker (
     installed_at timestamptz not null default clock_timestamp(),
     adoption_ticks bigint [] not null default '{}'
 );
-comment on table mqpg.broker is 'Identity of this broker: id, incarnation and PostgreSQL system identifier';
 comment on column mqpg.broker.singleton is 'Always true: the table has exactly one row';
 comment on column mqpg.broker.broker_id is
     '12 hexadecimal digits; the first part of every handle that this broker issues';

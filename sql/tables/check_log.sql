@@ -1,4 +1,4 @@
--- What happened in the check-back of each overdue half message, append-only.
+-- Check-back history of half messages, append-only.
 create table mqpg.check_log (
     message_id bigint not null,
     at timestamptz not null,
@@ -6,7 +6,6 @@ create table mqpg.check_log (
     by text not null,
     reason text
 ) partition by range (message_id);
-comment on table mqpg.check_log is 'Check-back history of half messages, append-only';
 comment on column mqpg.check_log.message_id is 'Message id of the half';
 comment on column mqpg.check_log.event is
     'asked (one check) | waited (that ask does not count) | waited late (it does) | parked | rearmed | settled '

@@ -1,5 +1,6 @@
--- Every message body, append-only. One row is a record batch of up to 1024 messages, and a
--- message's id is batch_id * 1024 + its position in the batch.
+-- Commit log: all message bodies in record batches, append-only, partitioned by batch id. One row
+-- is a record batch of up to 1024 messages, and a message's id is batch_id * 1024 + its position in
+-- the batch.
 -- A writer takes its xid first and its batch id second. The other order would break commit order
 -- (I6), and the appender, which skips all batch ids up to floor_id, could miss the row. The
 -- sequence has CACHE 1 for the same reason.
@@ -26,8 +27,6 @@ create table mqpg.commit_log (
     relay boolean,
     checksum bigint
 ) partition by range (batch_id);
-comment on table mqpg.commit_log is
-    'Commit log: all message bodies in record batches, append-only, partitioned by batch id';
 comment on column mqpg.commit_log.batch_id is 'From the sequence batch_id, drawn after xid';
 comment on column mqpg.commit_log.xid is 'The writing transaction; the appender compares it with its snapshots';
 comment on column mqpg.commit_log.producer_group_id is 'Half messages only';

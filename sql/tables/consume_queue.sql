@@ -1,7 +1,6 @@
--- What each queue delivers: runs of consecutive message ids, at dense offsets 0, 1, 2, … Only the
--- appender writes here.
--- Run i holds the messages first_ids[i], first_ids[i] + 1, … at the offsets from base_offset +
--- starts[i] on. The last run ends at base_offset + n - 1.
+-- Consume queues: dense offsets to runs of message ids, append-only, partitioned by tick id. Only
+-- the appender writes here. Run i holds the messages first_ids[i], first_ids[i] + 1, … at the
+-- offsets from base_offset + starts[i] on. The last run ends at base_offset + n - 1.
 create table mqpg.consume_queue (
     base_offset bigint not null,
     tick_id bigint not null,
@@ -15,8 +14,6 @@ create table mqpg.consume_queue (
     attempts smallint [],
     primary key (topic_id, queue_id, subscription_id, base_offset, tick_id)
 ) partition by range (tick_id);
-comment on table mqpg.consume_queue is
-    'Consume queues: dense offsets to runs of message ids, append-only, partitioned by tick id';
 comment on column mqpg.consume_queue.base_offset is 'Offset of the row''s first message';
 comment on column mqpg.consume_queue.tick_id is 'The tick that appended the row';
 comment on column mqpg.consume_queue.subscription_id is

@@ -1,8 +1,8 @@
--- The position of each subscription on each queue. Every receive, ack, nack and so on inserts
--- version + 1 with the whole state, so that no dead rows build up while an old transaction holds
--- vacuum back.
--- All messages below `committed` are done. From `claimed` on, no message was delivered yet. Between
--- the two, a message is done unless it is in a claim.
+-- Cursors: versioned positions and claims of subscriptions, append-only, partitioned by slot. Every
+-- receive, ack, nack and so on inserts version + 1 with the whole state, so that no dead rows build
+-- up while an old transaction holds vacuum back. All messages below `committed` are done. From
+-- `claimed` on, no message was delivered yet. Between the two, a message is done unless it is in a
+-- claim.
 -- keep() copies the newest versions into a new slot and then drops the old slot.
 create table mqpg.cursor (
     version bigint not null,
@@ -33,8 +33,6 @@ create table mqpg.cursor (
     reason text,
     primary key (subscription_id, queue_id, version, slot)
 ) partition by range (slot);
-comment on table mqpg.cursor is
-    'Cursors: versioned positions and claims of subscriptions, append-only, partitioned by slot';
 comment on column mqpg.cursor.version is '1, 2, 3, … per subscription and queue; the greatest is the current state';
 comment on column mqpg.cursor.committed is 'All messages below this offset are done';
 comment on column mqpg.cursor.claimed is 'No message from this offset on was delivered yet';

@@ -1,6 +1,7 @@
--- Messages whose attempts are used up, or that expired, per subscription. Their bodies stay in the
--- commit log, or are copied when their segment is dropped.
--- redrive() and discard_dead_letters() take a row out of here and keep a record of it.
+-- Dead letters of each subscription, with the last reason and the known attempts. A message becomes
+-- one when its attempts are used up, or if it expires. Its body stays in the commit log, or is
+-- copied when the segment is dropped. redrive() and discard_dead_letters() take a row out of here
+-- and keep a record of it.
 create table mqpg.dead_letter (
     subscription_id int not null references mqpg.subscription on delete cascade,
     message_id bigint not null,
@@ -12,7 +13,6 @@ create table mqpg.dead_letter (
     died_at timestamptz not null default clock_timestamp(),
     primary key (subscription_id, message_id)
 );
-comment on table mqpg.dead_letter is 'Dead letters of each subscription, with the last reason and the known attempts';
 comment on column mqpg.dead_letter.deliver_id is 'Message id that the body lies under';
 comment on column mqpg.dead_letter.queue_id is 'The topic''s queue that the message came by';
 comment on column mqpg.dead_letter.attempts is 'How often the message was delivered';

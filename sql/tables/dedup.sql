@@ -1,6 +1,6 @@
--- The dedup ids of recent sends. A unique key holds inside one partition only, so each id is
--- written to the current time slot and to the next one. Two sends within one window therefore
--- always meet in a slot.
+-- Dedup ids of sends within the dedup window, append-only, partitioned by slot. A unique key holds
+-- inside one partition only, so each id is written to the current time slot and to the next one.
+-- Two sends within one window therefore always meet in a slot.
 create table mqpg.dedup (
     message_id bigint not null,
     slot bigint not null,
@@ -8,6 +8,5 @@ create table mqpg.dedup (
     dedup_id text not null,
     primary key (topic_id, dedup_id, slot)
 ) partition by range (slot);
-comment on table mqpg.dedup is 'Dedup ids of sends within the dedup window, append-only, partitioned by slot';
 comment on column mqpg.dedup.message_id is 'The message that was stored first under the id';
 comment on column mqpg.dedup.slot is 'Time in units of the setting dedup_window since 1970, rounded down';

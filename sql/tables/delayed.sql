@@ -1,5 +1,5 @@
--- What becomes visible later: delayed sends, commits with a delay, and retries. One row is one
--- batch or run, due at visible_at.
+-- Delayed messages and retries, append-only, partitioned by the time of writing. Delayed sends,
+-- commits with a delay, and retries: one row is one batch or run, due at visible_at.
 create table mqpg.delayed (
     visible_at timestamptz not null,
     xid xid8 not null,
@@ -14,7 +14,6 @@ create table mqpg.delayed (
     reason text,
     consumer text
 ) partition by range (written_at);
-comment on table mqpg.delayed is 'Delayed messages and retries, append-only, partitioned by the time of writing';
 comment on column mqpg.delayed.visible_at is 'The first append() after this time appends the messages';
 comment on column mqpg.delayed.first_id is 'Message id that the run begins with';
 comment on column mqpg.delayed.deliver_id is 'Message id that the body of first_id lies under; null: under first_id';

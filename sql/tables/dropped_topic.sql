@@ -8,6 +8,5 @@ create table mqpg.dropped_topic (
     dropped_at timestamptz not null default clock_timestamp(),
     by text not null default session_user
 );
-comment on table mqpg.dropped_topic is 'Topics that were dropped';
 comment on column mqpg.dropped_topic.topic_id is 'The id that the topic had';
 comment on column mqpg.dropped_topic.forced is 'Whether drop_topic() was called with force';

@@ -1,5 +1,5 @@
--- Half messages that nobody decided within the expire_after of their producer group, and what
--- became of them. The view half_expired shows them. Rows are deleted when they are older than the
+-- Half messages that expired undecided. Nobody decided them within the expire_after of their
+-- producer group; the view half_expired shows them. Rows are deleted when they are older than the
 -- setting `position_jump_keep`.
 create table mqpg.expired_half (
     message_id bigint primary key,
@@ -11,7 +11,6 @@ create table mqpg.expired_half (
     outcome mqpg.outcome not null,
     reason text not null
 );
-comment on table mqpg.expired_half is 'Half messages that expired undecided';
 comment on column mqpg.expired_half.producer_group is 'Null: the group was dropped while prepare() was open';
 comment on column mqpg.expired_half.outcome is
     'rolled_back, or committed where the ledger of this database had a local row';

@@ -1,6 +1,5 @@
--- Dead letters that redrive() or discard_dead_letters() took out, append-only, so that trace() and
--- the audit still know them. keep() deletes rows that are older than the setting
--- `position_jump_keep`.
+-- Dead letters that were redriven or discarded. Append-only, so that trace() and the audit still
+-- know them. keep() deletes rows that are older than the setting `position_jump_keep`.
 create table mqpg.former_dead_letter (
     subscription_id int not null,
     message_id bigint not null,
@@ -12,7 +11,6 @@ create table mqpg.former_dead_letter (
     fate text not null check (fate in ('redriven', 'discarded')),
     by text not null default session_user
 );
-comment on table mqpg.former_dead_letter is 'Dead letters that were redriven or discarded';
 comment on column mqpg.former_dead_letter.died_at is 'When it became a dead letter';
 comment on column mqpg.former_dead_letter.left_at is 'When it was redriven or discarded';
 comment on column mqpg.former_dead_letter.fate is 'redriven | discarded';

@@ -1,4 +1,4 @@
--- Filters and tags that alter_subscription() replaced, append-only. The audit judges each message
+-- Filters and tags of subscriptions that were replaced. Append-only. The audit judges each message
 -- by the filter that was in force when the group passed it.
 create table mqpg.former_filter (
     subscription_id int not null references mqpg.subscription on delete cascade,
@@ -7,7 +7,6 @@ create table mqpg.former_filter (
     replaced_at timestamptz not null default clock_timestamp(),
     by text not null default session_user
 );
-comment on table mqpg.former_filter is 'Filters and tags of subscriptions that were replaced';
 comment on column mqpg.former_filter.filter is 'jsonpath that chose messages; null: all';
 comment on column mqpg.former_filter.tags is 'Tags that chose messages; null: all';
 comment on column mqpg.former_filter.replaced_at is 'Until when it chose messages';

@@ -1,4 +1,4 @@
--- One row for each time undecided half messages were put into the op-log queue. It works by the
+-- Ticks of the op-log queue: which half messages were looked at, append-only. It works by the
 -- appender's snapshot rule, with ticks of its own.
 create table mqpg.half_tick (
     half_tick_id bigint not null primary key,
@@ -10,7 +10,6 @@ create table mqpg.half_tick (
     entries bigint not null,
     at timestamptz not null
 ) partition by range (half_tick_id);
-comment on table mqpg.half_tick is 'Ticks of the op-log queue: which half messages were looked at, append-only';
 comment on column mqpg.half_tick.xid is 'The transaction itself, which got its xid after batch_seq was read; see tick';
 comment on column mqpg.half_tick.snapshot is
     'Half messages visible in it are decided or have an entry in the op-log queue';

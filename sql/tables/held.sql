@@ -1,5 +1,5 @@
--- The few messages that must stay readable after their commit_log segment was dropped, one row per
--- message. Readers look here when the segment is gone.
+-- Messages that outlive their commit_log segment. One row per message that must stay readable.
+-- Readers look here when the segment is gone.
 create table mqpg.held (
     message_id bigint primary key,
     xid xid8 not null,
@@ -19,7 +19,6 @@ create table mqpg.held (
     relay boolean,
     copied_at timestamptz not null default clock_timestamp()
 );
-comment on table mqpg.held is 'Messages that outlive their commit_log segment';
 comment on column mqpg.held.xid is 'The transaction that wrote the message';
 comment on column mqpg.held.kind is 'As in commit_log: n normal | h half message | d delayed | f final payload';
 comment on column mqpg.held.relay is 'true: a half message of a relay topic; else null';

@@ -1,11 +1,10 @@
--- The release whose functions and views are installed, in one row. `mqpg migrate` replaces them as
--- a whole when the checksum of its own differs.
+-- Release and checksum of the installed functions and views. One row. `mqpg migrate` replaces them
+-- as a whole when the checksum of its own differs.
 create table mqpg.installation (
     singleton boolean primary key default true check (singleton),
     release text not null,
     checksum text not null,
     replaced_at timestamptz not null default clock_timestamp()
 );
-comment on table mqpg.installation is 'Release and checksum of the installed functions and views';
 comment on column mqpg.installation.singleton is 'Always true: the table has exactly one row';
 comment on column mqpg.installation.checksum is 'SHA-256 of the text of all functions and views';

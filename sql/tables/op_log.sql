@@ -1,5 +1,5 @@
--- Decisions about half messages and delayed messages, append-only. The first writer of a primary
--- key wins (I3).
+-- Op log: decisions about half and delayed messages, append-only; the first decision stands. The
+-- first writer of a primary key wins (I3).
 create table mqpg.op_log (
     message_id bigint not null,
     order_no bigint not null,
@@ -15,8 +15,6 @@ create table mqpg.op_log (
     reason text,
     primary key (message_id, stage)
 ) partition by range (message_id);
-comment on table mqpg.op_log is
-    'Op log: decisions about half and delayed messages, append-only; the first decision stands';
 comment on column mqpg.op_log.order_no is
     'From the sequence batch_id, one number a call: says when the decision was made';
 comment on column mqpg.op_log.deliver_id is

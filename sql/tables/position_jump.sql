@@ -1,4 +1,4 @@
--- Ranges of offsets that a subscription was moved over on purpose, by a person or by a policy. It
+-- Ranges of offsets that a subscription was moved over by seek, purge_topic, expiry or policy. It
 -- will never get the messages in them that it did not get before. With `back`, it was moved back
 -- instead and may get them again. A later move back shortens older rows.
 -- The names are copied, so that the report outlives the subscription. keep() deletes rows that are
@@ -18,8 +18,6 @@ create table mqpg.position_jump (
     back boolean not null default false,
     by text not null default session_user
 );
-comment on table mqpg.position_jump is
-    'Ranges of offsets that a subscription was moved over by seek, purge_topic, expiry or policy';
 comment on column mqpg.position_jump.consumer_group is 'Name of the consumer group, as it was';
 comment on column mqpg.position_jump.member is 'Mode broadcast: name of the consumer; else empty';
 comment on column mqpg.position_jump.topic is 'Name of the topic, as it was';

@@ -1,4 +1,4 @@
--- Producer groups, which say when and how undecided half messages are checked back (protocol T3).
+-- Producer groups: when and by whom undecided half messages are checked. See protocol T3.
 create table mqpg.producer_group (
     producer_group_id int generated always as identity primary key,
     name text not null unique,
@@ -13,7 +13,6 @@ create table mqpg.producer_group (
     created_at timestamptz not null default clock_timestamp(),
     producers mqpg.grantee [] not null default '{}'
 );
-comment on table mqpg.producer_group is 'Producer groups: when and by whom undecided half messages are checked';
 comment on column mqpg.producer_group.check_after is 'How long after prepare() an undecided half is overdue';
 comment on column mqpg.producer_group.max_checks is 'Checks without an answer until on_exhausted applies';
 comment on column mqpg.producer_group.on_exhausted is 'park | rollback';

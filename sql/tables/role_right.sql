@@ -1,5 +1,6 @@
--- Who may do what. A row gives one right to one role, and pg_has_role() says who has that role. The
--- columns senders, readers, receivers and producers of other tables repeat it for the hot path.
+-- Rights of roles; see the view rights. A row gives one right to one role, and pg_has_role() says
+-- who has that role. The columns senders, readers, receivers and producers of other tables repeat
+-- it for the hot path.
 -- A row that names a topic, a producer group or a subscription ends with it, so that a name used
 -- again does not inherit rights. The role is a regrole: a dump carries its name, and a restore
 -- finds the role of that name.
@@ -15,7 +16,6 @@ create table mqpg.role_right (
     granted_by text not null,
     granted_at timestamptz not null default clock_timestamp()
 );
-comment on table mqpg.role_right is 'Rights of roles; see the view rights';
 comment on column mqpg.role_right.topic_id is
     'send: the topic; receive: the topic, for every group that reads it; null: all topics';
 comment on column mqpg.role_right.producer_group_id is 'produce: the group; null: all groups';

@@ -1,4 +1,4 @@
--- The partitions of the append-only tables and their life cycle. keep() makes them ahead of time,
+-- Partitions of the append-only tables and their life cycle. keep() makes them ahead of time,
 -- closes them and drops them.
 create table mqpg.segment (
     family text not null,
@@ -24,7 +24,6 @@ create table mqpg.segment (
     sizes jsonb,
     primary key (family, segment_no)
 );
-comment on table mqpg.segment is 'Partitions of the append-only tables and their life cycle';
 comment on column mqpg.segment.family is
     'log (commit_log, op_log, check_log) | tick (consume_queue, tick, half_tick) | cursor | delayed | dedup';
 comment on column mqpg.segment.lower_bound is 'Inclusive, as in the partition''s bound';

@@ -1,6 +1,6 @@
--- The merges of neighbouring closed segments that keep() is working on, at most one for each
--- family. A merge takes several calls of keep(): rows are copied into tables that are not attached
--- yet, and the last call puts these in the place of the old partitions.
+-- Merges of neighbouring closed segments in progress. At most one for each family. A merge takes
+-- several calls of keep(): rows are copied into tables that are not attached yet, and the last call
+-- puts these in the place of the old partitions.
 create table mqpg.segment_merge (
     family text primary key,
     segment_nos bigint [] not null,
@@ -18,7 +18,6 @@ create table mqpg.segment_merge (
     began_at timestamptz not null default clock_timestamp(),
     blocked_since timestamptz
 );
-comment on table mqpg.segment_merge is 'Merges of neighbouring closed segments in progress';
 comment on column mqpg.segment_merge.segment_nos is 'The segments, in order; the first one''s number stays';
 comment on column mqpg.segment_merge.closed_at is 'When the last of the segments was closed';
 comment on column mqpg.segment_merge.partitions is

@@ -1,6 +1,6 @@
--- Server-wide settings that rarely change. Each default value is written here and nowhere else. The
--- name is plural because PostgreSQL would name the array type of a table "setting" _setting, which
--- would shadow the function mqpg._setting.
+-- Server-wide settings of mqpg. Each default value is written here and nowhere else. The name is
+-- plural because PostgreSQL would name the array type of a table "setting" _setting, which would
+-- shadow the function mqpg._setting.
 create table mqpg.settings (
     name text primary key,
     value text not null,
@@ -8,7 +8,6 @@ create table mqpg.settings (
     most text not null,
     description text not null
 );
-comment on table mqpg.settings is 'Server-wide settings of mqpg';
 comment on column mqpg.settings.value is 'The current value, as text';
 comment on column mqpg.settings.least is 'The smallest allowed value, a number or an interval';
 comment on column mqpg.settings.most is 'The greatest allowed value';

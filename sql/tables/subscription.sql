@@ -1,8 +1,8 @@
--- Subscriptions: a consumer group that reads a topic.
--- A broadcast group has one row of its own and one row for each member. Each member row has its own
--- positions, retry lane and locks, like any subscription, and all rows of the group have the same
--- settings. The group's own row only holds the positions that a new member starts from. It reads
--- nothing, so no message is stored for it.
+-- Subscriptions: consumer group and topic, mode, filter and retry policy. A broadcast group has one
+-- row of its own and one row for each member. Each member row has its own positions, retry lane and
+-- locks, like any subscription, and all rows of the group have the same settings. The group's own
+-- row only holds the positions that a new member starts from. It reads nothing, so no message is
+-- stored for it.
 -- Only the owner of the schema may read receipt_secrets: whoever knows one can make receipts. They
 -- are in this row because receive() and ack() read it anyway. adopt() keeps them, so that an old
 -- receipt is still recognized, and refused as stale.
@@ -26,7 +26,6 @@ create table mqpg.subscription (
     receipt_secrets bytea [] not null default array[uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())],
     unique (topic_id, consumer_group, member)
 );
-comment on table mqpg.subscription is 'Subscriptions: consumer group and topic, mode, filter and retry policy';
 comment on column mqpg.subscription.member is
     'Mode broadcast: the consumer''s name; empty in the group''s own row and in other modes';
 comment on column mqpg.subscription.member_of is

@@ -1,5 +1,5 @@
--- One row for each call of append() that moved something. The newest row is the appender's whole
--- state.
+-- Ticks of the appender: snapshot, floor and due time, append-only. One row for each call of
+-- append() that moved something. The newest row is the appender's whole state.
 create table mqpg.tick (
     tick_id bigint not null primary key,
     xid xid8 not null,
@@ -12,7 +12,6 @@ create table mqpg.tick (
     topic_ids int [] not null,
     at timestamptz not null
 ) partition by range (tick_id);
-comment on table mqpg.tick is 'Ticks of the appender: snapshot, floor and due time, append-only';
 comment on column mqpg.tick.xid is 'The appending transaction, which got its xid after batch_seq was read';
 comment on column mqpg.tick.snapshot is 'All rows visible in it have their offsets';
 comment on column mqpg.tick.snapshot_xmax is 'pg_snapshot_xmax(snapshot), for the index';

@@ -1,5 +1,5 @@
--- Topics. A name that is used again after drop_topic() gets a new id, and so its queues start at
--- offset 0.
+-- Topics: number of ordered queues, retention, payload limit and policies. A name that is used
+-- again after drop_topic() gets a new id, and so its queues start at offset 0.
 create table mqpg.topic (
     topic_id int generated always as identity primary key,
     name text not null unique,
@@ -18,7 +18,6 @@ create table mqpg.topic (
     senders mqpg.grantee [] not null default '{}',
     readers mqpg.grantee [] not null default '{}'
 );
-comment on table mqpg.topic is 'Topics: number of ordered queues, retention, payload limit and policies';
 comment on column mqpg.topic.queues is 'Number of ordered queues, fixed';
 comment on column mqpg.topic.kind is 'normal | relay';
 comment on column mqpg.topic.max_payload is 'Greatest size of a payload, in bytes';

@@ -1,4 +1,4 @@
--- The heartbeats of worker processes. The view worker_status says which of them are alive.
+-- Heartbeats of worker processes; see the view worker_status.
 create table mqpg.worker (
     worker_id text primary key,
     role text not null,
@@ -10,7 +10,6 @@ create table mqpg.worker (
     seen_at timestamptz not null default clock_timestamp(),
     reported_by text not null default ''
 );
-comment on table mqpg.worker is 'Heartbeats of worker processes; see the view worker_status';
 comment on column mqpg.worker.role is 'appender | compensator | keeper | consumer | audit';
 comment on column mqpg.worker.state is 'active | standby | stopped';
 comment on column mqpg.worker.detail is 'What the worker reports about its work';

@@ -1,5 +1,5 @@
--- One delivery in flight: a range of offsets that a consumer received and has not acknowledged yet.
--- Values of this type exist only in cursor.claims.
+-- A delivery in flight: offset range, fencing epoch, attempt and lease. Values of this type exist
+-- only in cursor.claims.
 -- An epoch is computed as version * 2^20 + (xid modulo 2^20) when the messages are delivered. A
 -- later delivery always has a greater epoch. A delivery that was rolled back has another epoch than
 -- the one that reuses its version, because the xid differs. A negative epoch marks a range that no
@@ -18,4 +18,3 @@ create type mqpg.claim as (
     picked bigint[],        -- null: the whole range; else ascending, from_offset to to_offset - 1
     key text                -- on_failure block_key: the failed message's key, shared by the claim
 );
-comment on type mqpg.claim is 'A delivery in flight: offset range, fencing epoch, attempt and lease';

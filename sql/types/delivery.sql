@@ -1,4 +1,5 @@
--- One delivered message: a row of what receive() and fetch() return.
+-- A delivered message, with the receipt that acknowledges it. A row of what receive() and fetch()
+-- return.
 create type mqpg.delivery as (
     message_id bigint,
     topic text,
@@ -12,4 +13,3 @@ create type mqpg.delivery as (
     attempt int,            -- 1 for the first delivery
     receipt text            -- the same for all rows of one receive(); null from fetch()
 );
-comment on type mqpg.delivery is 'A delivered message, with the receipt that acknowledges it';
