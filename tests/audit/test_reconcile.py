@@ -20,12 +20,12 @@ from pyspark.sql import SparkSession
 from sqlalchemy import create_engine
 
 import mqpg
+from lab.proxy import proxy
 from mqpg import errors, protocols
 from mqpg.spark.jobs.reconcile import ReconcileOptions, missing_commits, reconcile_in
 from mqpg.spark.read import schemas
 from tests.audit.small_frames import HALF, body, decision, frame, handle_hashes, nonce
 from tests.support.business import delivered
-from tests.support.proxy import proxy
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.spark

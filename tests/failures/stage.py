@@ -16,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import NullPool, create_engine
 
 import mqpg
+from lab.proxy import Proxy, proxy
 from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.embedded import EmbeddedServer
 from mqpg.workers.compensator import Compensator
@@ -24,7 +25,6 @@ from tests.failures.actors import SALE
 from tests.failures.zygote import Zygote
 from tests.support.broker import HOT_TABLES, Broker, Session, positions
 from tests.support.losing import losing_the_unflushed
-from tests.support.proxy import Proxy, proxy
 from tests.support.servers import restart
 from tests.support.waiting import eventually
 

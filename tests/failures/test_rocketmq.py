@@ -19,11 +19,11 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import mqpg
+from lab.proxy import Proxy
 from mqpg import errors
 from tests.failures.stage import SALE, CrashingStage, Stage, expire
 from tests.failures.zygote import Zygote
 from tests.support.broker import cut_off, refused, seconds
-from tests.support.proxy import Proxy
 from tests.support.standby import Pair
 from tests.support.waiting import eventually
 

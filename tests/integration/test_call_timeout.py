@@ -19,10 +19,10 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import mqpg
+from lab.proxy import Proxy, proxy
 from mqpg import errors
 from mqpg.workers import Appender, Options
 from tests.fixtures.databases import OwnServer
-from tests.support.proxy import Proxy, proxy
 from tests.support.waiting import eventually
 
 LIMIT = 1.0

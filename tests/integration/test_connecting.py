@@ -13,9 +13,9 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import mqpg
+from lab.proxy import Proxy, proxy
 from mqpg import errors
 from tests.fixtures.databases import OwnServer
-from tests.support.proxy import Proxy, proxy
 
 
 def lag(mq: mqpg.Client) -> int:

@@ -16,10 +16,10 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 import mqpg
+from lab.proxy import proxy
 from mqpg import errors
 from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.handlers.options import ConsumerOptions
-from tests.support.proxy import proxy
 
 # What is no time, or has no zone, so that the server would choose one.
 NO_TIMES = [datetime(2999, 1, 1), date(2999, 1, 1), "2999-01-01 10:00", "2999-01-01", "tomorrow", 5.0, True]

@@ -19,11 +19,11 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 import mqpg
+from lab.proxy import proxy
 from mqpg import errors
 from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.user_tables.tables import ledger as ledger_table
 from tests.support.business import INSERT, business, delivered
-from tests.support.proxy import proxy
 
 
 @pytest.fixture

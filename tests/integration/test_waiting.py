@@ -16,12 +16,12 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import mqpg
+from lab.proxy import Proxy
 from mqpg import errors
 from mqpg._sync.client import wakeup
 from mqpg.connection import listener, notifications
 from tests.fixtures.databases import OwnServer
 from tests.support.consuming import running
-from tests.support.proxy import Proxy
 from tests.support.waiting import eventually
 
 

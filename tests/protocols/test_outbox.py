@@ -17,13 +17,13 @@ from sqlalchemy import Engine, NullPool, create_engine, text
 from sqlalchemy.orm import Session
 
 import mqpg
+from lab.proxy import proxy
 from mqpg import errors, protocols
 from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.user_tables.tables import outbox_metadata
 from tests.support.business import INSERT, business, delivered, rows
 from tests.support.killing import die_at, killed
 from tests.support.losing import losing_the_unflushed
-from tests.support.proxy import proxy
 from tests.support.waiting import eventually
 
 AT_ONCE = timedelta(0)

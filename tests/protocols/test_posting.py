@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import Engine
 
 import mqpg
+from lab.proxy import proxy
 from mqpg import errors, protocols
 from tests.support.business import INSERT, business, delivered
 from tests.support.killing import die_at, killed
-from tests.support.proxy import proxy
 from tests.support.waiting import eventually
 
 

@@ -13,9 +13,9 @@ import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
 
 import mqpg
+from lab.proxy import proxy
 from mqpg import errors, protocols
 from tests.support.business import INSERT, business, delivered
-from tests.support.proxy import proxy
 from tests.support.waiting import eventually
 
 AT_ONCE = timedelta(0)

@@ -1,4 +1,4 @@
-"""The proxy of `python -m lab.chaos`: a COMMIT whose answer is lost has happened, and half-open stays silent."""
+"""The proxy: a COMMIT whose answer is lost has happened, and half-open stays silent."""
 
 from __future__ import annotations
 
@@ -11,30 +11,37 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from lab.chaos.proxy import ProxyProcess
+from lab.proxy import Proxy
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.chaos
 
 
+def answered(conn: psycopg.Connection) -> bool:
+    """Whether the answer is there. `get_result` would wait for it and stop the proxy, which is a thread."""
+    conn.pgconn.consume_input()
+    return not conn.pgconn.is_busy()
+
+
 @pytest.fixture
-def through(empty_dsn: str) -> Iterator[tuple[ProxyProcess, str]]:
+def through(empty_dsn: str) -> Iterator[tuple[Proxy, str]]:
     with psycopg.connect(empty_dsn, autocommit=True) as conn:
         conn.execute("create table seen (id int)")
-        made = ProxyProcess(conn.info.port)
-    yield made, make_conninfo(empty_dsn, host="127.0.0.1", port=made.ports["all"])
+        made = Proxy("127.0.0.1", conn.info.port)
+    yield made, make_conninfo(empty_dsn, host="127.0.0.1", port=made.port)
     made.close()
 
 
-def test_it_forwards(through: tuple[ProxyProcess, str]) -> None:
+def test_it_forwards(through: tuple[Proxy, str]) -> None:
     with psycopg.connect(through[1]) as conn:
         assert conn.execute("select count(*) from seen").fetchone() == (0,)
 
 
-def test_a_commit_without_an_answer_has_happened(through: tuple[ProxyProcess, str], empty_dsn: str) -> None:
+def test_a_commit_without_an_answer_has_happened(through: tuple[Proxy, str], empty_dsn: str) -> None:
     proxy, dsn = through
     with psycopg.connect(dsn) as conn:
         conn.execute("insert into seen values (1)")
-        threading.Thread(target=proxy.run, args=("cut", 2.0), daemon=True).start()
+        threading.Thread(target=proxy.cut, args=(2.0,), daemon=True).start()
         time.sleep(0.5)
         with pytest.raises(psycopg.OperationalError):
             conn.commit()
@@ -45,23 +52,22 @@ def test_a_commit_without_an_answer_has_happened(through: tuple[ProxyProcess, st
         conn.execute("insert into seen values (2)")
 
 
-def test_half_open_connections_are_silent_and_new_ones_work(through: tuple[ProxyProcess, str]) -> None:
+def test_half_open_connections_are_silent_and_new_ones_work(through: tuple[Proxy, str]) -> None:
     proxy, dsn = through
     with closing(psycopg.connect(dsn, autocommit=True)) as old:
-        proxy.run("half", 0.0)
+        proxy.half_open()
         time.sleep(0.5)
         old.pgconn.send_query(b"select 1")
         old.pgconn.flush()
         with psycopg.connect(dsn) as new:
             assert new.execute("select 1").fetchone() == (1,)
-        old.pgconn.consume_input()
-        assert old.pgconn.is_busy()
+        assert not answered(old)
 
 
-def test_a_slow_connection_passes_all_of_it_late(through: tuple[ProxyProcess, str]) -> None:
+def test_a_slow_connection_passes_all_of_it_late(through: tuple[Proxy, str]) -> None:
     proxy, dsn = through
     with psycopg.connect(dsn, autocommit=True) as conn:
-        proxy.tell("slow", 3.0)
+        proxy.slow(3.0)
         time.sleep(0.5)
         began = time.monotonic()
         assert conn.execute("select 1").fetchone() == (1,)
@@ -72,19 +78,19 @@ def test_a_slow_connection_passes_all_of_it_late(through: tuple[ProxyProcess, st
 
 
 @pytest.fixture
-def two_sides(empty_dsn: str) -> Iterator[tuple[ProxyProcess, str, str]]:
+def two_sides(empty_dsn: str) -> Iterator[tuple[Proxy, str, str]]:
     with psycopg.connect(empty_dsn, autocommit=True) as conn:
         conn.execute("create table seen (id int)")
-        made = ProxyProcess(conn.info.port, ("near", "far"))
+        made = Proxy("127.0.0.1", conn.info.port, ("near", "far"))
     near, far = (make_conninfo(empty_dsn, host="127.0.0.1", port=made.ports[name]) for name in ("near", "far"))
     yield made, near, far
     made.close()
 
 
-def test_a_partition_holds_up_one_side_and_not_the_other(two_sides: tuple[ProxyProcess, str, str]) -> None:
+def test_a_partition_holds_up_one_side_and_not_the_other(two_sides: tuple[Proxy, str, str]) -> None:
     proxy, near, far = two_sides
     with closing(psycopg.connect(far, autocommit=True)) as old:
-        proxy.tell("part", 6.0, ["far"])
+        proxy.part(6.0, ["far"])
         time.sleep(0.5)
         old.pgconn.send_query(b"insert into seen values (1)")
         old.pgconn.flush()
@@ -92,27 +98,22 @@ def test_a_partition_holds_up_one_side_and_not_the_other(two_sides: tuple[ProxyP
             psycopg.connect(far, connect_timeout=2)
         with psycopg.connect(near) as other:
             assert other.execute("select count(*) from seen").fetchone() == (0,)
-        old.pgconn.consume_input()
-        assert old.pgconn.is_busy()
-        while old.pgconn.get_result():  # it waits until the partition is over
-            pass
+        assert not answered(old)
+        eventually(lambda: answered(old))  # when the partition is over
     with psycopg.connect(far) as again:
         assert again.execute("select id from seen").fetchall() == [(1,)]
 
 
 def test_what_was_sent_into_a_partition_arrives_after_its_sender_is_gone(
-    two_sides: tuple[ProxyProcess, str, str],
+    two_sides: tuple[Proxy, str, str],
 ) -> None:
     proxy, near, far = two_sides
     old = psycopg.connect(far, autocommit=True)
-    proxy.tell("part", 3.0, ["far"])
+    proxy.part(3.0, ["far"])
     time.sleep(0.5)
     old.pgconn.send_query(b"insert into seen values (2)")
     old.pgconn.flush()
     old.close()
     with psycopg.connect(near, autocommit=True) as other:
         assert other.execute("select count(*) from seen").fetchone() == (0,)
-        until = time.monotonic() + 30
-        while other.execute("select id from seen").fetchall() != [(2,)]:
-            assert time.monotonic() < until
-            time.sleep(0.1)
+        eventually(lambda: other.execute("select id from seen").fetchall() == [(2,)])
