@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-MODEL = (ROOT / "proof" / "half_message.pml").read_text()
+MODEL = (ROOT / "lab" / "proof" / "half_message.pml").read_text()
 STEPS = re.findall(r'printf\("([^"]*)"', MODEL)
 
 
@@ -36,7 +36,7 @@ def test_labels_of_the_producer_are_its_functions() -> None:
 
 def test_every_case_is_on_the_page() -> None:
     page = (ROOT / "docs" / "testing" / "proof.md").read_text()
-    cases = re.findall(r'Case\("([\w-]+)"', (ROOT / "proof" / "cases.py").read_text())
+    cases = re.findall(r'Case\("([\w-]+)"', (ROOT / "lab" / "proof" / "cases.py").read_text())
     assert len(cases) > 20
     assert [name for name in cases if f"| `{name}` |" not in page and f"`{name}` (" not in page] == []
 
@@ -44,5 +44,5 @@ def test_every_case_is_on_the_page() -> None:
 def test_every_mutant_of_the_model_is_run() -> None:
     asked = set(re.findall(r"(?:^#ifn?def |defined\()(\w+)", MODEL, re.MULTILINE))
     options = {"N", "K", "R", "HERE", "LIVE", "ADMIN", "SHOWN", "CLAIM_decided", "CLAIM_delivered"}
-    run = set(re.findall(r'"([A-Z_]+)"', (ROOT / "proof" / "cases.py").read_text()))
+    run = set(re.findall(r'"([A-Z_]+)"', (ROOT / "lab" / "proof" / "cases.py").read_text()))
     assert asked - options <= run

@@ -17,7 +17,6 @@ CLEAN = (
     "docs/**/*.md",
     "examples/**/*",
     "mqpg/**/*.py",
-    "proof/*",
     "spark/**/*",
     "sql/**/*",
     "tools/*",

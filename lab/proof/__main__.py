@@ -1,4 +1,4 @@
-"""Proves protocol T2 + T3 with SPIN: python proof/prove.py [name ...]
+"""Proves protocol T2 + T3 with SPIN: `python -m lab.proof [NAME…]`
 
 The protocol must hold in all states, and SPIN must find a counterexample for each rule that is
 removed. The exit status is 1 if a case has another result.
@@ -10,8 +10,8 @@ import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from cases import CASES
-from spin import Result, check
+from .cases import CASES
+from .spin import Result, check
 
 __all__ = ["main"]
 

@@ -2,7 +2,7 @@
 # Run the formal proof. It needs SPIN and a C compiler, which this script installs where that is
 # possible.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tools/packages.sh
 
 ready() {
@@ -18,4 +18,4 @@ fi
 ready || fail "the proof needs SPIN and a C compiler. Install them, then run make prove again:
   Debian, Ubuntu:  sudo apt-get install spin gcc libc6-dev
   elsewhere:       https://spinroot.com (one C program), and gcc"
-exec "${PYTHON:-python3}" proof/prove.py "$@"
+exec "${PYTHON:-python3}" -m lab.proof "$@"

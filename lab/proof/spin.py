@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cases import Case
+from .cases import Case
 
 __all__ = ["MODEL", "Result", "check"]
 
