@@ -14,22 +14,13 @@ from mqpg.connection.dsn import split_password
 from mqpg.embedded.programs import from_distribution, from_environment, from_wheel
 from mqpg.errors import ConfigurationError
 
-__all__ = ["drive", "find", "literal"]
+__all__ = ["drive", "find"]
 
 _THREADS = 2
 _GRACE = 120.0  # seconds beyond the measured ones after which pgbench is regarded as stuck
 _DONE = re.compile(r"^number of transactions actually processed: (\d+)", re.MULTILINE)
-_FAILED = re.compile(r"^number of failed transactions: (\d+)", re.MULTILINE)
+_FAILED = re.compile(r"^number of failed transactions: ([1-9]\d*)", re.MULTILINE)
 _RATE = re.compile(r"^tps = ([0-9.]+)", re.MULTILINE)
-
-
-def literal(body: bytes) -> str:
-    """A document as an SQL literal of unknown type.
-
-    It has no colon, because a colon begins a variable in pgbench.
-    """
-    text = body.decode().replace("\\", "\\\\").replace("'", "''").replace(":", "\\x3a")
-    return f"E'{text}'"
 
 
 def find() -> str:
@@ -48,12 +39,7 @@ def find() -> str:
 
 
 def drive(
-    program: str,
-    dsn: str,
-    scripts: Sequence[str],
-    clients: int,
-    seconds: float,
-    variables: Mapping[str, str] | None = None,
+    dsn: str, scripts: Sequence[str], clients: int, seconds: float, variables: Mapping[str, str]
 ) -> tuple[int, float]:
     """Run the scripts, chosen at random, for `seconds`.
 
@@ -64,9 +50,9 @@ def drive(
         How many times a script was run to its end, in all and per second.
     """
     with TemporaryDirectory(prefix="mqpg-bench-") as folder:
-        command = [program, "--no-vacuum", "--protocol=prepared", f"--client={clients}", f"--jobs={_THREADS}"]
+        command = [find(), "--no-vacuum", "--protocol=prepared", f"--client={clients}", f"--jobs={_THREADS}"]
         command += [f"--time={max(1, round(seconds))}"]
-        command += [f"--define={name}={value}" for name, value in (variables or {}).items()]
+        command += [f"--define={name}={value}" for name, value in variables.items()]
         for number, script in enumerate(scripts):
             path = Path(folder, f"{number}.sql")
             path.write_text(script)
@@ -77,7 +63,7 @@ def drive(
         ended = subprocess.run(
             [*command, target], env=environment, capture_output=True, text=True, timeout=seconds + _GRACE, check=False
         )
-    done, failed, rate = (pattern.search(ended.stdout) for pattern in (_DONE, _FAILED, _RATE))
-    if ended.returncode or not done or not rate or (failed and int(failed[1])):
+    done, rate = _DONE.search(ended.stdout), _RATE.search(ended.stdout)
+    if ended.returncode or not done or not rate or _FAILED.search(ended.stdout):
         raise RuntimeError(f"pgbench ended with {ended.returncode}:\n{ended.stderr.strip()}\n{ended.stdout.strip()}")
     return int(done[1]), float(rate[1])

@@ -1,43 +1,56 @@
-"""The arithmetic of the report: medians, spreads, ratios, targets reached.
-
-It has no input or output.
-"""
+"""The report: medians, spreads, ratios, targets reached, and what is printed of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import ceil
 from statistics import median
+from typing import Any, NamedTuple
 
+from rich.console import Console
+from rich.table import Table
+
+from .cells import Cell, Kind
 from .sides.base import Range
-from .targets import Target
+from .targets import TARGETS, Target
 
-__all__ = [
-    "Collected", "Failure", "Figures", "Reached", "Run", "check_ranges", "collect", "percentiles", "ratio",
-    "reached", "spread",
-]  # fmt: skip
+__all__ = ["Failure", "Figures", "Outcome", "Reached", "Run", "check_ranges", "collect", "percentiles", "ratio",
+           "reached", "spread"]  # fmt: skip
+
+_SIDES = ("mqpg", "pgmq", "pgq", "bare")
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of one cell on one side."""
+    """One run of one cell on one side.
+
+    Attributes:
+        cell: The name of the cell.
+        side: The name of the side.
+        round_no: The round.
+        rate: Messages per second.
+        sent: How many messages were sent.
+        received: How many were received.
+        seconds: The measured time.
+        drained: Whether everything that was sent was received.
+        problems: Which counts are wrong.
+        measures: What else was measured: p50 and p99 (ms), send (messages a second), dead rows, MiB.
+    """
 
     cell: str
     side: str
     round_no: int
-    rate: float  # messages per second
+    rate: float
     sent: int
     received: int
-    seconds: float  # measured
+    seconds: float
     drained: bool
     problems: tuple[str, ...] = ()
-    # What else was measured: p50 and p99 (ms), send (messages per second), dead rows, MiB
     measures: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(NamedTuple):
     """A run that ended with an error."""
 
     cell: str
@@ -51,7 +64,6 @@ class Figures:
     """What all rounds of one cell on one side measured."""
 
     rates: tuple[float, ...]
-    problems: tuple[str, ...] = field(default=())
     drained: bool = True
     measures: Mapping[str, float] = field(default_factory=dict)  # medians
 
@@ -60,22 +72,30 @@ class Figures:
         """Median rate, messages per second."""
         return float(median(self.rates))
 
-    @property
-    def spread(self) -> float:
-        """Half the range over the median."""
-        return spread(self.rates)
-
     def measure(self, name: str) -> float | None:
-        """The median of a measure, or of the rates for "rate"; None where there is none."""
+        """The median of a measure, or of the rates for "rate"; None: there is none."""
         return self.median if name == "rate" else self.measures.get(name)
 
+    def text(self, cell: Cell) -> str:
+        """What a cell of the table says."""
+        if cell.kind is Kind.LATENCY:
+            return f"p50 {self.measures['p50']:.1f}, p99 {self.measures['p99']:.1f} ms" if self.measures else "–"
+        text = f"{self.median:,.0f} ±{spread(self.rates):.0%}" + ("" if self.drained else " (not drained)")
+        return "; ".join([text, *(f"{name} {value:,.0f}" for name, value in self.measures.items())])
 
-@dataclass(frozen=True)
-class Reached:
-    """A target and what was measured.
+    def as_dict(self) -> dict[str, Any]:
+        """The figures for JSON."""
+        return {
+            "median": round(self.median),
+            "spread": round(spread(self.rates), 3),
+            "rates": [round(rate) for rate in self.rates],
+            "drained": self.drained,
+            "measures": {name: round(value, 2) for name, value in self.measures.items()},
+        }
 
-    `ratio` is None where the run lacks one of the two figures.
-    """
+
+class Reached(NamedTuple):
+    """A target and what was measured. `ratio` is None if the run lacks one of the two figures."""
 
     target: Target
     ratio: float | None
@@ -92,14 +112,102 @@ class Reached:
 Collected = dict[tuple[str, str], Figures]
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """All runs of one benchmark, and what they ran on.
+
+    Attributes:
+        machine: What it ran on.
+        cells: The cells.
+        runs: The runs.
+        seconds: How long it took.
+        quick: Whether it was a quick run.
+        server: The major version of PostgreSQL.
+        missing: Why a side is not there.
+        failures: The runs that failed.
+    """
+
+    machine: dict[str, str]
+    cells: Sequence[Cell]
+    runs: Sequence[Run]
+    seconds: float
+    quick: bool
+    server: int = 0
+    missing: Mapping[str, str] = field(default_factory=dict)
+    failures: Sequence[Failure] = ()
+
+    @property
+    def problems(self) -> list[str]:
+        """The counts that are wrong, and the runs that failed."""
+        wrong = [(run.cell, run.side, run.round_no, problem) for run in self.runs for problem in run.problems]
+        return [f"{cell}, {side}, round {number}: {what}" for cell, side, number, what in (*wrong, *self.failures)]
+
+    def as_json(self) -> dict[str, Any]:
+        """The whole result for JSON. Rates are messages per second."""
+        figures = collect(self.runs)
+        return {
+            "machine": self.machine,
+            "quick": self.quick,
+            "seconds": round(self.seconds, 1),
+            "rounds": max((run.round_no for run in self.runs), default=0),
+            "cells": [_cell_dict(cell, figures) for cell in self.cells],
+            "missing": dict(self.missing),
+            "targets": [
+                {
+                    "target": one.target.what,
+                    "bound": one.target.text,
+                    "measured": None if one.ratio is None else round(one.ratio, 3),
+                    "verdict": one.verdict,
+                }
+                for one in reached(figures, TARGETS, self.server)
+            ],
+            "problems": self.problems,
+            "runs": [asdict(run) for run in self.runs],
+        }
+
+    def show(self, console: Console) -> None:
+        """Print the result on a terminal."""
+        figures = collect(self.runs)
+        table = Table("cell", *_SIDES, *(f"mqpg / {side}" for side in _SIDES[1:]))
+        table.title = "messages per second, median of rounds ± half the range"
+        for cell in self.cells:
+            found = [figures.get((cell.name, side)) for side in _SIDES]
+            ratios = [_number(_compared(cell, figures, base)) for base in _SIDES[1:]]
+            table.add_row(cell.title, *("–" if one is None else one.text(cell) for one in found), *ratios)
+        targets = Table("target", "bound", "measured", "")
+        for one in reached(figures, TARGETS, self.server):
+            targets.add_row(one.target.what, one.target.text, _number(one.ratio), one.verdict)
+        console.print(table, *(f"{side}: {reason}" for side, reason in self.missing.items()), targets, sep="\n")
+        console.print(", ".join(f"{name} {value}" for name, value in self.machine.items()), style="dim")
+        console.print(*self.problems, sep="\n", style="bold red")
+
+
+def _cell_dict(cell: Cell, figures: Collected) -> dict[str, Any]:
+    sides = {side: found.as_dict() for side in _SIDES if (found := figures.get((cell.name, side)))}
+    ratios = {
+        f"mqpg/{base}": round(value, 3) for base in _SIDES[1:] if (value := _compared(cell, figures, base)) is not None
+    }
+    return {"cell": cell.name, "title": cell.title, "sides": sides, "ratios": ratios}
+
+
+def _compared(cell: Cell, figures: Collected, base: str) -> float | None:
+    """The ratio of the p50 in a cell with latencies, else of the rates."""
+    measure = "p50" if cell.kind is Kind.LATENCY else "rate"
+    return ratio(figures, (cell.name, "mqpg"), (cell.name, base), measure)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.2f}" if value < 1000 else f"{value:,.0f}"
+
+
 def spread(rates: Sequence[float]) -> float:
-    """Half the range over the median; 0 for a single value or where the median is 0."""
+    """Half the range over the median; 0 for a single value or if the median is 0."""
     middle = median(rates)
     return (max(rates) - min(rates)) / 2 / middle if middle else 0.0
 
 
 def percentiles(values: Iterable[float]) -> dict[str, float]:
-    """The p50 and p99 of some values; nothing where there are none."""
+    """The p50 and p99 of some values; nothing if there are none."""
     found = sorted(values)
     return {f"p{part}": found[ceil(len(found) * part / 100) - 1] for part in (50, 99)} if found else {}
 
@@ -112,7 +220,6 @@ def collect(runs: Iterable[Run]) -> Collected:
     return {
         key: Figures(
             tuple(run.rate for run in some),
-            tuple(f"round {run.round_no}: {problem}" for run in some for problem in run.problems),
             all(run.drained for run in some),
             {name: median(run.measures[name] for run in some if name in run.measures) for name in some[0].measures},
         )
@@ -121,7 +228,7 @@ def collect(runs: Iterable[Run]) -> Collected:
 
 
 def ratio(figures: Collected, of: tuple[str, str], to: tuple[str, str], measure: str = "rate") -> float | None:
-    """The median of `of` over the median of `to`; None where one is missing or the divisor is 0."""
+    """The median of `of` over the median of `to`; None: one is missing or the divisor is 0."""
     if of not in figures or to not in figures:
         return None
     above, below = figures[of].measure(measure), figures[to].measure(measure)
@@ -130,7 +237,7 @@ def ratio(figures: Collected, of: tuple[str, str], to: tuple[str, str], measure:
 
 def reached(figures: Collected, targets: Iterable[Target], server: int = 0) -> list[Reached]:
     """Pair every target of this major version of PostgreSQL with what was measured."""
-    return [Reached(t, _measured(figures, t)) for t in targets if not t.servers or server in t.servers]
+    return [Reached(one, _measured(figures, one)) for one in targets if not one.servers or server in one.servers]
 
 
 def _measured(figures: Collected, target: Target) -> float | None:
@@ -141,13 +248,12 @@ def _measured(figures: Collected, target: Target) -> float | None:
 
 
 def check_ranges(ranges: Iterable[Range]) -> tuple[int, int]:
-    """Count the different numbers that the ranges hold in all lanes, and the repetitions."""
+    """Count the different numbers that the ranges hold in all queues, and the repetitions."""
     different = repeated = 0
-    lane_at: tuple[int, int] | None = None  # lane and the last number counted in it
-    for lane, first, last in sorted(ranges):
-        at = lane_at[1] if lane_at is not None and lane_at[0] == lane else first - 1
-        new = max(0, last - max(at, first - 1))
+    seen: dict[int, int] = {}  # the last number of each queue
+    for queue, first, last in sorted(ranges):
+        new = max(0, last - max(seen.get(queue, first - 1), first - 1))
         different += new
         repeated += last - first + 1 - new
-        lane_at = (lane, max(at, last))
+        seen[queue] = max(seen.get(queue, last), last)
     return different, repeated

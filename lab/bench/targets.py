@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["PEER_TARGETS", "TARGETS", "PeerTarget", "Target"]
+__all__ = ["TARGETS", "Target"]
 
 
 @dataclass(frozen=True)
@@ -87,30 +87,4 @@ TARGETS = (
     Target("append single messages, a second", "append", "", 300_000),
     Target("append 10 million single messages, a second", "append-10m", "", 300_000),
     Target("append 10 million: MiB of the server process", "append-10m", "", 256, measure="MiB", most=True),
-)
-
-
-@dataclass(frozen=True)
-class PeerTarget:
-    """The least ratio of mqpg's client to another side of `make bench-peers`."""
-
-    cell: str
-    base_side: str
-    bound: float
-
-
-_ALONE = "mqpg, no batching"
-
-PEER_TARGETS = (
-    PeerTarget("send-16", _ALONE, 4),
-    PeerTarget("send-100", _ALONE, 10),
-    PeerTarget("half-16", _ALONE, 2.7),
-    PeerTarget("half-100", _ALONE, 7),
-    PeerTarget("send-16", "procrastinate", 10),
-    PeerTarget("send-100", "procrastinate", 10),
-    PeerTarget("consume-c1", "procrastinate", 3),
-    PeerTarget("consume-c3", "procrastinate", 3),
-    PeerTarget("consume-c1", "pgqueuer", 2),
-    PeerTarget("consume-c3", "pgqueuer", 2),
-    PeerTarget("consume-c3-delivery", "pgqueuer", 2),
 )

@@ -216,7 +216,9 @@ def test_errors_quote_no_password(parts: dict[str, str]) -> None:
     assert CANARY not in refused.stdout + refused.stderr + malformed.stdout + malformed.stderr
 
 
-def test_pgbench_gets_its_password_by_the_environment(parts: dict[str, str], tmp_path: Path) -> None:
+def test_pgbench_gets_its_password_by_the_environment(
+    parts: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake = tmp_path / "pgbench"
     fake.write_text(
         f"#!{sys.executable}\nimport os, sys\n"
@@ -224,8 +226,9 @@ def test_pgbench_gets_its_password_by_the_environment(parts: dict[str, str], tmp
         "sys.exit(1)\n"
     )
     fake.chmod(0o755)
+    monkeypatch.setattr(pgbench, "find", lambda: str(fake))
     with pytest.raises(RuntimeError) as caught:
-        pgbench.drive(str(fake), make_conninfo(**parts), ["select 1"], 1, 1)
+        pgbench.drive(make_conninfo(**parts), ["select 1"], 1, 1, {})
     password, arguments = (tmp_path / "seen").read_text().split("\0")
     assert password == PASSWORD
     assert CANARY not in arguments + str(caught.value)

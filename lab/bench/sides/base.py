@@ -7,35 +7,23 @@ import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import cycle, pairwise
 from typing import Protocol
 
-from ..cells import Cell
-from ..link import Link
-from ..payload import documents
+from ..cells import Cell, Kind
+from ..client import Link, array, bodies
 
-__all__ = [
-    "Consumer", "Decider", "Producer", "Range", "Seen", "Side", "Unavailable", "bodies", "chunks", "numbers", "runs",
-    "stamped",
-]  # fmt: skip
+__all__ = ["Consumer", "Decider", "Range", "Seen", "Side", "Step", "Unavailable", "ranges_of", "stamped"]
 
-_DOCUMENTS = 2_000
-
-Range = tuple[int, int, int]  # lane, first and last delivered number, both inclusive
-
+Range = tuple[int, int, int]  # queue, first and last delivered number, both inclusive
+Step = Callable[[], int]  # does one thing, and returns how many messages that were
 
 _SENT_AT = re.compile(rb'"sent_at": ?([0-9.]+)')
+_POLL = 0.005  # seconds between two looks for messages, in a latency cell
 
 
 class Unavailable(Exception):
     """A side cannot be installed on this server. The text says why, and is shown in the report."""
-
-
-class Producer(Protocol):
-    """A client that sends. Its statements are prepared when it is created."""
-
-    def step(self) -> int:
-        """Send once, or prepare and commit one half; how many messages were sent."""
-        ...
 
 
 class Decider(Protocol):
@@ -43,11 +31,9 @@ class Decider(Protocol):
 
     def prepare(self) -> bytes:
         """Store a half message; the text that names it in the ledger."""
-        ...
 
     def commit(self) -> None:
         """Commit that half message."""
-        ...
 
 
 @dataclass
@@ -55,43 +41,59 @@ class Seen:
     """What a consumer received, by the numbers that its queue gives to messages."""
 
     ranges: list[Range] = field(default_factory=list)
-    # Where numbers have gaps. They become ranges at the end.
-    ids: list[int] = field(default_factory=list)
+    ids: list[int] = field(default_factory=list)  # numbers with gaps
     waits: list[float] = field(default_factory=list)  # seconds to receipt, in a latency cell
 
     def note_waits(self, payloads: Iterable[bytes]) -> None:
         """Note how long ago these messages were sent, by the time that `stamped` put into them."""
         now = time.monotonic()
-        for payload in payloads:
-            if found := _SENT_AT.search(payload):
-                self.waits.append(now - float(found[1]))
+        self.waits += [now - float(found[1]) for payload in payloads if (found := _SENT_AT.search(payload))]
 
     def as_ranges(self) -> list[Range]:
         """Everything as ranges. A number that was received twice is in two of them."""
-        return self.ranges + runs(self.ids)
+        return self.ranges + ranges_of(self.ids)
 
 
-class Consumer(Protocol):
-    """A client that receives."""
+class Consumer:
+    """A client that receives.
 
-    seen: Seen
+    Args:
+        link: Its connection.
+        cell: The cell.
+    """
+
+    def __init__(self, link: Link, cell: Cell) -> None:
+        self.link, self.seen = link, Seen()
+        self.timed = cell.kind is Kind.LATENCY
+        self.most = 100 if self.timed else cell.receive or cell.batch  # messages at once
 
     def step(self) -> int:
         """Receive and acknowledge once; how many messages were received."""
-        ...
+        raise NotImplementedError
 
     def wait(self) -> None:
         """In a latency cell: wait until it is worth looking again after an empty receive."""
-        ...
+        time.sleep(_POLL)
 
 
-class Side(Protocol):
-    """A queue under test. Every process has an object of its own."""
+class Side:
+    """A queue under test. Every process has an object of its own.
 
-    name: str
-    background: str  # a query that a client beside the others runs again and again; '' for none
-    rereads: bool  # receive cells read the backlog again and again
-    most: int  # messages of a receive cell's backlog, so that it is not drained too soon
+    Attributes:
+        name: Its name.
+        oid: The type of a document in an array.
+        one: The statement that sends one document.
+        background: A query that a client beside the others runs again and again; '' for none.
+        rereads: Whether receive cells read the backlog again and again.
+        most: Messages of a receive cell's backlog, so that it is not drained too soon.
+    """
+
+    name = ""
+    oid = 0
+    one = ""
+    background = ""
+    rereads = False
+    most = 200_000
 
     def install(self, dsn: str) -> None:
         """Create everything in an empty database.
@@ -99,57 +101,61 @@ class Side(Protocol):
         Raises:
             Unavailable: The server lacks what it needs.
         """
-        ...
+        raise NotImplementedError
+
+    def encode(self, body: bytes) -> bytes:
+        """A document in the binary form of its type."""
+        return body
 
     def pause(self, moved: int, took: float) -> float:
-        """Seconds between two queries in the background.
-
-        Args:
-            moved: What the first one returned.
-            took: Its seconds.
-        """
-        ...
+        """Seconds between two queries in the background: the first returned `moved` after `took`."""
+        return 0.0
 
     def set_up(self, link: Link, cell: Cell, backlog: int) -> None:
         """Create the queue and send the backlog."""
-        ...
+        raise NotImplementedError
 
     def script(self, cell: Cell, body: str) -> str:
-        """The pgbench script for one message of a scripted cell.
+        """The pgbench script for one message; `body` is the variable that holds the document."""
+        raise NotImplementedError
 
-        `body` is the variable of pgbench that holds the document.
-        """
-        ...
-
-    def producer(self, link: Link, cell: Cell, index: int) -> Producer:
-        """Client number `index` of a cell that sends."""
-        ...
+    def producer(self, link: Link, cell: Cell, index: int) -> Step:
+        """Client number `index` of a cell that sends, or that prepares and commits halves."""
+        raise NotImplementedError
 
     def consumer(self, link: Link, cell: Cell, index: int) -> Consumer:
         """Client number `index` of a cell that receives."""
-        ...
-
-    def sender(self, link: Link) -> Callable[[bytes], None]:
-        """Prepare to send single documents, in a latency cell."""
-        ...
+        raise NotImplementedError
 
     def decider(self, link: Link, cell: Cell, index: int) -> Decider:
         """Client number `index` of a cell with a ledger."""
-        ...
+        raise NotImplementedError
 
     def stored(self, link: Link, cell: Cell) -> int:
         """Count in the server's tables the messages that were sent."""
-        ...
+        raise NotImplementedError
 
+    def sender(self, link: Link) -> Callable[[bytes], object]:
+        """Prepare to send single documents, in a latency cell."""
+        link.prepare("one", self.one)
+        return lambda body: link.run(b"one", [self.encode(body)])
 
-def bodies(index: int) -> list[bytes]:
-    """The documents that client `index` sends again and again. Every client has other ones."""
-    return documents(_DOCUMENTS, seed=index + 1)
+    def batches(self, index: int, size: int) -> cycle[bytes]:
+        """Arrays of so many documents of client `index`, again and again."""
+        found = [self.encode(body) for body in bodies(index)]
+        whole = range(0, len(found) - size + 1, size)
+        return cycle([array(found[at : at + size], self.oid) for at in whole])
 
+    def sends(self, link: Link, cell: Cell, index: int, statement: str) -> Step:
+        """A step that sends a batch."""
+        link.prepare("send", statement)
+        batches = self.batches(index, cell.batch)
 
-def chunks(bodies: list[bytes], size: int) -> list[list[bytes]]:
-    """Split into whole batches of `size` documents."""
-    return [bodies[at : at + size] for at in range(0, len(bodies) - size + 1, size)]
+        def step() -> int:
+            link.run(b"send", [next(batches)])
+            return cell.batch
+
+        return step
 
 
 def stamped(body: bytes) -> bytes:
@@ -157,24 +163,8 @@ def stamped(body: bytes) -> bytes:
     return json.dumps({"sent_at": time.monotonic()}).encode()[:-1] + b", " + body[1:]
 
 
-def numbers(lane: int, first: int, found: Callable[[int], int], count: int) -> list[Range]:
-    """The numbers that `found` gives for rows 0 to count - 1: one range, or one each with gaps."""
-    if found(count - 1) - first + 1 == count:
-        return [(lane, first, first + count - 1)]
-    return [(lane, found(row), found(row)) for row in range(count)]
-
-
-def runs(ids: Iterable[int]) -> list[Range]:
-    """Join neighbouring numbers to ranges in lane 0. A repeated number begins a new range."""
-    found: list[Range] = []
-    first = last = None
-    for number in sorted(ids):
-        if last is not None and first is not None and number == last + 1:
-            last = number
-            continue
-        if first is not None and last is not None:
-            found.append((0, first, last))
-        first = last = number
-    if first is not None and last is not None:
-        found.append((0, first, last))
-    return found
+def ranges_of(ids: Iterable[int], queue: int = 0) -> list[Range]:
+    """Join neighbouring numbers to ranges. A repeated number begins a new range."""
+    ordered = sorted(ids)
+    breaks = [0, *(at for at, (one, other) in enumerate(pairwise(ordered), 1) if other != one + 1), len(ordered)]
+    return [(queue, ordered[first], ordered[end - 1]) for first, end in pairwise(breaks) if end > first]

@@ -7,46 +7,35 @@ one consumer, and batches are as large as ticks make them. The ticker is `pgq.ti
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from itertools import cycle
-
 from ..cells import Cell, Kind
-from ..link import Link, bigint, int8
-from ..payload import TEXT_OID, array
-from .base import Consumer, Decider, Producer, Seen, Unavailable, bodies, chunks, numbers
+from ..client import TEXT_OID, Link, connected, int8
+from .base import Consumer, Decider, Side, Step, Unavailable, ranges_of
 
 __all__ = ["PgqSide"]
 
-_LANES = 2
+_QUEUES = 2
 _TICK_PAUSE = 0.01  # seconds between two calls of the ticker. pgqd waits for a second by default
-_POLL = 0.005  # seconds between two looks for a batch, in a latency cell
-
-_ONE_SEND = "select pgq.insert_event('bench0', 'bench', {body}::text);\n"
-_SEND_MANY = "select count(pgq.insert_event('bench{lane}', 'bench', body)) from unnest($1::text[]) as body"
+_SEND_MANY = "select count(pgq.insert_event('bench{queue}', 'bench', body)) from unnest($1::text[]) as body"
 _EVENTS = """select coalesce(sum((xpath('/row/n/text()', query_to_xml(
     'select count(*) as n from ' || queue_data_pfx, false, true, '')))[1]::text::bigint), 0) from pgq.queue"""
 
 _ID, _DATA = 0, 5  # columns of get_batch_events
 
 
-class PgqSide:
+class PgqSide(Side):
     """PgQ: insert_event, next_batch, get_batch_events, finish_batch."""
 
     name = "pgq"
+    oid = TEXT_OID
+    one = "select pgq.insert_event('bench0', 'bench', $1::text)"
     background = "select pgq.ticker()"
-    rereads = False
-    most = 200_000
 
     def install(self, dsn: str) -> None:
         """Create the extension."""
-        link = Link(dsn)
-        try:
+        with connected(dsn) as link:
             if not link.scalar("select 1 from pg_available_extensions where name = 'pgq'"):
                 raise Unavailable(f"there is no PgQ for PostgreSQL {link.scalar('show server_version')} here")
             link.execute("create extension pgq")
-        finally:
-            link.close()
 
     def pause(self, moved: int, took: float) -> float:
         """A fixed pause, a hundredth of the default of pgqd."""
@@ -55,40 +44,32 @@ class PgqSide:
     def set_up(self, link: Link, cell: Cell, backlog: int) -> None:
         """Create queues with a consumer each, and send a backlog with a tick after each batch."""
         size = cell.receive or cell.batch
-        for lane in range(_LANES):
-            queue = f"bench{lane}"
+        for number in range(_QUEUES):
+            queue = f"bench{number}"
             link.execute(f"select pgq.create_queue('{queue}'), pgq.register_consumer('{queue}', 'bench')")
             for name, value in (("ticker_max_count", size), ("ticker_max_lag", "20 milliseconds")):
                 link.execute(f"select pgq.set_queue_config('{queue}', '{name}', '{value}')")
-            link.prepare(f"fill{lane}", _SEND_MANY.format(lane=lane))
-            link.prepare(f"tick{lane}", f"select pgq.ticker('{queue}')")
-        batches = cycle([array(chunk, TEXT_OID) for chunk in chunks(bodies(0), size)])
+            link.prepare(f"fill{number}", _SEND_MANY.format(queue=number))
+            link.prepare(f"tick{number}", f"select pgq.ticker('{queue}')")
+        batches = self.batches(0, size)
         for at in range(backlog // size):
-            link.run(b"fill%d" % (at % _LANES), [next(batches)])
-            link.run(b"tick%d" % (at % _LANES))
+            link.run(b"fill%d" % (at % _QUEUES), [next(batches)])
+            link.run(b"tick%d" % (at % _QUEUES))
         if cell.kind is Kind.LATENCY:
             link.execute("update pgq.queue set queue_ticker_max_lag = '1 millisecond'")
 
     def script(self, cell: Cell, body: str) -> str:
         """One event."""
-        return _ONE_SEND.format(body=body)
+        return f"select pgq.insert_event('bench0', 'bench', {body}::text);\n"
 
-    def producer(self, link: Link, cell: Cell, index: int) -> Producer:
+    def producer(self, link: Link, cell: Cell, index: int) -> Step:
         """Inserts events. In an end-to-end cell every producer has its own queue."""
-        return _Sends(link, cell, index, index % _LANES if cell.kind is Kind.E2E else 0)
+        queue = index % _QUEUES if cell.kind is Kind.E2E else 0
+        return self.sends(link, cell, index, _SEND_MANY.format(queue=queue))
 
     def consumer(self, link: Link, cell: Cell, index: int) -> Consumer:
         """Reads the batches of its own queue."""
-        return _Batches(link, cell, index % _LANES)
-
-    def sender(self, link: Link) -> Callable[[bytes], None]:
-        """`insert_event` for each document."""
-        link.prepare("one", "select pgq.insert_event('bench0', 'bench', $1::text)")
-
-        def send(body: bytes) -> None:
-            link.run(b"one", [body])
-
-        return send
+        return _Batches(link, cell, index % _QUEUES)
 
     def decider(self, link: Link, cell: Cell, index: int) -> Decider:
         """PgQ has nothing like a half message."""
@@ -99,42 +80,22 @@ class PgqSide:
         return int(link.scalar(_EVENTS))
 
 
-class _Sends:
-    def __init__(self, link: Link, cell: Cell, index: int, lane: int) -> None:
-        link.prepare("send", _SEND_MANY.format(lane=lane))
-        self._params = cycle([array(chunk, TEXT_OID) for chunk in chunks(bodies(index), cell.batch)])
-        self._link, self._batch = link, cell.batch
-
-    def step(self) -> int:
-        self._link.run(b"send", [next(self._params)])
-        return self._batch
-
-
-class _Batches:
-    def __init__(self, link: Link, cell: Cell, lane: int) -> None:
-        link.prepare("next", f"select pgq.next_batch('bench{lane}', 'bench')")
+class _Batches(Consumer):
+    def __init__(self, link: Link, cell: Cell, queue: int) -> None:
+        super().__init__(link, cell)
+        link.prepare("next", f"select pgq.next_batch('bench{queue}', 'bench')")
         link.prepare("events", "select * from pgq.get_batch_events($1::bigint)")
         link.prepare("finish", "select pgq.finish_batch($1::bigint)")
-        self.seen = Seen()
-        self._link, self._lane = link, lane
-        self._timed = cell.kind is Kind.LATENCY
+        self._queue = queue
 
     def step(self) -> int:
-        batch = self._link.run(b"next").get_value(0, 0)
+        batch = self.link.run(b"next").get_value(0, 0)
         if batch is None:
             return 0
-        events = self._link.run(b"events", [bigint(int8(batch))])
-        rows = events.ntuples
-        self._link.run(b"finish", [batch])
-        if rows:
-            if self._timed:
-                self.seen.note_waits(events.get_value(row, _DATA) or b"" for row in range(rows))
-
-            def number(row: int) -> int:
-                return int8(events.get_value(row, _ID))
-
-            self.seen.ranges.extend(numbers(self._lane, number(0), number, rows))
-        return rows
-
-    def wait(self) -> None:
-        time.sleep(_POLL)
+        events = self.link.run(b"events", [batch])
+        rows = range(events.ntuples)
+        self.link.run(b"finish", [batch])
+        if self.timed:
+            self.seen.note_waits(events.get_value(row, _DATA) or b"" for row in rows)
+        self.seen.ranges += ranges_of((int8(events.get_value(row, _ID)) for row in rows), self._queue)
+        return len(rows)

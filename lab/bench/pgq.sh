@@ -2,7 +2,7 @@
 # Install PgQ for the distribution's PostgreSQL 15, with which `make bench VERSION=15` compares,
 # where that is possible. The benchmark names it as missing where it is not.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tools/packages.sh
 
 has_pgq() { [ -f /usr/share/postgresql/15/extension/pgq.control ]; }

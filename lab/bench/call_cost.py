@@ -1,6 +1,6 @@
 """Processor time that the server spends on a client's calls: mqpg, pgmq and bare SQL.
 
-    python tools/call_cost.py
+    python -m lab.bench.call_cost
 
 The clock of a busy machine says little. This counts the time that the session's server process ran
 (schedstat of Linux). One client of each side takes its step in turn, in a random order. Each call
@@ -9,19 +9,23 @@ is a transaction of its own. It prints one JSON object; times are microseconds, 
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from lab.bench.cells import Cell, Kind
-from lab.bench.link import Link, Params
-from lab.bench.server import Server
-from lab.bench.sides import SIDES
 from mqpg.embedded import EmbeddedServer
+
+from .cells import Cell, Kind
+from .client import Link
+from .server import Server
+from .sides import SIDES
+
+__all__ = ["STEPS", "measure_all"]
 
 STEPS = {
     "receive and ack of 100, sent in thousands": (Kind.RECEIVE, 100, 1000, 400),
@@ -37,7 +41,7 @@ do $$ begin
 end $$"""
 
 
-class Timed(Link):
+class _Timed(Link):
     """A connection that adds up the server's processor time of each statement, by its name."""
 
     def __init__(self, dsn: str) -> None:
@@ -45,7 +49,7 @@ class Timed(Link):
         self._stat = Path(f"/proc/{self.scalar('select pg_backend_pid()')}/schedstat")
         self.spent: dict[str, list[float]] = defaultdict(list)
 
-    def run(self, name: bytes, params: Params = ()) -> Any:
+    def run(self, name: bytes, params: Sequence[bytes] = ()) -> Any:
         """Execute a prepared statement."""
         before = self._ran()
         result = super().run(name, params)
@@ -56,28 +60,35 @@ class Timed(Link):
         return int(self._stat.read_text().split()[0]) / 1000
 
 
-def measure(server: Server, kind: Kind, batch: int, sent: int, steps: int) -> dict[str, dict[str, int]]:
+def measure_all(dsn: str) -> dict[str, Any]:
+    """Measure all steps on a server of this machine."""
+    with Server(dsn, _SIDES) as server:
+        figures: dict[str, Any] = {"PostgreSQL": server.scalar("show server_version")}
+        for title, arguments in STEPS.items():
+            figures[title] = _measure(server, *arguments)
+    return figures
+
+
+def _measure(server: Server, kind: Kind, batch: int, sent: int, steps: int) -> dict[str, dict[str, int]]:
     """The median processor time of each statement of each side."""
-    cell = Cell("calls", "", kind, 1, batch, 3)
-    found: dict[str, dict[str, int]] = {}
-    with server.database() as ours, server.database() as theirs, server.database() as floor:
-        links = {name: Timed(dsn) for name, dsn in zip(_SIDES, (ours, theirs, floor), strict=True)}
+    cell, found = Cell("calls", "", kind, 1, batch, 3), {}
+    with ExitStack() as stack:
+        links = {name: _Timed(stack.enter_context(server.database())) for name in _SIDES}
         clients = {}
         for name, link in links.items():
-            backlog = (steps + _WARM_UP) * batch if sent else 0
-            _fill(name, link, cell, backlog, sent)
+            stack.callback(link.close)
+            _fill(name, link, cell, (steps + _WARM_UP) * batch if sent else 0, sent)
             side = SIDES[name]
-            clients[name] = side.producer(link, cell, 0) if kind is Kind.HALF else side.consumer(link, cell, 0)
+            clients[name] = side.producer(link, cell, 0) if kind is Kind.HALF else side.consumer(link, cell, 0).step
             link.spent.clear()
         order = list(links)
         for _ in range(steps + _WARM_UP):
             random.shuffle(order)
             for name in order:
-                clients[name].step()
+                clients[name]()
         for name, link in links.items():
             medians = {call: round(median(spent[_WARM_UP:])) for call, spent in link.spent.items()}
             found[name] = medians | {"sum": sum(medians.values())}
-            link.close()
     return found
 
 
@@ -91,26 +102,6 @@ def _fill(side: str, link: Link, cell: Cell, backlog: int, sent: int) -> None:
     link.execute("analyze")
 
 
-def main() -> None:
-    """Measure all steps on an embedded server, or on that of --dsn."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--dsn", help="a server on this machine; default: an embedded one")
-    options = parser.parse_args()
-    if options.dsn:
-        figures = _all(options.dsn)
-    else:
-        with EmbeddedServer(settings={"max_wal_size": "8GB", "shared_buffers": "512MB"}) as embedded:
-            figures = _all(embedded.dsn())
-    print(json.dumps(figures))
-
-
-def _all(dsn: str) -> dict[str, Any]:
-    with Server(dsn, _SIDES) as server:
-        figures: dict[str, Any] = {"PostgreSQL": server.scalar("show server_version")}
-        for title, arguments in STEPS.items():
-            figures[title] = measure(server, *arguments)
-    return figures
-
-
 if __name__ == "__main__":
-    main()
+    with EmbeddedServer(settings={"max_wal_size": "8GB", "shared_buffers": "512MB"}) as embedded:
+        print(json.dumps(measure_all(embedded.dsn())))

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Run a benchmark.
 #
-#     tools/bench.sh VERSION [ARGUMENT…]    the benchmark on that major version of PostgreSQL
-#     tools/bench.sh peers [ARGUMENT…]      tools/bench_peers.py
+#     lab/bench/bench.sh VERSION [ARGUMENT…]    the benchmark on that major version of PostgreSQL
+#     lab/bench/bench.sh peers [ARGUMENT…]      python -m lab.bench.peers
 #
 # VERSION 18 is the embedded server. For others see tools/postgres.py. The result is in .bench after
 # every run of a cell.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 what=$1
 shift
 mkdir -p .bench
@@ -16,11 +16,11 @@ rm -f "$saved"
 
 status=0
 if [ "$what" = peers ]; then
-    tools/peers.sh || printf 'mqpg: continuing with the job queues that are installed\n' >&2
-    .venv/bin/python tools/bench_peers.py --save "$saved" "$@" > /dev/null || status=$?
+    lab/bench/peers/install.sh || printf 'mqpg: continuing with the job queues that are installed\n' >&2
+    .venv/bin/python -m lab.bench.peers --save "$saved" "$@" > /dev/null || status=$?
 else
     if [ "$what" != 18 ]; then
-        [ "$what" != 15 ] || tools/pgq.sh
+        [ "$what" != 15 ] || lab/bench/pgq.sh
         MQPG_POSTGRES_BIN=$(.venv/bin/python tools/postgres.py "$what")
         export MQPG_POSTGRES_BIN
     fi

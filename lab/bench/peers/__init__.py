@@ -1,0 +1,1 @@
+"""mqpg beside the Python job queues procrastinate and pgqueuer: `make bench-peers`."""
