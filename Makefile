@@ -50,7 +50,7 @@ years: setup ## A year in an hour (MINUTES=60): nothing may grow
 	@$(BIN)/python -m lab.years $(ARGS)
 
 audit-scale: setup java ## Audit histories of SIZES=100000,1000000 messages: seconds, memory, files
-	@$(BIN)/python tools/audit_scale.py --sizes "$${SIZES:-100000,1000000}" $(ARGS)
+	@$(BIN)/python -m lab.bench.audit_scale --sizes "$${SIZES:-100000,1000000}" $(ARGS)
 
 test-mariadb: setup ## Test ledgers and offsets in MariaDB; installs its server where possible
 	@tools/mariadb.sh
@@ -128,16 +128,16 @@ format: setup ## Format Python and rebuild generated files
 	$(BIN)/python -m ruff format .
 
 prove: ## Prove the model of half messages with SPIN, and that each broken rule is found
-	@tools/prove.sh $(ARGS)
+	@lab/proof/prove.sh $(ARGS)
 
 sql: setup ## Print the script that installs the schema with psql
 	@$(BIN)/mqpg migrate sql
 
 bench: setup ## Measure mqpg beside pgmq, PgQ and a bare INSERT (VERSION=15; ARGS="--quick")
-	@tools/bench.sh $(if $(filter command environment,$(firstword $(origin VERSION))),$(VERSION),18) $(ARGS)
+	@lab/bench/bench.sh $(if $(filter command environment,$(firstword $(origin VERSION))),$(VERSION),18) $(ARGS)
 
 bench-peers: setup ## Measure the Python client beside procrastinate and pgqueuer (ARGS="--quick")
-	@tools/bench.sh peers $(ARGS)
+	@lab/bench/bench.sh peers $(ARGS)
 
 chaos: setup java ## Kill ten nodes in rounds, compare all ids, audit (ARGS="--rounds 100"; default --short)
 	@$(BIN)/python -m lab.chaos $(or $(ARGS),--short)
@@ -146,7 +146,7 @@ test-kills: setup java ## Run only the tests that kill processes and servers
 	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node and not jdk and not pgbouncer and not patroni and not browser and not deploy and not crashtest and not audits and not rounds" $(ARGS)
 
 test-chaos: setup ## Run chaos on broken builds, which must end invalid, and step clocks and fill a disk (20 minutes)
-	@tools/faketime.sh
+	@lab/chaos/faketime.sh
 	@$(BIN)/python -m pytest -p no:randomly -s -m rounds lab/tests/chaos $(ARGS)
 
 failover: setup ## Destroy the primary TRIALS (20) times and promote its standby; workers and clients follow

@@ -1,7 +1,8 @@
-"""What moments interrupt, `python -m lab.chaos.caller WORK MARK`, at MQPG_DATABASE_URL.
+"""What kills interrupt, `python -m lab.chaos.caller WORK MARK`, at MQPG_DATABASE_URL.
 
 - `keep`: calls `keep()` again and again.
 - `upgrade`: upgrades the schema to a release that differs from the installed one in its MARK only.
+- `adopt`: calls `adopt()` until it succeeds.
 """
 
 from __future__ import annotations
@@ -37,24 +38,18 @@ class MarkedSource(Source):
         return f"{super().checksum}-{self._mark}"
 
 
-def _adopt(dsn: str) -> None:
-    while True:
-        try:
-            migrate.adopt(dsn)
-            return
-        except mqpg.Error:
-            time.sleep(_PAUSE)
-
-
 def main(work: str, mark: str) -> None:
     """Do it."""
     dsn = os.environ["MQPG_DATABASE_URL"]
     if work == "upgrade":
         migrate.upgrade(dsn, source=MarkedSource(mark))
         return
-    if work == "adopt":
-        _adopt(dsn)
-        return
+    while work == "adopt":
+        try:
+            migrate.adopt(dsn)
+            return
+        except mqpg.Error:
+            time.sleep(_PAUSE)
     with mqpg.connect(dsn, call_timeout=60) as mq:
         while True:
             mq.keep()

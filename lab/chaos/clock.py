@@ -11,10 +11,10 @@ import os
 import time
 from pathlib import Path
 
+from lab.processes import LabError
 from mqpg.errors import ConfigurationError
 
 from . import stepped
-from .moments import MomentMissed
 from .stepped.sitecustomize import NOTES
 
 __all__ = ["Clocks", "find_library"]
@@ -40,10 +40,7 @@ def find_library() -> Path:
 
 
 class Clocks:
-    """A clock for each node, which a file steps, and what the nodes note of it.
-
-    Args:
-        folder: The folder of the files.
+    """A clock for each node, which a file in a folder steps, and what the nodes note of it.
 
     Raises:
         ConfigurationError: libfaketime is not installed.
@@ -53,7 +50,7 @@ class Clocks:
         self._folder, self._library = folder, find_library()
 
     def environment(self, node: str) -> dict[str, str]:
-        """Return the variables that give a new process of the node its clock.
+        """The variables that give a new process of the node its clock.
 
         The process notes its clock in a file, at its beginning and after each step. A step takes
         effect within two seconds.
@@ -71,32 +68,21 @@ class Clocks:
         }
 
     def step(self, node: str, seconds: str) -> None:
-        """Step the clock of a node, and wait until its process has felt that.
-
-        Args:
-            node: Its name.
-            seconds: How far it is from the true clock from now on, with its sign.
+        """Step the clock of a node, so many seconds from the true one, and wait until it has felt that.
 
         Raises:
-            MomentMissed: The process did not feel it within a minute.
+            LabError: The process did not feel it within a minute.
         """
         self._set(node, seconds)
         until = time.monotonic() + _PATIENCE
         while (ahead := self.ahead(node)) is None or abs(ahead - float(seconds)) > _NEAR:
             if time.monotonic() > until:
                 seen = "it notes no clock" if ahead is None else f"its clock is {round(ahead):+d} seconds ahead"
-                raise MomentMissed(f"{node} did not feel a clock step to {seconds} in {_PATIENCE:g} seconds: {seen}")
+                raise LabError(f"{node} did not feel a clock step to {seconds} in {_PATIENCE:g} seconds: {seen}")
             time.sleep(0.05)
 
     def ahead(self, node: str) -> float | None:
-        """Return how many seconds a node's clock is ahead of the true one, as it was last noted.
-
-        Args:
-            node: Its name.
-
-        Returns:
-            The seconds. None: it has noted nothing yet.
-        """
+        """How many seconds a node's clock is ahead of the true one, as it noted. None: it has not."""
         try:
             complete = self._notes(node).read_text(encoding="ascii").rpartition("\n")[0].splitlines()
         except FileNotFoundError:

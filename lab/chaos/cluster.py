@@ -17,19 +17,33 @@ from typing import Any
 import psycopg
 
 import mqpg
+from lab.audits import sqlalchemy_url
 from mqpg import migrate
-from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.embedded import EmbeddedServer
 from mqpg.protocols import Brokers, OutboxProducer
 
 from .disk import SETTINGS as SMALL_DISK
 from .disk import small_disk
 from .hot import watch
-from .names import BUSINESS, C1, C3, EFFECT, EVENTS, HERE, PARTS, QUEUES, RELAYS, c2, group
+from .names import (
+    BROKERS,
+    BUSINESS,
+    C1,
+    C3,
+    CONSUMERS,
+    EFFECT,
+    EVENTS,
+    HERE,
+    PARTS,
+    PRODUCERS,
+    QUEUES,
+    RELAYS,
+    c2,
+    group,
+)
 from .options import Options
-from .schedule import CONSUMERS, PRODUCERS
 
-__all__ = ["Cluster", "cluster"]
+__all__ = ["Cluster", "cluster", "query"]
 
 _SETTINGS: dict[str, str | int] = {"max_connections": 300, "log_min_messages": "fatal"}
 # Segments and cursor slots are closed after seconds, and merged as soon as four are closed.
@@ -62,27 +76,22 @@ class Cluster:
     sinks: dict[str, str]
     judge: str
 
-    def ledgers(self) -> dict[str, str]:
-        """Return the SQLAlchemy URLs of the ledgers that the compensator asks, by their names."""
-        return {name: _url(dsn) for name, dsn in self.stores.items() if name.startswith(("shop-", "recon-"))}
-
 
 @contextmanager
 def cluster(options: Options) -> Iterator[Cluster]:
-    """Start three servers and create all databases; they are deleted at the end unless kept."""
+    """Start three servers and create all databases; they are deleted at the end unless `keep`."""
     folder = Path(tempfile.mkdtemp(prefix="mqpg-chaos-"))
     folder.chmod(0o711)  # root's servers run as another user, who must be able to enter
     with ExitStack() as stack:
         if not options.keep:
-            stack.callback(_remove, folder)
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
         servers = []
-        for name in ("broker-1", "broker-2", "side"):
-            extra = {} if name == "side" else options.settings or {}
+        for name in (*BROKERS, "side"):
+            extra = {} if name == "side" else dict(options.settings or {})
             if "disk" in options.faults and name != "side":
                 stack.enter_context(small_disk(folder / name))
                 extra = SMALL_DISK | extra
-            server = EmbeddedServer(folder / name, settings=_SETTINGS | extra)
-            servers.append(stack.enter_context(server))
+            servers.append(stack.enter_context(EmbeddedServer(folder / name, settings=_SETTINGS | extra)))
         *brokers, side = servers
         made = Cluster(
             folder,
@@ -97,8 +106,11 @@ def cluster(options: Options) -> Iterator[Cluster]:
         yield made
 
 
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+def query(dsn: str, statement: str) -> list[tuple[Any, ...]]:
+    """Execute one statement, and return its rows."""
+    with psycopg.connect(dsn, autocommit=True, connect_timeout=10) as conn:
+        cursor = conn.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
 
 
 def _prepare(made: Cluster, options: Options) -> None:
@@ -106,28 +118,24 @@ def _prepare(made: Cluster, options: Options) -> None:
         migrate.upgrade(dsn)
         with mqpg.connect(dsn) as mq:
             _create_names(mq)
+        for statement in (BUSINESS, EFFECT, *([_BUSY_KEEPER] if "keep" in options.faults else [])):
+            query(dsn, statement)
         with psycopg.connect(dsn, autocommit=True) as conn:
-            conn.execute(BUSINESS.encode())
-            conn.execute(EFFECT.encode())
             watch(conn)
-            if "keep" in options.faults:
-                conn.execute(_BUSY_KEEPER)
         if options.prepared is not None:
             options.prepared(dsn)
     for name, dsn in made.stores.items():
-        with psycopg.connect(dsn, autocommit=True) as conn:
-            conn.execute(BUSINESS.encode())
+        query(dsn, BUSINESS)
         if name.startswith("outbox-"):
             brokers = Brokers([made.brokers[0]])
-            with OutboxProducer(brokers, database=_url(dsn)) as producer:
+            with OutboxProducer(brokers, database=sqlalchemy_url(dsn)) as producer:
                 producer.create_outbox()
             brokers.close()
         else:
-            with mqpg.Ledger(_url(dsn)) as ledger:
+            with mqpg.Ledger(sqlalchemy_url(dsn)) as ledger:
                 ledger.create()
     for dsn in made.sinks.values():
-        with psycopg.connect(dsn, autocommit=True) as conn:
-            conn.execute(EFFECT.encode())
+        query(dsn, EFFECT)
 
 
 def _create_names(mq: mqpg.Client) -> None:
@@ -151,7 +159,3 @@ def _create_names(mq: mqpg.Client) -> None:
         mq.subscribe(C3, events, mode="shared", **retry)
         for topic in (events, relay):
             mq.subscribe(c2(number), topic, mode="pinned", **retry)
-
-
-def _url(dsn: str) -> str:
-    return to_sqlalchemy(dsn).render_as_string(hide_password=False)

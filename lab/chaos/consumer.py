@@ -17,33 +17,28 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, text
 
 import mqpg
-from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
 from mqpg.connection.dsn import to_sqlalchemy
 
-from .names import C1, C3, EVENTS, LEASE, Layout, c2, relays, shards
-from .producer import TROUBLE
+from .names import C1, C3, EVENTS, LEASE, RELAYS, c2, shards
+from .producer import TROUBLE, read_layout
 
 __all__ = ["apply_here", "consumers", "main"]
 
 log = logging.getLogger("lab.chaos.consumer")
 
-_COLUMNS = ("broker", "queue_id", "queue_offset", "message_key", "message_id", "id", "attempt")
-_TYPES = ("int", "int", "bigint", "text", "bigint", "bigint", "int")
-_INTO = (
-    f"insert into {{table}} (consumer_group, topic, {', '.join(_COLUMNS)})"
-    " select {group}, {topic}, * from unnest({arrays})"
-)
-_HERE = _INTO.format(
-    table="public.effect", group="%s", topic="%s", arrays=", ".join(f"%s::{kind}[]" for kind in _TYPES)
-)
-_THERE = text(
-    _INTO.format(
-        table="effect",
-        group=":consumer_group",
-        topic=":topic",
-        arrays=", ".join(f"cast(:{name} as {kind}[])" for name, kind in zip(_COLUMNS, _TYPES, strict=True)),
-    )
-)
+_COLUMNS = {
+    "broker": "int",
+    "queue_id": "int",
+    "queue_offset": "bigint",
+    "message_key": "text",
+    "message_id": "bigint",
+    "id": "bigint",
+    "attempt": "int",
+}
+_INTO = f"insert into {{}} (consumer_group, topic, {', '.join(_COLUMNS)}) select {{}}, {{}}, * from unnest({{}})"
+_HERE = _INTO.format("public.effect", "%s", "%s", ", ".join(f"%s::{kind}[]" for kind in _COLUMNS.values()))
+_ARRAYS = ", ".join(f"cast(:{name} as {kind}[])" for name, kind in _COLUMNS.items())
+_THERE = text(_INTO.format("effect", ":consumer_group", ":topic", _ARRAYS))
 # A statement of a handler has no time limit of its own, so on a half-open connection it would never
 # end, and its message and its queue would wait for good.
 _TIMEOUT = 20.0  # seconds
@@ -62,7 +57,7 @@ class Unlucky(Exception):
 
 
 def _effect_rows(broker: int, messages: Sequence[mqpg.Message]) -> dict[str, list[Any]]:
-    """Return the columns of the effects of some messages."""
+    """The columns of the effects of some messages."""
     return {
         "broker": [broker] * len(messages),
         "queue_id": [one.queue_id for one in messages],
@@ -85,14 +80,7 @@ def _there(broker: int, group: str, topic: str) -> Callable[[Sequence[mqpg.Messa
 def apply_here(
     broker: int, group: str, topic: str, *, fails: bool = False
 ) -> Callable[[Sequence[mqpg.Message], Any], None]:
-    """Return a handler whose effects are in the broker's database (C1).
-
-    Args:
-        broker: The broker's number.
-        group: The consumer group.
-        topic: The topic.
-        fails: Whether it raises an error now and then.
-    """
+    """A handler whose effects are in the broker's database (C1). `fails`: now and then."""
 
     def apply(messages: Sequence[mqpg.Message], conn: Any) -> None:
         conn.execute(_HERE, (group, topic, *_effect_rows(broker, messages).values()))
@@ -118,7 +106,7 @@ def _maybe_fail() -> None:
 
 
 def consumers(number: int, broker: int, engine: Engine) -> list[mqpg.Consumer]:
-    """Return the consumers of one node at one broker.
+    """The consumers of one node at one broker.
 
     C2 reads the topics that belong to this node. C1 and C3 share topics with the neighbours.
 
@@ -128,11 +116,9 @@ def consumers(number: int, broker: int, engine: Engine) -> list[mqpg.Consumer]:
         engine: The node's database.
     """
     found, group = [], c2(number)
-    for topic in (EVENTS[number - 1], relays(number)):
-        made = mqpg.consumer(
-            topic, group=group, database=engine, consumer=group, journal=True, max_messages=500, **_SETTINGS
-        )
-        found.append(made(_there(broker, group, topic)))
+    own: dict[str, Any] = {"group": group, "database": engine, "consumer": group, "journal": True} | _SETTINGS
+    for topic in (EVENTS[number - 1], RELAYS[number - 1]):
+        found.append(mqpg.consumer(topic, max_messages=500, **own)(_there(broker, group, topic)))
     for topic in shards(number):
         c1 = mqpg.consumer(topic, group=C1, journal=True, on_failure="block_key", max_messages=200, **_SETTINGS)
         found.append(c1(apply_here(broker, C1, topic, fails=True)))
@@ -153,29 +139,25 @@ def _run(consumer: mqpg.Consumer, mq: mqpg.Client, stop: threading.Event) -> Non
 
 def _serve(number: int, broker: int, dsn: str, engine: Engine, stop: threading.Event) -> None:
     """Run the consumers at one broker, once it can be reached."""
-    mq = None
-    while mq is None and not stop.is_set():
+    while not stop.is_set():
         try:
             mq = mqpg.connect(dsn, call_timeout=8.0, pool_max_size=20)
         except TROUBLE as error:
             log.warning("broker %d: %s", broker, " ".join(str(error).split())[:200])
             stop.wait(0.3)
-    if mq is not None:
+            continue
         for consumer in consumers(number, broker, engine):
             threading.Thread(target=_run, args=(consumer, mq, stop), daemon=True).start()
+        return
 
 
 def main(path: str, number: str) -> None:
-    """Run the node until SIGTERM or the end of standard input."""
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
-    layout, stop = Layout.read(path), threading.Event()
-    stop_on_signals(stop)
-    stop_on_eof(stop)
+    """Run the node."""
+    layout, stop = read_layout(path)
     random.seed(f"{layout.seed} consumer {number}")
     engine = create_engine(to_sqlalchemy(layout.sinks[number]), pool_size=12, max_overflow=20, pool_pre_ping=True)
     for broker, dsn in enumerate(layout.brokers[f"consumer-{number}"], 1):
-        args = (int(number), broker, dsn, engine, stop)
-        threading.Thread(target=_serve, args=args, daemon=True).start()
+        threading.Thread(target=_serve, args=(int(number), broker, dsn, engine, stop), daemon=True).start()
     stop.wait()
     # What is under way ends with the process, as with any kill.
 

@@ -15,10 +15,9 @@ from pathlib import Path
 
 import psycopg
 
+from lab.processes import LabError, persist
 from mqpg.embedded import EmbeddedServer
 from mqpg.errors import ConfigurationError
-
-from .moments import MomentMissed
 
 __all__ = ["SETTINGS", "enlarge", "recover", "run_full", "small_disk"]
 
@@ -36,9 +35,6 @@ SETTINGS: dict[str, str | int] = {"max_wal_size": "96MB", "min_wal_size": "32MB"
 @contextmanager
 def small_disk(folder: Path) -> Iterator[None]:
     """Mount a small file system at a folder, which is made.
-
-    Args:
-        folder: The folder.
 
     Raises:
         ConfigurationError: This user may not mount.
@@ -59,11 +55,7 @@ def small_disk(folder: Path) -> Iterator[None]:
 
 
 def enlarge(folder: Path) -> None:
-    """Give a small file system more room, for what is read and judged at the end.
-
-    Args:
-        folder: Where it is mounted.
-    """
+    """Give a small file system more room, for what is read and judged at the end."""
     subprocess.run(["mount", "-o", f"remount,size={_LARGER}", str(folder)], capture_output=True, check=True)
 
 
@@ -79,7 +71,7 @@ def run_full(server: EmbeddedServer, dsn: str, seconds: float) -> None:
         seconds: For how long only the clients meet the full disk.
 
     Raises:
-        MomentMissed: The server did not break off within a minute and a half.
+        LabError: The server did not break off within a minute and a half.
     """
     ballast, enough = server.directory / "ballast", threading.Event()
     filler = threading.Thread(target=_fill, args=(ballast, enough))
@@ -94,24 +86,13 @@ def run_full(server: EmbeddedServer, dsn: str, seconds: float) -> None:
 
 
 def recover(server: EmbeddedServer) -> None:
-    """Start the server again where it ended, and wait until it accepts connections.
+    """Start the server again where it ended, and wait until it accepts connections."""
 
-    Args:
-        server: The server.
+    def start() -> None:
+        server.start()
+        psycopg.connect(server.dsn(), connect_timeout=5).close()
 
-    Raises:
-        ConfigurationError: It does not, within a minute and a half.
-    """
-    until = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            server.start()
-            psycopg.connect(server.dsn(), connect_timeout=5).close()
-            return
-        except (ConfigurationError, psycopg.Error):
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.3)
+    persist(start)
 
 
 def _fill(ballast: Path, enough: threading.Event) -> None:
@@ -131,4 +112,4 @@ def _use_up_wal(dsn: str) -> None:
             with suppress(psycopg.errors.DiskFull):
                 conn.execute("select pg_logical_emit_message(false, 'chaos', repeat('x', 1000000))")
                 conn.execute("select pg_switch_wal()")
-        raise MomentMissed(f"the server did not break off within {_PATIENCE:g} seconds on a full disk")
+        raise LabError(f"the server did not break off within {_PATIENCE:g} seconds on a full disk")

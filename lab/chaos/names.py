@@ -1,4 +1,4 @@
-"""Topics, groups and tables, and the file that tells the nodes where everything is."""
+"""Nodes, topics, groups and tables, and the file that tells the nodes where everything is."""
 
 from __future__ import annotations
 
@@ -7,30 +7,35 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from .schedule import CONSUMERS, PRODUCERS
-
 __all__ = [
+    "BROKERS",
     "BUSINESS",
     "C1",
     "C3",
+    "CONSUMERS",
     "EFFECT",
     "EVENTS",
     "FRESH",
     "HERE",
     "LEASE",
+    "NODES",
     "PARTS",
+    "PRODUCERS",
     "PROTOCOL_NAMES",
     "QUEUES",
     "RELAYS",
     "Layout",
     "c2",
     "group",
-    "relays",
     "shards",
 ]
 
+PRODUCERS = CONSUMERS = (1, 2, 3, 4)
+BROKERS = ("broker-1", "broker-2")
+NODES = (*(f"producer-{n}" for n in PRODUCERS), *(f"consumer-{n}" for n in CONSUMERS), *BROKERS)
+
 EVENTS = tuple(f"events-{n}" for n in CONSUMERS)
-RELAYS = tuple(f"relay-{n}" for n in CONSUMERS)
+RELAYS = tuple(f"relay-{n}" for n in CONSUMERS)  # each is read by one consumer
 QUEUES = 2
 LEASE = 3.0  # seconds, of receives outside of the effect's transaction
 
@@ -54,23 +59,18 @@ create table effect (
 
 
 def c2(consumer: int) -> str:
-    """Return the consumer group whose effects are in a consumer's own database."""
+    """The consumer group whose effects are in a consumer's own database."""
     return f"c2-{consumer}"
 
 
 def group(part: str, producer: int) -> str:
-    """Return the producer group of one of a producer's databases."""
+    """The producer group of one of a producer's databases."""
     return f"{part}-{producer}"
 
 
 def shards(consumer: int) -> tuple[str, str]:
-    """Return the topics that a consumer shares with its neighbours (C1 and C3)."""
+    """The topics that a consumer shares with its neighbours (C1 and C3)."""
     return EVENTS[consumer - 1], EVENTS[consumer % len(EVENTS)]
-
-
-def relays(consumer: int) -> str:
-    """Return the relay topic of a consumer."""
-    return RELAYS[consumer - 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,6 @@ class Layout:
     Attributes:
         folder: The folder of the producers' journals and of all logs.
         brokers: The DSNs of the brokers, perhaps through a proxy, by the name of the node.
-        direct: The DSNs of the brokers themselves.
         stores: The DSNs of the producers' databases, by the name of their group.
         sinks: The DSNs of the consumers' databases, by the consumer's number.
         rate: Messages per second of one producer.
@@ -90,7 +89,6 @@ class Layout:
 
     folder: str
     brokers: dict[str, list[str]]
-    direct: list[str]
     stores: dict[str, str]
     sinks: dict[str, str]
     rate: float
@@ -113,8 +111,3 @@ class Layout:
     def quiet(self) -> Path:
         """The file whose existence tells producers to make no more messages."""
         return Path(self.folder) / "quiet"
-
-    @property
-    def producer_groups(self) -> list[str]:
-        """The producer groups with a ledger or an outbox in a database of their own."""
-        return [group(part, n) for n in PRODUCERS for part in PARTS]

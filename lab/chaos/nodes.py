@@ -1,105 +1,35 @@
-"""The ten nodes: process groups that get SIGKILL or SIGSTOP as a whole, by their own pids only."""
+"""The ten nodes of a run, the proxies before the servers, and what faults work with."""
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
+import psutil
+
+from lab.processes import Fleet, Process, environment
+from lab.proxy import Proxy
+from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.embedded import EmbeddedServer
 
-__all__ = ["BrokerNode", "Node", "ProcessNode", "is_stopped"]
+from .clock import Clocks
+from .cluster import Cluster
+from .names import BROKERS, CONSUMERS, NODES, PRODUCERS, Layout
+from .options import Options
+
+__all__ = ["Broker", "Node", "Nodes", "started"]
+
+_MOST_ENDINGS = 30
+_PROXIED = {"cut", "halfopen", "partition", "slow"}
+_CLIENTS = NODES[: -len(BROKERS)]  # the nodes that are no brokers
 
 
-class Node(Protocol):
-    """A node of the run."""
-
-    name: str
-
-    def start(self) -> None:
-        """Start it. A broker is waited for until it answers."""
-
-    def kill(self) -> None:
-        """End the whole group by SIGKILL."""
-
-    def pause(self) -> None:
-        """Freeze the whole group by SIGSTOP."""
-
-    def resume(self) -> None:
-        """Let it continue after `pause`."""
-
-    def ended(self) -> int | None:
-        """Return the status with which it ended by itself. None: it runs, or was killed."""
-
-
-class ProcessNode:
-    """A process in a session of its own, and all processes that it starts.
-
-    Args:
-        name: Its name, also that of its log.
-        argv: Its command line.
-        folder: The folder of its log.
-        env: Its environment.
-    """
-
-    def __init__(self, name: str, argv: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
-        self.name = name
-        self._argv, self._folder, self._env = argv, folder, env
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it."""
-        with (self._folder / f"{self.name}.log").open("ab") as log:
-            # Only this process holds the other end of the pipe, so no node outlives it.
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", *self._argv],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                env=dict(self._env),
-                cwd=self._folder,
-                start_new_session=True,
-            )
-
-    def kill(self) -> None:
-        """End the group by SIGKILL."""
-        self._signal(signal.SIGKILL)
-        if self._process is not None:
-            self._process.wait()
-            if self._process.stdin is not None:
-                self._process.stdin.close()
-        self._process = None
-
-    def pause(self) -> None:
-        """Freeze the group."""
-        self._signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let the group continue."""
-        self._signal(signal.SIGCONT)
-
-    def ended(self) -> int | None:
-        """Return its status where it ended by itself."""
-        return None if self._process is None else self._process.poll()
-
-    @property
-    def tail(self) -> str:
-        """The last lines of its log."""
-        return " / ".join((self._folder / f"{self.name}.log").read_text(errors="replace").splitlines()[-4:])
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, number)
-
-
-class BrokerNode:
+class Broker:
     """A PostgreSQL server with all of its processes, and the workers of its broker.
 
     Args:
@@ -108,7 +38,7 @@ class BrokerNode:
         worker: The workers.
     """
 
-    def __init__(self, name: str, server: EmbeddedServer, worker: ProcessNode) -> None:
+    def __init__(self, name: str, server: EmbeddedServer, worker: Process) -> None:
         self.name, self.server, self.worker = name, server, worker
 
     def start(self) -> None:
@@ -119,64 +49,151 @@ class BrokerNode:
     def kill(self) -> None:
         """End the workers, the postmaster and every other process of the server by SIGKILL."""
         self.worker.kill()
-        pids = self._freeze()
-        for pid in reversed(pids):  # the postmaster, which can start no process meanwhile, is last
-            _send(pid, signal.SIGKILL)
+        processes = self._send_all(signal.SIGSTOP)
+        for one in reversed(processes):  # the postmaster, which can start no process meanwhile, is last
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
         until = time.monotonic() + 10
-        while any(_runs(pid) for pid in pids) and time.monotonic() < until:
+        while any(map(_runs, processes)) and time.monotonic() < until:
             time.sleep(0.01)
 
-    def pause(self) -> None:
-        """Freeze the workers and the server."""
-        self.worker.pause()
-        self._freeze()
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the workers and the server."""
+        self.worker.send(number)
+        self._send_all(number)
 
-    def resume(self) -> None:
-        """Let them continue."""
-        for pid in reversed(self._pids()):
-            _send(pid, signal.SIGCONT)
-        self.worker.resume()
-
-    def ended(self) -> int | None:
-        """Return the status of the workers where they ended by themselves."""
-        return self.worker.ended()
-
-    def _freeze(self) -> list[int]:
-        """Stop the postmaster first, so that the list of its processes stays complete."""
-        postmaster = self.server.pid
-        if postmaster is None:
+    def _send_all(self, number: signal.Signals) -> list[psutil.Process]:
+        """Send it to the postmaster first, so that the list of its stopped processes is complete."""
+        if self.server.pid is None:
             return []
-        _send(postmaster, signal.SIGSTOP)
-        pids = self._pids()
-        for pid in pids[1:]:
-            _send(pid, signal.SIGSTOP)
-        return pids
-
-    def _pids(self) -> list[int]:
-        postmaster = self.server.pid
-        return [] if postmaster is None else [postmaster, *_children(postmaster)]
+        postmaster = psutil.Process(self.server.pid)
+        postmaster.send_signal(number)
+        children = postmaster.children()
+        for one in children:
+            with suppress(psutil.NoSuchProcess):
+                one.send_signal(number)
+        return [postmaster, *children]
 
 
-def _send(pid: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, number)
+def _runs(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    return False
 
 
-def _children(parent: int) -> list[int]:
-    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _stat(pid)[1:2] == [str(parent)]]
+Node = Process | Broker
 
 
-def is_stopped(pid: int) -> bool:
-    """Return whether SIGSTOP has reached a process, which on a busy machine takes a while."""
-    return _stat(pid)[:1] == ["T"]
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """What runs.
+
+    Attributes:
+        folder: The folder of the logs.
+        layout: Where everything is.
+        nodes: The nodes by name.
+        fleet: Starts the processes of nodes again that ended by themselves.
+        direct: The DSNs of the brokers, by the name of the node.
+        proxies: The proxies of each broker: that before its server, and that before what its workers
+            ask. Empty if no fault needs them.
+        clocks: The clocks of the nodes. None: they cannot be stepped.
+    """
+
+    folder: Path
+    layout: Layout
+    nodes: Mapping[str, Node]
+    fleet: Fleet
+    direct: Mapping[str, str]
+    proxies: Mapping[str, tuple[Proxy, Proxy]]
+    clocks: Clocks | None
+
+    def broker(self, name: str) -> Broker:
+        """A broker by its name."""
+        node = self.nodes[name]
+        assert isinstance(node, Broker)
+        return node
 
 
-def _runs(pid: int) -> bool:
-    return _stat(pid)[:1] not in ([], ["Z"], ["X"])
+@contextmanager
+def started(made: Cluster, options: Options) -> Iterator[Nodes]:
+    """Start the ten nodes; they are killed at the end.
+
+    Args:
+        made: The servers and databases.
+        options: What to do.
+    """
+    with ExitStack() as stack:
+        proxies = _proxies(made, stack) if _PROXIED & set(options.faults) else {}
+        layout = Layout(
+            str(made.folder),
+            {name: _behind(made.brokers, proxies, name) for name in _CLIENTS},
+            made.stores,
+            made.sinks,
+            options.rate / len(PRODUCERS),
+            options.seed,
+            list(options.protocols),
+        )
+        clocks = Clocks(made.folder) if "clock" in options.faults else None
+        nodes = _nodes(made, layout, proxies, clocks)
+        fleet = Fleet(made.folder, {}, _MOST_ENDINGS)
+        for node in nodes.values():
+            process = node.worker if isinstance(node, Broker) else node
+            stack.callback(process.kill)
+            fleet.include(process)
+        for node in nodes.values():
+            node.start()
+        yield Nodes(made.folder, layout, nodes, fleet, dict(zip(BROKERS, made.brokers, strict=True)), proxies, clocks)
 
 
-def _stat(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat from the state on; none where there is no process."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2].split()
-    return []
+def _proxies(made: Cluster, stack: ExitStack) -> dict[str, tuple[Proxy, Proxy]]:
+    """Start the proxies of each broker: before its server, and before what its workers ask.
+
+    The workers of a broker ask the ledgers of the producers. If a producer cannot reach the broker,
+    they cannot reach the producer's ledgers either.
+    """
+    found = {}
+    for name, server in zip(BROKERS, made.servers, strict=True):
+        ports = ((server.port or 0, _CLIENTS), (made.side.port or 0, _CLIENTS[: len(PRODUCERS)]))
+        before, behind = (stack.enter_context(closing(Proxy("127.0.0.1", port, names))) for port, names in ports)
+        found[name] = (before, behind)
+    return found
+
+
+def _behind(brokers: list[str], proxies: Mapping[str, tuple[Proxy, Proxy]], node: str) -> list[str]:
+    """The DSNs of the brokers as this node sees them."""
+    return [
+        to_sqlalchemy(dsn).set(port=before.ports[node]).render_as_string(hide_password=False)
+        for dsn, (before, _) in zip(brokers, proxies.values(), strict=False)
+    ] or brokers
+
+
+def _nodes(
+    made: Cluster, layout: Layout, proxies: Mapping[str, tuple[Proxy, Proxy]], clocks: Clocks | None
+) -> dict[str, Node]:
+    path, python = str(layout.write()), [sys.executable, "-m"]
+    env = environment()
+    found: dict[str, Node] = {}
+    for role, numbers in (("producer", PRODUCERS), ("consumer", CONSUMERS)):
+        for number in numbers:
+            name = f"{role}-{number}"
+            clock = clocks.environment(name) if clocks else {}
+            found[name] = Process(name, [*python, f"lab.chaos.{role}", path, str(number)], made.folder, env | clock)
+    command = [*python, "mqpg", "worker", "--wait", "60", "--heartbeat", "1", "--call-timeout", "10", "--stop-on-eof"]
+    for name, server, dsn in zip(BROKERS, made.servers, made.brokers, strict=True):
+        more = {"MQPG_DATABASE_URL": dsn} | _ledgers(made, proxies[name][1] if proxies else None)
+        more |= clocks.environment(name) if clocks else {}
+        worker = Process(name.replace("broker", "worker"), command, made.folder, env | more)
+        found[name] = Broker(name, server, worker)
+    return found
+
+
+def _ledgers(made: Cluster, proxy: Proxy | None) -> dict[str, str]:
+    """The ledgers for a worker's environment, because all users can read arguments."""
+    found = {}
+    for name, dsn in made.stores.items():
+        if name.startswith(("shop-", "recon-")):
+            url = to_sqlalchemy(dsn)
+            if proxy is not None:
+                url = url.set(port=proxy.ports[f"producer-{name.rpartition('-')[2]}"])
+            found[f"MQPG_LEDGER_{name.upper().replace('-', '_')}"] = url.render_as_string(hide_password=False)
+    return found

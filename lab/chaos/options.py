@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .names import PROTOCOL_NAMES
-from .schedule import NODES, Kind
+from .names import NODES, PROTOCOL_NAMES
+from .schedule import Kind
 
 __all__ = ["ENGINES", "Options"]
 
@@ -20,17 +20,15 @@ class Options:
 
     Attributes:
         rounds: How many rounds there are.
-        interval: The least seconds from one strike to the next one.
+        interval: The least seconds from one fault to the next one.
         seed: Chooses the schedule.
-        minutes: No round begins after so long. None: all rounds are made.
-        rate: Messages per second that all producers make together, where the machine can.
-        down: Seconds for which what was killed stays down.
+        rate: Messages per second that all producers make together, if the machine can.
         all_at_once: Kill all ten nodes in every round.
         faults: The kinds of fault, which take turns.
         patience: Seconds in which every group has to move after a fault.
         engines: The engines of `mqpg audit`.
         page: Where the HTML page of the audit is written. None means nowhere.
-        keep: Whether the data and the logs are kept.
+        keep: Whether the data and the logs remain.
         among: The nodes that rounds of `kill` and `stop` choose from.
         protocols: The protocols of the producers.
         settings: PostgreSQL settings of the brokers' servers.
@@ -41,8 +39,6 @@ class Options:
     interval: float
     seed: int
     rate: float = 300.0
-    minutes: float | None = None
-    down: float = 1.0
     all_at_once: bool = False
     faults: tuple[Kind, ...] = ("kill",)
     patience: float = 300.0
@@ -51,5 +47,5 @@ class Options:
     keep: bool = False
     among: tuple[str, ...] = NODES
     protocols: tuple[str, ...] = PROTOCOL_NAMES
-    settings: dict[str, str | int] | None = None
+    settings: Mapping[str, str | int] | None = None
     prepared: Callable[[str], None] | None = None

@@ -10,7 +10,7 @@ import logging
 import sys
 import threading
 import time
-from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,60 +20,40 @@ from sqlalchemy.exc import SQLAlchemyError
 import mqpg
 from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
 
+from .context import PERIOD, Context, Parties
 from .journal import Journal
-from .kit import PERIOD, Kit, Parties
 from .names import Layout
 from .protocols import PROTOCOLS
 
-__all__ = ["main"]
+__all__ = ["TROUBLE", "main", "read_layout"]
 
 log = logging.getLogger("lab.chaos.producer")
 TROUBLE = (mqpg.Error, SQLAlchemyError, psycopg.Error)  # what the faults may cause
 
 
-class Pace:
-    """Spreads transactions evenly over time.
-
-    Args:
-        seconds: From one transaction to the next one.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._due = time.monotonic()
-
-    def wait(self, stop: threading.Event) -> None:
-        """Wait until the next transaction may follow. Time that was lost is not made up for."""
-        now = time.monotonic()
-        self._due = max(self._due, now - self._seconds) + self._seconds
-        stop.wait(max(0.0, self._due - now))
+def read_layout(path: str) -> tuple[Layout, threading.Event]:
+    """Begin a node: where everything is, and an event that SIGTERM or the end of its input sets."""
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
+    stop = threading.Event()
+    stop_on_signals(stop)
+    stop_on_eof(stop)
+    return Layout.read(path), stop
 
 
-def produce(kit: Kit, layout: Layout, pace: Pace, stop: threading.Event, trouble: Counter[str]) -> None:
-    """Make transactions of one protocol until the run is over."""
-    work = PROTOCOLS[kit.name]
+def _produce(one: Context, layout: Layout, stop: threading.Event) -> None:
+    """Make transactions of one protocol, evenly over time, until the run is over."""
+    due = time.monotonic()
     while not stop.is_set() and not layout.quiet.exists():
         try:
-            work(kit)
-            pace.wait(stop)
+            PROTOCOLS[one.name](one)
         except TROUBLE as error:
-            kit.forget()
-            trouble[type(error).__name__] += 1
-            log.info("%s: %s: %s", kit.name, type(error).__name__, " ".join(str(error).split())[:200])
+            one.forget()
+            log.info("%s: %s: %s", one.name, type(error).__name__, " ".join(str(error).split())[:200])
             stop.wait(0.3)
-
-
-def _finish(parties: Parties, stop: threading.Event) -> list[threading.Thread]:
-    """Start the loops that finish what a crash left open."""
-    return [
-        threading.Thread(target=loop, args=(stop, seconds), daemon=True)
-        for loop, seconds in (
-            (parties.shop.run_recovery, 2.0),
-            (parties.outbox.run_recovery, 1.0),
-            (parties.recon.run, 2.0),
-            (parties.post.run_answers, 1.0),
-        )
-    ]
+            continue
+        now = time.monotonic()
+        due = max(due, now - PERIOD) + PERIOD  # time that was lost is not made up for
+        stop.wait(max(0.0, due - now))
 
 
 def _sweep(parties: Parties, layout: Layout, stop: threading.Event) -> None:
@@ -88,30 +68,27 @@ def _sweep(parties: Parties, layout: Layout, stop: threading.Event) -> None:
 
 
 def main(path: str, number: str) -> None:
-    """Run the node until SIGTERM or the end of standard input."""
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
+    """Run the node."""
+    layout, stop = read_layout(path)
     log.setLevel(logging.INFO)
-    layout, stop = Layout.read(path), threading.Event()
-    stop_on_signals(stop)
-    stop_on_eof(stop)
-    journal = Journal(Path(layout.folder), int(number))
-    parties, trouble = Parties(layout, int(number)), Counter[str]()
-    threads = [
-        threading.Thread(
-            target=produce,
-            args=(Kit(parties, journal, name, layout), layout, Pace(PERIOD), stop, trouble),
-            name=name,
-            daemon=True,
-        )
-        for name in layout.protocols
+    journal, parties = Journal(Path(layout.folder), int(number)), Parties(layout, int(number))
+    work: list[tuple[Callable[..., object], tuple[object, ...]]] = [
+        (_produce, (Context(parties, journal, name, layout), layout, stop)) for name in layout.protocols
     ]
-    threads += [*_finish(parties, stop), threading.Thread(target=_sweep, args=(parties, layout, stop), daemon=True)]
+    # They finish what a crash left open.
+    work += [
+        (parties.shop.run_recovery, (stop, 2.0)),
+        (parties.outbox.run_recovery, (stop, 1.0)),
+        (parties.recon.run, (stop, 2.0)),
+        (parties.post.run_answers, (stop, 1.0)),
+        (_sweep, (parties, layout, stop)),
+    ]
+    threads = [threading.Thread(target=target, args=arguments, daemon=True) for target, arguments in work]
     for thread in threads:
         thread.start()
     stop.wait()
     for thread in threads:
         thread.join(3)
-    log.info("errors that the faults caused: %s", dict(trouble))
 
 
 if __name__ == "__main__":

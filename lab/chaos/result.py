@@ -1,4 +1,4 @@
-"""The result of a run: its verdict, its figures, and what `--json` prints."""
+"""The result of a run: its verdict, its figures, the page, and what `--json` prints."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from rich.console import Console
+from rich.table import Table
+
+from lab.audits import Audit
 from mqpg.audit.faults import Fault
 
-from .audits import Audit
 from .judge import Findings
 
 __all__ = ["EXIT_STATUS", "Result", "RoundResult", "quantile"]
@@ -31,7 +34,7 @@ class RoundResult:
         lasted: Seconds until the fault was over and everything was started again.
         recovery: Seconds from then on until every group had moved. None: one did not in time.
         recovered_at: When that was. None: as before.
-        last: The group that was the last to move. Empty where all had moved at once.
+        last: The group that was the last to move. Empty: all had moved at once.
         how: More about it, as in the schedule.
     """
 
@@ -46,8 +49,20 @@ class RoundResult:
     how: tuple[str, ...] = ()
 
     def faults(self) -> list[Fault]:
-        """Return it for the page of the audit."""
+        """The round for the page of the audit."""
         return [Fault(self.at, self.kind, node, self.recovered_at) for node in self.nodes]
+
+    def as_json(self) -> dict[str, Any]:
+        """The round for `--json`."""
+        return {
+            "round": self.number,
+            "kind": self.kind,
+            "nodes": list(self.nodes),
+            "at": self.at.isoformat(timespec="milliseconds"),
+            "lasted": round(self.lasted, 2),
+            "recovery": None if self.recovery is None else round(self.recovery, 2),
+            "last": self.last,
+        } | ({"how": list(self.how)} if self.how else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +70,7 @@ class Result:
     """Everything that the result page and `--json` show."""
 
     seed: int
-    command: Mapping[str, Any]
+    options: Mapping[str, Any]
     rounds: Sequence[RoundResult]
     findings: Findings
     audits: Sequence[Audit]
@@ -65,7 +80,7 @@ class Result:
     ended_by_themselves: Sequence[str]
     seconds: Mapping[str, float] = field(default_factory=dict)
     kept: str | None = None
-    found_by_strikes: Sequence[str] = ()
+    found_by_faults: Sequence[str] = ()
 
     @property
     def proven(self) -> list[str]:
@@ -78,12 +93,8 @@ class Result:
             found.append(f"{self.changes_of_hot_tables:,} rows of hot tables were updated or deleted")
         if self.dead_letters:
             found.append(f"{self.dead_letters:,} dead letters, although no handler fails for good")
-        found += self.found_by_strikes
-        for audit in self.audits:
-            if audit.report["verdict"] == "invalid":
-                kinds = {kind: n for kind, n in audit.report["anomalies"]["by_kind"].items() if n}
-                found.append(f"audit of {audit.broker} by {audit.engine} ({audit.scope}): invalid, {kinds}")
-        return found
+        found += self.found_by_faults
+        return found + [f"{_named(one)}: invalid, {one.anomalies}" for one in self.audits if one.verdict == "invalid"]
 
     @property
     def doubts(self) -> list[str]:
@@ -92,42 +103,37 @@ class Result:
         found += [
             f"round {one.number} ({one.kind}): {one.last} did not move" for one in self.rounds if one.recovery is None
         ]
-        for audit in self.audits:
-            if audit.report["verdict"] not in ("valid", "invalid"):
-                reasons = "; ".join(audit.report.get("reasons", []))
-                found.append(f"audit of {audit.broker} by {audit.engine} ({audit.scope}): unknown, {reasons}")
-        return found
+        return found + [
+            f"{_named(one)}: unknown, {'; '.join(one.report.get('reasons', []))}"
+            for one in self.audits
+            if one.verdict not in ("valid", "invalid")
+        ]
 
     @property
     def verdict(self) -> Verdict:
-        """Return invalid where a fault is proven, and unknown where something is in doubt."""
+        """Invalid if a fault is proven, and unknown if something is in doubt."""
         return "invalid" if self.proven else "unknown" if self.doubts else "valid"
 
     def recoveries(self) -> dict[str, dict[str, float]]:
-        """Return the seconds of recovery: over all rounds, and by the kind of fault."""
-        by_kind: dict[str, list[float]] = {"all": []}
+        """The seconds of recovery: over all rounds, and by the kind of fault."""
+        by_kind: dict[str, list[float]] = {}
         for one in self.rounds:
             if one.recovery is not None:
-                by_kind["all"].append(one.recovery)
+                by_kind.setdefault("all", []).append(one.recovery)
                 by_kind.setdefault(one.kind, []).append(one.recovery)
+        quantiles = {"p50": 0.5, "p99": 0.99, "max": 1.0}
         return {
-            kind: {
-                "p50": round(quantile(found, 0.5), 1),
-                "p99": round(quantile(found, 0.99), 1),
-                "max": round(max(found), 1),
-            }
+            kind: {name: round(quantile(found, q), 1) for name, q in quantiles.items()}
             for kind, found in by_kind.items()
-            if found
         }
 
     def as_json(self) -> dict[str, Any]:
-        """Return the object that `--json` prints."""
-        strikes = Counter(one.kind for one in self.rounds for _ in one.nodes)
+        """The object that `--json` prints."""
         return {
             "verdict": self.verdict,
             "seed": self.seed,
             "rounds": len(self.rounds),
-            "strikes": dict(strikes),
+            "strikes": dict(Counter(one.kind for one in self.rounds for _ in one.nodes)),
             "messages": self.findings.messages,
             "by_protocol": dict(self.findings.by_protocol),
             "by_broker": dict(self.findings.by_broker),
@@ -140,65 +146,66 @@ class Result:
             "dead_letters": self.dead_letters,
             "ended_by_themselves": list(self.ended_by_themselves),
             "seconds": {name: round(value, 1) for name, value in self.seconds.items()},
-            "options": dict(self.command),
-            "history": [
-                {
-                    "round": one.number,
-                    "kind": one.kind,
-                    "nodes": list(one.nodes),
-                    "at": one.at.isoformat(timespec="milliseconds"),
-                    "lasted": round(one.lasted, 2),
-                    "recovery": None if one.recovery is None else round(one.recovery, 2),
-                    "last": one.last,
-                }
-                | ({"how": list(one.how)} if one.how else {})
-                for one in self.rounds
-            ],
+            "options": dict(self.options),
+            "history": [one.as_json() for one in self.rounds],
             "relations": _overall(self.audits),
             "audits": [
                 {
-                    "broker": audit.broker,
-                    "engine": audit.engine,
-                    "scope": audit.scope,
-                    "verdict": audit.report["verdict"],
-                    "seconds": round(audit.seconds, 1),
-                    "reasons": audit.report.get("reasons", []),
-                    "relations": _relations(audit.report.get("relations", [])),
+                    "broker": one.broker,
+                    "engine": one.engine,
+                    "scope": one.scope,
+                    "verdict": one.verdict,
+                    "seconds": round(one.seconds, 1),
+                    "reasons": one.report.get("reasons", []),
+                    "relations": _relations(one.report.get("relations", [])),
                 }
-                for audit in self.audits
+                for one in self.audits
             ],
         } | ({"kept": self.kept} if self.kept else {})
+
+    def show(self, console: Console) -> None:
+        """Print the result page."""
+        messages = Table("protocol", "messages")
+        for name, count in (*self.findings.by_protocol.items(), ("all", self.findings.messages)):
+            messages.add_row(name, f"{count:,}")
+        recoveries = Table("recovery after", "p50 s", "p99 s", "max s")
+        for kind, values in self.recoveries().items():
+            recoveries.add_row(kind, *(f"{value:.1f}" for value in values.values()))
+        console.print(f"seed {self.seed}: {len(self.rounds)} rounds", messages, recoveries, sep="\n")
+        lines = [*(f"{_named(one)}: {one.verdict}" for one in self.audits), *self.proven, *self.doubts]
+        lines += self.ended_by_themselves
+        lines += [f"everything remains in {self.kept}"] if self.kept else []
+        console.print(*lines, sep="\n", highlight=False, markup=False)
+        console.print(f"[bold]{self.verdict}[/bold]")
+
+
+def _named(one: Audit) -> str:
+    return f"audit of {one.broker} by {one.engine} ({one.scope})"
 
 
 def _relations(found: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """Sum FastMiniMQ's two relations over all ledgers, groups and topics of one audit."""
     names = ("confirmed", "open", "consumed", "missing", "extra")
+    relations = ("confirmed_le_consumed", "confirmed_plus_open_ge_consumed")
     return {name: sum(one[name] for one in found) for name in names} | {
         "relations": 2 * len(found),
-        "hold": sum(
-            bool(one[name]) for one in found for name in ("confirmed_le_consumed", "confirmed_plus_open_ge_consumed")
-        ),
+        "hold": sum(bool(one[name]) for one in found for name in relations),
     }
 
 
 def _overall(audits: Sequence[Audit]) -> dict[str, int]:
     """Sum the relations over the brokers, by the first drained audit of each."""
     chosen: dict[str, Audit] = {}
-    for audit in audits:
-        if audit.scope == "drained":
-            chosen.setdefault(audit.broker, audit)
+    for one in audits:
+        if one.scope == "drained":
+            chosen.setdefault(one.broker, one)
     total: Counter[str] = Counter()
-    for audit in chosen.values():
-        total.update(_relations(audit.report.get("relations", [])))
+    for one in chosen.values():
+        total.update(_relations(one.report.get("relations", [])))
     return dict(total)
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """Return a quantile of some values: the value at that rank.
-
-    Args:
-        values: At least one value.
-        q: The quantile, 0 to 1.
-    """
+    """A quantile (0 to 1) of at least one value: the value at that rank."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, round(q * (len(ordered) - 1)))]

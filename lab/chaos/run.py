@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 
-from .audits import run_audits
-from .cluster import cluster
+from lab.audits import Audit, audit
+from lab.processes import LabError, Process
+from mqpg.audit.faults import Fault
+
+from .cluster import Cluster, cluster
 from .disk import enlarge
-from .drain import dead_letters, read_afresh, wait_until_drained
+from .faults import Faults
 from .judge import compare
-from .nodes import BrokerNode
+from .names import C1, CONSUMERS, FRESH, NODES, c2
+from .nodes import Nodes, started
 from .options import Options
+from .progress import Progress, dead_letters, read_afresh, wait_until_drained
 from .result import Result, RoundResult
-from .schedule import NODES, Round, schedule
-from .stage import ChaosError, Stage, make_stage
+from .schedule import Round, schedule
 
-__all__ = ["ChaosError", "run"]
+__all__ = ["run"]
 
 _START_PATIENCE = 180.0  # seconds in which every group has to begin
 _DRAIN_PATIENCE = 40.0  # seconds without any change
+_AT_ONCE = 2  # audits; one of Spark waits for its JVM much of the time
 
 
 def run(options: Options, say: Callable[[str], None]) -> Result:
@@ -32,45 +40,42 @@ def run(options: Options, say: Callable[[str], None]) -> Result:
         say: Called with a line about what happens.
 
     Raises:
-        ChaosError: The nodes do not get to work, or keep ending by themselves.
+        LabError: The nodes do not get to work, or keep ending by themselves.
         mqpg.Error: A server cannot be used.
     """
-    began = time.monotonic()
     seconds: dict[str, float] = {}
+    timed = partial(_timed, seconds)
     say(f"seed {options.seed}: starting three servers and ten nodes")
-    with cluster(options) as made:
-        with make_stage(made, options) as stage:
-            _warm_up(stage)
-            seconds["start"] = time.monotonic() - began
-            rounds = _rounds(stage, options, say)
-            seconds["rounds"] = time.monotonic() - began - seconds["start"]
+    with timed("all"), cluster(options) as made:
+        with started(made, options) as nodes, closing(Progress(made.brokers)) as progress:
+            faults = Faults(nodes)
+            with timed("start"):
+                _warm_up(nodes, progress)
+            with timed("rounds"):
+                rounds = _rounds(nodes, faults, progress, options, say)
             say("draining")
-            drain_from = time.monotonic()
-            stage.layout.quiet.touch()
-            left = wait_until_drained(made, _DRAIN_PATIENCE, stage.tend)
-            seconds["drain"] = time.monotonic() - drain_from
-            found = stage.strikes.findings
-            changes = stage.motion.changes_of_hot_tables
-            _end(stage)
+            with timed("drain"):
+                nodes.layout.quiet.touch()
+                left = wait_until_drained(made, _DRAIN_PATIENCE, nodes.fleet.tend)
+            # The producers and consumers end, but not the brokers, which fresh groups still read.
+            for node in nodes.nodes.values():
+                if isinstance(node, Process):
+                    node.kill()
         if "disk" in options.faults:
             for server in made.servers:
                 enlarge(server.directory)
         say("fresh groups read everything" if not left else f"left: {left}")
-        read_from = time.monotonic()
-        read_afresh(made)
-        seconds["fresh readers"] = time.monotonic() - read_from
-        judge_from = time.monotonic()
-        findings = compare(made)
-        seconds["comparison"] = time.monotonic() - judge_from
+        with timed("fresh readers"):
+            read_afresh(made)
+        with timed("comparison"):
+            findings = compare(made)
         say(f"{findings.messages:,} messages compared by id; auditing by {' and '.join(options.engines)}")
-        audit_from = time.monotonic()
-        audits = run_audits(made, options, [fault for one in rounds for fault in one.faults()])
-        seconds["audits"] = time.monotonic() - audit_from
+        with timed("audits"):
+            audits = _audits(made, options, [fault for one in rounds for fault in one.faults()])
         letters = dead_letters(made)
-    seconds["all"] = time.monotonic() - began
     return Result(
         seed=options.seed,
-        command={
+        options={
             "rounds": options.rounds,
             "interval": options.interval,
             "rate": options.rate,
@@ -82,35 +87,41 @@ def run(options: Options, say: Callable[[str], None]) -> Result:
         findings=findings,
         audits=audits,
         left=left,
-        changes_of_hot_tables=changes,
+        changes_of_hot_tables=progress.changes_of_hot_tables,
         dead_letters=letters,
-        ended_by_themselves=stage.endings,
+        ended_by_themselves=nodes.fleet.crashes,
         seconds=seconds,
-        found_by_strikes=found,
+        found_by_faults=faults.findings,
         kept=str(made.folder) if options.keep else None,
     )
 
 
-def _warm_up(stage: Stage) -> None:
+@contextmanager
+def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    seconds[name] = time.monotonic() - began
+
+
+def _warm_up(nodes: Nodes, progress: Progress) -> None:
     """Wait until every group has moved once, because ten processes take a while to start."""
     until = time.monotonic() + _START_PATIENCE
-    while not stage.motion.positions() or any(at == 0 for at in stage.motion.positions().values()):
-        stage.tend()
+    while not progress.positions() or not all(progress.positions().values()):
+        nodes.fleet.tend()
         if time.monotonic() > until:
-            idle = [place for place, at in stage.motion.positions().items() if at == 0]
-            raise ChaosError(f"these groups do not get to work: {idle}; {stage.endings[-1:]}")
+            idle = [place for place, at in progress.positions().items() if at == 0]
+            raise LabError(f"these groups do not get to work: {idle}; {nodes.fleet.crashes[-1:]}")
         time.sleep(0.2)
 
 
-def _rounds(stage: Stage, options: Options, say: Callable[[str], None]) -> list[RoundResult]:
+def _rounds(
+    nodes: Nodes, faults: Faults, progress: Progress, options: Options, say: Callable[[str], None]
+) -> list[RoundResult]:
     found: list[RoundResult] = []
-    until = time.monotonic() + 60 * (options.minutes or math.inf)
     for one in schedule(options.seed, options.rounds, options.faults, options.among, all_at_once=options.all_at_once):
         due = time.monotonic() + options.interval
-        if time.monotonic() > until:
-            say(f"{options.minutes:g} minutes are over")
-            break
-        result = _round(stage, one, options.patience)
+        result = _round(faults, progress, one, options.patience)
+        nodes.fleet.tend()
         found.append(result)
         took = result.recovery
         after = "did not move in time" if took is None else f"was the last to move, after {took:.1f} s"
@@ -118,23 +129,40 @@ def _rounds(stage: Stage, options: Options, say: Callable[[str], None]) -> list[
         hit += f" ({', '.join(one.how)})" if one.how else ""
         say(f"round {one.number}/{options.rounds}: {one.kind} {hit}; {result.last or 'every group'} {after}")
         while time.monotonic() < due:
-            stage.tend()
+            nodes.fleet.tend()
             time.sleep(0.1)
     return found
 
 
-def _round(stage: Stage, one: Round, patience: float) -> RoundResult:
+def _round(faults: Faults, progress: Progress, one: Round, patience: float) -> RoundResult:
     at, began = datetime.now(UTC), time.monotonic()
-    stage.strikes.carry_out(one)
+    faults.carry_out(one)
     lasted = time.monotonic() - began
-    recovery, last = stage.motion.wait_until_all_moved(stage.motion.positions(), patience)
-    stage.tend()
+    recovery, last = progress.wait_until_all_moved(progress.positions(), patience)
     moved_at = None if recovery is None else datetime.now(UTC)
     return RoundResult(one.number, one.kind, one.nodes, at, lasted, recovery, moved_at, last, one.how)
 
 
-def _end(stage: Stage) -> None:
-    """End the producers and consumers, but not the brokers, which fresh groups still read."""
-    for node in stage.nodes.values():
-        if not isinstance(node, BrokerNode):
-            node.kill()
+def _audits(made: Cluster, options: Options, faults: Sequence[Fault]) -> list[Audit]:
+    """Audit both brokers with every engine, drained; and once with all groups, by SQL.
+
+    A drained audit judges every group in its scope, and C3 keeps no journal. The audit of all
+    groups is therefore not a drained one. It reads the cursors of C3, too.
+    """
+    applied = {c2(int(consumer)): sink for consumer, sink in made.sinks.items()}
+    groups = [C1, FRESH, *map(c2, CONSUMERS)]
+    work: list[Callable[[], Audit]] = []
+    for number, dsn in enumerate(made.brokers, 1):
+        one = partial(audit, dsn, ledgers=made.stores, applied=applied, name=f"broker-{number}", faults=faults)
+        for engine in options.engines:
+            work.append(partial(one, engine=engine, groups=groups, page=_page(options, number, engine)))
+        work.append(partial(one, engine="sql", drained=False))
+    with ThreadPoolExecutor(_AT_ONCE, "audit") as pool:
+        return [done.result() for done in [pool.submit(each) for each in work]]
+
+
+def _page(options: Options, broker: int, engine: str) -> Path | None:
+    """Where the page goes: broker-1 as it was asked for, broker-2 beside it."""
+    if options.page is None or engine != options.engines[-1]:
+        return None
+    return options.page if broker == 1 else options.page.with_stem(f"{options.page.stem}-broker-{broker}")

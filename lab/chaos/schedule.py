@@ -7,33 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-__all__ = [
-    "BROKERS",
-    "CONSUMERS",
-    "KINDS",
-    "NODES",
-    "PRODUCERS",
-    "STEPS",
-    "TARGETS",
-    "Kind",
-    "Round",
-    "Target",
-    "schedule",
-]
+from .names import BROKERS, NODES
+
+__all__ = ["KINDS", "STEPS", "TARGETS", "Kind", "Round", "Target", "schedule"]
 
 Kind = Literal["kill", "stop", "crash", "terminate", "cancel", "cut", "halfopen", "hold", "exhaust", "lock", "timeout",
     "partition", "keep", "upgrade", "audit", "disk", "clock", "slow", "adopt"]  # fmt: skip
 Target = Literal["server", "backend", "client"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-
-PRODUCERS = (1, 2, 3, 4)
-CONSUMERS = (1, 2, 3, 4)
-BROKERS = (1, 2)
-NODES = (
-    *(f"producer-{n}" for n in PRODUCERS),
-    *(f"consumer-{n}" for n in CONSUMERS),
-    *(f"broker-{n}" for n in BROKERS),
-)
 TARGETS: tuple[Target, ...] = get_args(Target)
 STEPS = ("+7200", "-7200", "+30", "-30")  # seconds; a lease lasts 3
 _ON_NODES = ("kill", "stop", "clock")  # the other kinds hit the server of a broker
@@ -77,9 +58,6 @@ def schedule(
         faults: The kinds.
         among: The nodes that rounds of `kill`, `stop` and `clock` choose from.
         all_at_once: Hit all of these nodes in each of these rounds.
-
-    Returns:
-        The rounds.
     """
     rng = random.Random(seed)
     found: list[Round] = []
@@ -97,7 +75,7 @@ def schedule(
                 sizes = sizes or rng.sample(range(1, len(among) + 1), len(among))
                 count = sizes.pop()
         count = len(among) if all_at_once and kind in _ON_NODES else count
-        targets = among if kind in _ON_NODES else NODES[-len(BROKERS) :]
+        targets = among if kind in _ON_NODES else BROKERS
         hit = tuple(rng.sample(list(targets), count))
         before = sum(one.kind == kind for one in found)
         found.append(Round(number, kind, hit, _how(rng, kind, before)))
@@ -106,8 +84,9 @@ def schedule(
 
 def _how(rng: random.Random, kind: Kind, before: int) -> tuple[str, ...]:
     """Choose what else there is to choose; `before` counts the earlier rounds of this kind."""
-    if kind == "partition":
-        return _apart(rng)
+    if kind == "partition":  # some producers and some consumers, and never all of either
+        sides = [[name for name in NODES if name.startswith(role)] for role in ("producer", "consumer")]
+        return tuple(name for side in sides for name in sorted(rng.sample(side, rng.randint(1, len(side) - 1))))
     if kind in ("keep", "upgrade", "adopt"):
         return (TARGETS[before % len(TARGETS)],)
     if kind == "audit":
@@ -115,9 +94,3 @@ def _how(rng: random.Random, kind: Kind, before: int) -> tuple[str, ...]:
     if kind == "clock":
         return (STEPS[before % len(STEPS)],)
     return ()
-
-
-def _apart(rng: random.Random) -> tuple[str, ...]:
-    """Choose the nodes of one side: some producers and some consumers, and never all of either."""
-    sides = (NODES[: len(PRODUCERS)], NODES[len(PRODUCERS) : -len(BROKERS)])
-    return tuple(name for side in sides for name in sorted(rng.sample(side, rng.randint(1, len(side) - 1))))

@@ -108,19 +108,35 @@ PROOF: Rooms = {
 LAB: Rooms = {
     # floor 1
     "lab": (("lab",), ()),
+    "lab/proof": (("lab.proof.*",), ()),
     # floor 8
     "lab/failover": (("lab.failover.*",), ("embedded", "public")),
     "lab/soak": (("lab.soak.*",), ("embedded", "public")),
     "lab/years": (("lab.years.*",), ("embedded", "public")),
     # floor 10
-    "lab/bench": (("lab.bench.*",), ("cli", "connection", "embedded", "public", "workers")),
-    "lab/chaos": (("lab.chaos.*",), ("audit", "cli", "connection", "embedded", "public", "schema")),
-    "lab/demo": (("lab.demo.*",), ("audit", "cli", "connection", "embedded", "public")),
     "lab/fuzz": (("lab.fuzz.*",), ("cli", "embedded", "public")),
+    "lab/shared": (
+        ("lab.audits", "lab.command", "lab.processes", "lab.proxy"),
+        ("audit", "cli", "connection", "public"),
+    ),
     # floor 11
+    "lab/bench": (("lab.bench.*",), ("cli", "connection", "embedded", "lab", "lab/shared", "public", "workers")),
+    "lab/chaos": (("lab.chaos.*",), ("audit", "cli", "connection", "embedded", "lab/shared", "public", "schema")),
+    "lab/demo": (("lab.demo.*",), ("audit", "cli", "connection", "embedded", "lab/shared", "public")),
+    # floor 12
     "lab/tests": (
         ("lab.tests.*",),
-        ("connection", "embedded", "lab/bench", "lab/chaos", "lab/demo", "lab/fuzz", "lab/years", "public", "schema"),
+        (
+            "embedded",
+            "lab/bench",
+            "lab/chaos",
+            "lab/demo",
+            "lab/fuzz",
+            "lab/shared",
+            "lab/years",
+            "public",
+            "schema",
+        ),
     ),
 }
 ROOMS: Rooms = QUEUE | PROOF | LAB

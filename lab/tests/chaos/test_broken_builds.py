@@ -11,10 +11,10 @@ from dataclasses import replace
 import psycopg
 import pytest
 
+from lab.chaos.names import CONSUMERS, NODES
 from lab.chaos.options import Options
 from lab.chaos.result import Result
 from lab.chaos.run import run
-from lab.chaos.schedule import CONSUMERS, NODES
 from tests.support.broker import Session
 from tests.support.mutation import mutate
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -16,7 +15,7 @@ from sqlalchemy import create_engine
 import mqpg
 from lab.chaos import consumer as node
 from lab.chaos.names import C1, EFFECT, EVENTS, QUEUES
-from lab.chaos.proxy import ProxyProcess
+from lab.proxy import Proxy
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.chaos
@@ -25,8 +24,8 @@ EFFECTS = "select id from public.effect"
 
 
 @pytest.fixture
-def proxy(db: psycopg.Connection[Any]) -> Iterator[ProxyProcess]:
-    with closing(ProxyProcess(db.info.port)) as made:
+def proxy(db: psycopg.Connection[Any]) -> Iterator[Proxy]:
+    with closing(Proxy("127.0.0.1", db.info.port)) as made:
         yield made
 
 
@@ -41,7 +40,7 @@ def test_every_consumer_has_a_time_out() -> None:
 
 @pytest.mark.parametrize(("seconds", "before"), [(1.0, True), (None, False)], ids=["handler", "savepoint"])
 def test_a_consumer_on_a_half_open_connection_continues_and_its_message_is_applied_once(
-    dsn: str, proxy: ProxyProcess, monkeypatch: pytest.MonkeyPatch, seconds: float | None, before: bool
+    dsn: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, seconds: float | None, before: bool
 ) -> None:
     with mqpg.connect(dsn) as mq, psycopg.connect(dsn, autocommit=True) as conn:
         conn.execute(EFFECT.encode())
@@ -57,8 +56,7 @@ def test_a_consumer_on_a_half_open_connection_continues_and_its_message_is_appli
         if not before:
             apply(messages, conn)
         if calls == 1:
-            proxy.run("half", 0.0)
-            time.sleep(0.3)  # until the proxy has read the command
+            proxy.half_open()
         if before:
             apply(messages, conn)
 
@@ -66,7 +64,7 @@ def test_a_consumer_on_a_half_open_connection_continues_and_its_message_is_appli
     c1 = mqpg.consumer(EVENTS[0], group=C1, journal=True, **node._SETTINGS)(handle)
     stop = threading.Event()
     with (
-        mqpg.connect(make_conninfo(dsn, host="127.0.0.1", port=proxy.ports["all"]), call_timeout=3.0) as mq,
+        mqpg.connect(make_conninfo(dsn, host="127.0.0.1", port=proxy.port), call_timeout=3.0) as mq,
         psycopg.connect(dsn, autocommit=True) as conn,
     ):
         running = threading.Thread(target=node._run, args=(c1, mq, stop))

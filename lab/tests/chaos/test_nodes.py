@@ -1,8 +1,10 @@
-"""Nodes: a kill takes the whole group, a broker recovers, and a stop is over after SIGCONT."""
+"""A broker: a kill takes all of its processes, it recovers, and a stop is over after SIGCONT."""
 
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,21 +12,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from lab.chaos.nodes import BrokerNode, ProcessNode
+from lab.chaos.nodes import Broker
+from lab.processes import Process
 from mqpg.embedded import EmbeddedServer
-from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.chaos
 
-# A process with a child, both of which write their pids.
-PARENT = """
-import os, subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-with open(sys.argv[1] + ".new", "w") as file:
-    file.write(f"{os.getpid()} {child.pid}")
-os.rename(sys.argv[1] + ".new", sys.argv[1])
-time.sleep(60)
-"""
+IDLE = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
 def _alive(pid: int) -> bool:
@@ -36,43 +30,15 @@ def _alive(pid: int) -> bool:
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[ProcessNode]:
-    (tmp_path / "parent.py").write_text(PARENT)
-    made = ProcessNode("parent", ["parent", str(tmp_path / "pids")], tmp_path, os.environ)
-    yield made
-    made.kill()
-
-
-def test_a_kill_takes_the_children_too(node: ProcessNode, tmp_path: Path) -> None:
-    node.start()
-    eventually((tmp_path / "pids").exists)
-    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
-    assert all(map(_alive, pids))
-    node.kill()
-    eventually(lambda: not any(map(_alive, pids)))
-    assert node.ended() is None  # it was killed, and did not end by itself
-
-
-def test_a_node_that_ends_by_itself_is_noticed(tmp_path: Path) -> None:
-    (tmp_path / "brief.py").write_text("import sys; print('no more', file=sys.stderr); sys.exit(3)")
-    made = ProcessNode("brief", ["brief"], tmp_path, os.environ)
-    made.start()
-    eventually(lambda: made.ended() == 3)
-    assert made.tail == "no more"
-    made.kill()
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerNode]:
-    (tmp_path / "idle.py").write_text("import time; time.sleep(60)")
+def broker(tmp_path: Path) -> Iterator[Broker]:
     with EmbeddedServer() as server:
-        made = BrokerNode("broker-1", server, ProcessNode("worker-1", ["idle"], tmp_path, os.environ))
+        made = Broker("broker-1", server, Process("worker-1", IDLE, tmp_path, os.environ))
         made.worker.start()
         yield made
         made.worker.kill()
 
 
-def test_a_killed_broker_leaves_no_process_and_keeps_what_was_committed(broker: BrokerNode) -> None:
+def test_a_killed_broker_leaves_no_process_and_keeps_what_was_committed(broker: Broker) -> None:
     dsn = broker.server.dsn()
     with psycopg.connect(dsn, autocommit=True) as conn:
         conn.execute("create table kept (id int)")
@@ -88,16 +54,16 @@ def test_a_killed_broker_leaves_no_process_and_keeps_what_was_committed(broker: 
     assert broker.server.dsn() == dsn
 
 
-def test_a_paused_broker_answers_again_after_it_is_resumed(broker: BrokerNode) -> None:
+def test_a_paused_broker_answers_again_after_it_is_resumed(broker: Broker) -> None:
     with psycopg.connect(broker.server.dsn(), autocommit=True) as conn:
         began = time.monotonic()
-        broker.pause()
+        broker.send(signal.SIGSTOP)
         conn.pgconn.send_query(b"select 1")
         conn.pgconn.flush()
         time.sleep(0.5)
         conn.pgconn.consume_input()
         assert conn.pgconn.is_busy()
-        broker.resume()
+        broker.send(signal.SIGCONT)
         while conn.pgconn.get_result():
             pass
         assert time.monotonic() - began < 30

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lab.chaos.audits import Audit
+from lab.audits import Audit
 from lab.chaos.judge import Findings
 from lab.chaos.result import EXIT_STATUS, Result, RoundResult, quantile
 
@@ -18,7 +18,7 @@ ROUND = RoundResult(
 
 def _audit(verdict: str) -> Audit:
     report: dict[str, Any] = {"verdict": verdict, "reasons": ["why"], "anomalies": {"by_kind": {"lost": 1, "gap": 0}}}
-    return Audit("broker-1", "sql", "drained", 0, 1.0, report)
+    return Audit("broker-1", "sql", "drained", 0, report)
 
 
 SOUND = Result(7, {"rounds": 1}, [ROUND], NOTHING, [_audit("valid")], {}, 0, 0, [])

@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from lab.chaos.schedule import KINDS, NODES, STEPS, TARGETS, schedule
+from lab.chaos.names import NODES
+from lab.chaos.schedule import KINDS, STEPS, TARGETS, schedule
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -10,31 +10,34 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, LiteralString, NamedTuple, TypeVar
+from typing import Any, Literal, LiteralString, NamedTuple
 
+import psutil
 import psycopg
 from psycopg.conninfo import make_conninfo
 
 import mqpg
+from lab.audits import audit
+from lab.processes import LabError, Process, environment, persist
 from mqpg import migrate
-from mqpg.audit.process import audit_in_process
-from mqpg.errors import Error
+from mqpg.embedded import EmbeddedServer
 
 from .caller import MarkedSource
-from .nodes import BrokerNode, ProcessNode, is_stopped
+from .cluster import query
+from .nodes import Broker
 from .schedule import Target
 
-__all__ = ["Interruption", "MomentMissed", "Work", "frozen", "interrupt"]
+__all__ = ["Interruption", "Work", "adopt_twice", "frozen", "interrupt"]
 
-T = TypeVar("T")
 Work = Literal["keep", "upgrade", "audit", "adopt"]
 
-_PATIENCE = 60.0  # seconds until the moment comes, and until the work succeeds afterwards
+_PATIENCE = 60.0  # seconds until the work is seen under way
 _BLIND = 2.0  # seconds; a session may be frozen with a latch that the look itself needs
 _APPLICATIONS: Mapping[Work, str] = {
     "keep": "chaos keep",
@@ -54,6 +57,7 @@ _UNDER_WAY = """
 select pid, query_start from pg_stat_activity
 where application_name = %s and state = 'active' and (backend_xid is not null or %s) and pid <> pg_backend_pid()
 """
+_INCARNATION = "select incarnation from mqpg.broker"
 
 
 class Interruption(NamedTuple):
@@ -71,15 +75,11 @@ class Interruption(NamedTuple):
     down: float
 
 
-class MomentMissed(Error):
-    """The work was never seen under way."""
-
-
-def interrupt(node: BrokerNode, dsn: str, folder: Path, interruption: Interruption) -> list[str]:
+def interrupt(broker: Broker, dsn: str, folder: Path, interruption: Interruption) -> list[str]:
     """Kill in the middle of some work, and do the work again to its end.
 
     Args:
-        node: The broker.
+        broker: The broker.
         dsn: The broker's DSN.
         folder: The folder of the log of the work.
         interruption: What to kill, and when.
@@ -88,16 +88,15 @@ def interrupt(node: BrokerNode, dsn: str, folder: Path, interruption: Interrupti
         What was wrong afterwards, one line each.
 
     Raises:
-        MomentMissed: The work was not seen under way within a minute.
+        LabError: The work was not seen under way within a minute.
     """
     work, target, down = interruption
     mark = f"{work}-{secrets.token_hex(4)}"
     client = _client(work, mark, dsn, folder)
     try:
-        begun = _begun(work, client, dsn)
-        with begun, frozen(dsn, _APPLICATIONS[work], writes=work != "audit") as pid:
+        with _begun(work, client, dsn), frozen(dsn, _APPLICATIONS[work], writes=work != "audit") as pid:
             if target == "server":
-                node.kill()
+                broker.kill()
             elif target == "backend":
                 _send(pid, signal.SIGKILL)
             else:
@@ -106,33 +105,62 @@ def interrupt(node: BrokerNode, dsn: str, folder: Path, interruption: Interrupti
         client.kill()
     if target == "server":
         time.sleep(down)
-        node.start()
+        broker.start()
     return _again(work, mark, dsn)
 
 
-def _client(work: Work, mark: str, dsn: str, folder: Path) -> ProcessNode:
-    argv = ["lab.chaos.caller", work, mark]
+def adopt_twice(broker: Broker, dsn: str, folder: Path, interruption: Interruption) -> list[str]:
+    """Promote a broker's server, kill in the middle of `adopt()`, and adopt it to the end.
+
+    The server breaks off, starts again as a standby without a primary, and is promoted. It is then
+    on another timeline of the same data, as after a failover to a synchronous standby. Its appender
+    refuses until `adopt()` has been called. The arguments and the result are those of `interrupt`.
+    """
+    ((before,),) = query(dsn, _INCARNATION)
+    _promote(broker.server, dsn)
+    found = interrupt(broker, dsn, folder, interruption)
+    # A session whose client is gone ends its statement first, and commits.
+    expected = (before + 1,) if interruption.target != "client" else (before + 1, before + 2)
+    ((after,),) = query(dsn, _INCARNATION)
+    if after not in expected:
+        found.append(f"incarnation {before} became {after} by an adopt() that was killed and one that was not")
+    return found
+
+
+def _promote(server: EmbeddedServer, dsn: str) -> None:
+    server.stop("immediate")
+    data = server.directory / "pgdata"
+    standby = data / "standby.signal"
+    standby.touch()
+    os.chown(standby, data.stat().st_uid, data.stat().st_gid)
+    server.start()
+    persist(lambda: query(dsn, "select pg_promote() where pg_is_in_recovery()"))
+
+
+def _client(work: Work, mark: str, dsn: str, folder: Path) -> Process:
+    arguments = ["lab.chaos.caller", work, mark]
     if work == "audit":
-        argv = ["mqpg", "audit", "--engine", "sql", "--json"]
+        arguments = ["mqpg", "audit", "--engine", "sql", "--json"]
     named = make_conninfo(dsn, application_name=_APPLICATIONS[work])
-    return ProcessNode(work, argv, folder, os.environ | {"MQPG_DATABASE_URL": named})
+    env = environment(MQPG_DATABASE_URL=named)
+    return Process(work, [sys.executable, "-m", *arguments], folder, env)
 
 
 def _again(work: Work, mark: str, dsn: str) -> list[str]:
     """Do the work to its end, as an operator would, and say what was wrong."""
     if work == "keep":
-        _persistently(lambda: _keep(dsn))
+        persist(lambda: _keep(dsn))
     elif work == "upgrade":
         source = MarkedSource(mark)
-        if not _persistently(lambda: migrate.upgrade(dsn, source=source)).up_to_date:
+        if not persist(lambda: migrate.upgrade(dsn, source=source)).up_to_date:
             return ["an upgrade after one that was killed changed nothing"]
-        _persistently(lambda: migrate.upgrade(dsn))
+        persist(lambda: migrate.upgrade(dsn))
     elif work == "adopt":
-        _persistently(lambda: migrate.adopt(dsn))
+        persist(lambda: migrate.adopt(dsn))
     else:
-        done = audit_in_process(dsn, ["--engine", "sql"])
-        if done.report is None or done.report["verdict"] == "invalid":
-            return [f"an audit after one that was killed: {'invalid' if done.report else done.words}"]
+        done = audit(dsn, ledgers={}, applied={}, engine="sql", drained=False)
+        if done.verdict == "invalid" or "anomalies" not in done.report:
+            return [f"an audit after one that was killed: {done.verdict}, {done.report.get('reasons')}"]
     return []
 
 
@@ -143,20 +171,8 @@ def _keep(dsn: str) -> None:
                 return
 
 
-def _persistently(work: Callable[[], T]) -> T:
-    """Try again while the server recovers, or others hold locks."""
-    until = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            return work()
-        except (Error, psycopg.Error):
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.2)
-
-
 @contextmanager
-def _begun(work: Work, client: ProcessNode, dsn: str) -> Iterator[None]:
+def _begun(work: Work, client: Process, dsn: str) -> Iterator[None]:
     """Begin the work. An adopt() waits in its middle until the end of the block."""
     if work != "adopt":
         client.start()
@@ -169,7 +185,7 @@ def _begun(work: Work, client: ProcessNode, dsn: str) -> Iterator[None]:
         until = time.monotonic() + _PATIENCE
         while not before.execute(_WAITS).rowcount:
             if time.monotonic() > until:
-                raise MomentMissed(f"adopt() did not get the locks that it needs within {_PATIENCE:g} seconds")
+                raise LabError(f"adopt() did not get the locks that it needs within {_PATIENCE:g} seconds")
             time.sleep(0.01)
         middle.execute(_IN_THE_MIDDLE)
         before.close()
@@ -193,34 +209,38 @@ def frozen(dsn: str, application: str, *, writes: bool) -> Iterator[int]:
         The process id of the session.
 
     Raises:
-        MomentMissed: No session was caught within a minute.
+        LabError: No session was caught within a minute.
     """
     until = time.monotonic() + _PATIENCE
     with psycopg.connect(dsn, autocommit=True, application_name="chaos") as conn:
-        while time.monotonic() < until:
-            for pid, since in conn.execute(_UNDER_WAY, [application, not writes]).fetchall():
-                _send(pid, signal.SIGSTOP)
-                if _still(conn, application, writes, (pid, since)):
-                    break
-                _send(pid, signal.SIGCONT)
-            else:
-                continue
-            break
-        else:
-            raise MomentMissed(f"no session of {application!r} was seen at work within {_PATIENCE:g} seconds")
+        while (pid := _catch(conn, application, writes)) is None:
+            if time.monotonic() > until:
+                raise LabError(f"no session of {application!r} was seen at work within {_PATIENCE:g} seconds")
         try:
             yield pid
         finally:
             _send(pid, signal.SIGCONT)
 
 
+def _catch(conn: psycopg.Connection[Any], application: str, writes: bool) -> int | None:
+    """Freeze a session that is at work, and look whether it still is."""
+    for pid, since in conn.execute(_UNDER_WAY, [application, not writes]).fetchall():
+        _send(pid, signal.SIGSTOP)
+        if _still(conn, application, writes, (pid, since)):
+            return int(pid)
+        _send(pid, signal.SIGCONT)
+    return None
+
+
 def _still(conn: psycopg.Connection[Any], application: str, writes: bool, session: tuple[int, Any]) -> bool:
-    """Return whether a frozen session has the same statement under way, now that it cannot end."""
+    """Whether a frozen session has the same statement under way, now that it cannot end."""
     timer = threading.Timer(_BLIND, _send, (session[0], signal.SIGCONT))
     timer.start()
     try:
-        while not is_stopped(session[0]) and timer.is_alive():
-            time.sleep(0.001)
+        with suppress(psutil.NoSuchProcess):
+            # On a busy machine SIGSTOP takes a while.
+            while psutil.Process(session[0]).status() != psutil.STATUS_STOPPED and timer.is_alive():
+                time.sleep(0.001)
         rows = conn.execute(_UNDER_WAY, [application, not writes]).fetchall()
         return session in rows and timer.is_alive()
     finally:

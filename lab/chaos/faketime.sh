@@ -2,7 +2,7 @@
 # Check for libfaketime, which the clock steps of the chaos run need, or install the distribution's
 # package where that is possible.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tools/packages.sh
 
 has_faketime() { .venv/bin/python -c 'from lab.chaos.clock import find_library as find; find()' 2> /dev/null; }

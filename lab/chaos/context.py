@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from itertools import cycle
 from typing import Any
 
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import create_engine
 
 import mqpg
 from mqpg.connection.dsn import to_sqlalchemy
@@ -18,13 +19,17 @@ from mqpg.protocols import Brokers, OutboxProducer, PostProducer, Reconciler, Re
 from .journal import Journal
 from .names import EVENTS, PARTS, RELAYS, Layout, group
 
-__all__ = ["PERIOD", "Kit", "Parties", "payloads"]
+__all__ = ["PERIOD", "Context", "Parties", "Refused", "payloads"]
 
 PERIOD = 0.7  # seconds from one transaction of a thread to the next one
 _KEYS = 6
 _SMALL = (1, 2, 10)
 _SINGLE = 15.0  # messages per second of the protocols without large batches
 _VERDICTS = {"commit": Result.SUCCESS, "rollback": Result.FAILURE, "wait": Result.WAIT}
+
+
+class Refused(Exception):
+    """The business says no, so the transaction is rolled back."""
 
 
 class Parties:
@@ -41,7 +46,7 @@ class Parties:
         dsns = layout.brokers[f"producer-{number}"]
         self.brokers = Brokers(dsns, longest_pause=2.0, call_timeout=8.0, pool_max_size=20)
         urls = {part: to_sqlalchemy(layout.stores[group(part, number)]) for part in PARTS}
-        self.engines: dict[str, Engine] = {part: create_engine(url, pool_size=8) for part, url in urls.items()}
+        self.engines = {part: create_engine(url, pool_size=8) for part, url in urls.items()}
         self.shop = mqpg.TransactionalProducer(self.brokers, group=group("shop", number), ledger=self.engines["shop"])
         self.outbox = OutboxProducer(self.brokers, database=self.engines["outbox"], group=group("outbox", number))
         self.recon = Reconciler(self.brokers, self.engines["recon"], older_than=timedelta(seconds=1))
@@ -53,19 +58,17 @@ class Parties:
         return _VERDICTS[str(self.posted.verdict(half.handle))]
 
 
-class Kit:
-    """A thread's own choices.
+class Context:
+    """A thread's own choices, and what it notes.
 
     Attributes:
         parties: The producers of the process.
-        journal: The notes of the process.
         rng: Random choices.
         name: The thread's protocol.
-        layout: Where everything is, and how much is to be done.
     """
 
     def __init__(self, parties: Parties, journal: Journal, name: str, layout: Layout) -> None:
-        self.parties, self.journal, self.name = parties, journal, name
+        self.parties, self.name, self._journal = parties, name, journal
         self.rng = random.Random(f"{layout.seed} {parties.number} {journal.life} {name}")
         self._generation = 0
         self._events = cycle(self.rng.sample(EVENTS, len(EVENTS)))
@@ -78,13 +81,13 @@ class Kit:
         """Choose a key that no other thread uses, or none."""
         if self.rng.random() < 0.3:
             return None
-        return f"{self.parties.number}.{self.journal.life}.{self.name}.{self._generation}.{self.rng.randrange(_KEYS)}"
+        return f"{self.parties.number}.{self._journal.life}.{self.name}.{self._generation}.{self.rng.randrange(_KEYS)}"
 
     def forget(self) -> None:
         """Use other keys from now on.
 
-        The result of the last transaction is not known, so nobody may expect an order between it
-        and the next one.
+        The result of the last transaction is not known, so there is no order between it and the next
+        one.
         """
         self._generation += 1
 
@@ -103,12 +106,41 @@ class Kit:
         """Return True with a probability."""
         return self.rng.random() < share
 
+    def refuse(self, share: float = 0.15) -> None:
+        """Raise Refused with a probability."""
+        if self.chance(share):
+            raise Refused
+
     def linger(self, share: float, seconds: float) -> None:
         """Leave the transaction open for a while, now and then."""
         if self.chance(share):
             time.sleep(self.rng.random() * seconds)
 
+    def tried(self, protocol: str, topic: str, count: int) -> list[int]:
+        """Take new ids, and note that they are tried."""
+        return self._journal.tried(protocol, topic, count)
+
+    def done(self, protocol: str, topic: str, ids: list[int]) -> None:
+        """Note that the transaction of these ids has committed."""
+        self._journal.done(protocol, topic, ids)
+
+    def undone(self, protocol: str, topic: str, ids: list[int]) -> None:
+        """Note that the transaction of these ids was rolled back on purpose."""
+        self._journal.undone(protocol, topic, ids)
+
+    @contextmanager
+    def noted(
+        self, protocol: str, topic: str, ids: list[int], no: tuple[type[Exception], ...] = (Refused,)
+    ) -> Iterator[None]:
+        """Note what becomes of a transaction: done at the end, undone if it ends in one of `no`."""
+        try:
+            yield
+        except no:
+            self.undone(protocol, topic, ids)
+            raise
+        self.done(protocol, topic, ids)
+
 
 def payloads(ids: Sequence[int]) -> list[dict[str, Any]]:
-    """Return a payload for each id."""
+    """A payload for each id."""
     return [{"id": one} for one in ids]
