@@ -1,1 +1,1 @@
-"""Destroy the primary again and again and promote its standby, while workers and clients follow."""
+"""Primaries are destroyed, and the standby is promoted: `make failover`."""

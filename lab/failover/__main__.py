@@ -1,11 +1,11 @@
-"""`python -m lab.failover`: primaries are destroyed, and nobody but `mqpg worker` does anything.
+"""`python -m lab.failover`: primaries are destroyed, and only `mqpg worker` does anything.
 
 A broker has a primary and a synchronous standby. Producers, two consumers and one `mqpg worker
---adopt-promoted` work with a DSN of both hosts. Each trial kills all processes of the primary with
+--adopt-promoted` work with a DSN of both hosts. Each failover kills all processes of the primary with
 SIGKILL, deletes its data and promotes the standby, as a failover manager does. At the end every
 acknowledged message must have its effect once for each consumer, and the audit must find nothing.
 
-With `--patroni` Patroni manages both servers. A trial kills the primary with its Patroni and only
+With `--patroni` Patroni manages both servers. A failover kills the primary with its Patroni and only
 waits. With `--hook` the worker has no `--adopt-promoted`, and Patroni calls `deploy/patroni/adopt.sh`.
 """
 
@@ -16,8 +16,6 @@ import json
 import os
 import random
 import secrets
-import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -32,12 +30,15 @@ from typing import Any, Protocol
 import psycopg
 
 import mqpg
-from lab.failover.clients import BROKER_TABLES, GROUP, LOCAL_GROUP, SHOP_TABLES, TOPIC, Clients
-from lab.failover.pair import taking_turns
-from lab.failover.patroni import managed
+from lab.audits import audit, sqlalchemy_url
+from lab.processes import Fleet, environment
+from lab.soak.rig import terminate_cleanly
 from mqpg.embedded import EmbeddedServer
-from tests.support.fleet import Fleet
 from tests.support.waiting import eventually
+
+from .clients import BROKER_TABLES, GROUP, LOCAL_GROUP, SHOP_TABLES, TOPIC, Clients
+from .pair import taking_turns
+from .patroni import managed
 
 __all__ = ["Cluster", "main", "run"]
 
@@ -61,29 +62,30 @@ select (select coalesce(sum(lag), 0) from mqpg.subscription_lag) + (select count
 _NEW_EFFECTS = "select min(extract(epoch from at))::float8 from effect where at > to_timestamp(%s)"
 
 
+def _primary(broker: str) -> psycopg.Connection[Any]:
+    return psycopg.connect(broker, autocommit=True, connect_timeout=10, target_session_attrs="read-write")
+
+
 def _prepare(broker: str, shop: str) -> None:
-    with (
-        mqpg.connect(broker) as mq,
-        psycopg.connect(broker, autocommit=True, target_session_attrs="read-write") as conn,
-    ):
+    with mqpg.connect(broker) as mq, _primary(broker) as conn:
         mq.create_topic(TOPIC, queues=4)
         mq.subscribe(GROUP, TOPIC)
         mq.subscribe(LOCAL_GROUP, TOPIC, "pinned")
         mq.create_producer_group("shop", check_after=1, checker="url", checker_target="shop")
-        conn.execute(BROKER_TABLES)
-    with mqpg.Ledger(shop) as ledger:
+        conn.execute(BROKER_TABLES.encode())
+    with mqpg.Ledger(sqlalchemy_url(shop)) as ledger:
         ledger.create()
-    with psycopg.connect(shop.replace("+psycopg", ""), autocommit=True) as conn:
-        conn.execute(SHOP_TABLES)
+    with psycopg.connect(shop, autocommit=True) as conn:
+        conn.execute(SHOP_TABLES.encode())
 
 
 def _wait_for_effects(broker: str, after: float, clients: Clients) -> float:
     """When the first effect after a moment was committed. The promoted server may still be away."""
 
     def look() -> float:
-        assert clients.are_well()
+        clients.require_well()
         try:
-            with psycopg.connect(broker, connect_timeout=2, target_session_attrs="read-write") as conn:
+            with _primary(broker) as conn:
                 row = conn.execute(_NEW_EFFECTS, (after,)).fetchone()
                 return float(row[0] or 0) if row else 0.0
         except psycopg.OperationalError:
@@ -92,28 +94,30 @@ def _wait_for_effects(broker: str, after: float, clients: Clients) -> float:
     return eventually(look, timeout=120)
 
 
-def _trial(cluster: Cluster, clients: Clients, rng: random.Random) -> dict[str, float]:
-    """One failover. Returns the seconds until the first acknowledged send and the first effect."""
+def _fail_over(cluster: Cluster, clients: Clients, rng: random.Random) -> dict[str, float]:
+    """One failover: the seconds until the promotion, the first acknowledged send and the first effect."""
     time.sleep(rng.uniform(0.5, 2))
     at, before = time.time(), len(clients.sent)
     cluster.fail_over()
     promoted = time.time()
+
+    def sends() -> list[float]:
+        clients.require_well()
+        return [t for _, t in clients.sent[before:] if t > promoted]
+
     # An effect of a message from before may have been under way.
     effect = _wait_for_effects(cluster.dsn(), promoted, clients)
-    eventually(lambda: clients.are_well() and any(t > promoted for _, t in clients.sent[before:]), timeout=60)
-    send = next(t for _, t in clients.sent[before:] if t > promoted)
+    send = eventually(sends, timeout=60)[0]
     cluster.rebuild()
     return {"promoted": promoted - at, "send": send - at, "effect": effect - at}
 
 
 def _wrong(broker: str, shop: str, clients: Clients) -> list[str]:
-    found = []
-    with psycopg.connect(shop.replace("+psycopg", "")) as conn:
+    with psycopg.connect(shop) as conn:
         expected = {int(n) for (n,) in conn.execute("select n from sale")} | {n for n, _ in clients.sent}
-        found += _wrong_effects(LOCAL_GROUP, conn.execute("select n from effect"), expected, clients.unsure)
-    with psycopg.connect(broker, target_session_attrs="read-write") as conn:
-        found += _wrong_effects(GROUP, conn.execute("select n from effect"), expected, clients.unsure)
-    return found
+        found = _wrong_effects(LOCAL_GROUP, conn.execute("select n from effect"), expected, clients.unsure)
+    with _primary(broker) as conn:
+        return found + _wrong_effects(GROUP, conn.execute("select n from effect"), expected, clients.unsure)
 
 
 def _wrong_effects(group: str, rows: Iterable[tuple[int]], expected: set[int], unsure: set[int]) -> list[str]:
@@ -123,16 +127,8 @@ def _wrong_effects(group: str, rows: Iterable[tuple[int]], expected: set[int], u
     return found + [f"{n} has an effect without a message in {group}" for n in effects.keys() - expected - unsure]
 
 
-def _audit(broker: str, shop: str) -> tuple[int, dict[str, Any]]:
-    command = [sys.executable, "-m", "mqpg", "audit", "--engine", "sql", "--drained", "--json"]
-    command += ["--ledger", f"shop={shop}", "--applied", f"{LOCAL_GROUP}={shop}"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=False, env=os.environ | {"MQPG_DATABASE_URL": broker})
-    report = json.loads(done.stdout) if done.returncode < 2 else {}
-    return done.returncode, {name: report.get(name) for name in ("verdict", "reasons", "anomalies")}
-
-
 def run(
-    trials: int,
+    failovers: int,
     seed: int,
     folder: Path,
     made: AbstractContextManager[Cluster] | None = None,
@@ -141,58 +137,55 @@ def run(
     """Run some failovers in a row.
 
     Args:
-        trials: How many.
+        failovers: How many.
         seed: The seed.
         folder: Where the worker's log is.
         made: The broker. None means a pair whose standby this process promotes.
         worker: The options of `mqpg worker`.
 
     Returns:
-        The figures. `wrong` lists what is wrong, and is empty where nothing is.
+        The figures. `wrong` lists what is wrong.
     """
     rng = random.Random(seed)
     with EmbeddedServer() as own, made or taking_turns() as cluster:
-        shop, broker = own.create_database("shop").replace("postgresql://", "postgresql+psycopg://"), cluster.dsn()
+        shop, broker = own.create_database("shop"), cluster.dsn()
         _prepare(broker, shop)
-        environment = os.environ | {"MQPG_DATABASE_URL": broker, "MQPG_LEDGER_SHOP": shop, "PYTHONUNBUFFERED": "1"}
-        fleet = Fleet(folder, environment)
+        fleet = Fleet(folder, environment(MQPG_DATABASE_URL=broker, MQPG_LEDGER_SHOP=sqlalchemy_url(shop)))
         fleet.add("worker", [sys.executable, "-m", "mqpg", "worker", *worker])
-        clients = Clients(broker, shop, seed)
+        clients = Clients(broker, sqlalchemy_url(shop), seed)
         clients.start()
         try:
-            eventually(lambda: clients.are_well() and len(clients.sent) > 10, timeout=60)
             # A worker that has never had a connection gives up after a while.
             _wait_for_effects(broker, 0, clients)
-            outages = [_trial(cluster, clients, rng) for _ in range(trials)]
+            outages = [_fail_over(cluster, clients, rng) for _ in range(failovers)]
             clients.end_producers()
-            _drain(broker, shop)
+            _drain(broker, sqlalchemy_url(shop))
             fleet.tend()
         finally:
             clients.close()
             fleet.retire(fleet.names)
         wrong = _wrong(broker, shop, clients)
-        status, audit = _audit(broker, shop)
-    if status != 0:
-        wrong.append(f"the audit ended with {status}: {audit}")
+        found = audit(broker, ledgers={"shop": shop}, applied={LOCAL_GROUP: shop}, engine="sql")
+    if found.status != 0:
+        wrong.append(f"the audit ended with {found.status}: {found.anomalies}, {found.report.get('reasons')}")
     if fleet.crashes:
         wrong.append(f"the worker ended by itself: {fleet.crashes}")
     return {
         "seed": seed,
-        "failovers": trials,
+        "failovers": failovers,
         "acknowledged": len(clients.sent),
         "errors_that_clients_saw": clients.expected_errors,
         **{f"seconds_until_{name}": _spread([one[name] for one in outages]) for name in outages[0]},
-        "verdict": audit["verdict"],
+        "verdict": found.verdict,
         "wrong": wrong[:20],
     }
 
 
 def _drain(broker: str, shop: str) -> None:
-    with mqpg.connect(broker) as mq, psycopg.connect(broker, target_session_attrs="read-write") as conn:
-        conn.autocommit = True
+    with mqpg.connect(broker) as mq, _primary(broker) as conn:
         with mqpg.TransactionalProducer(mq, group="shop", ledger=shop) as producer:
             producer.recover(older_than=timedelta(0))
-        # What is not appended yet is in no queue, so nobody is behind it.
+        # What is not appended yet is in no queue, so no group is behind it.
         eventually(lambda: mq.append() == 0 and conn.execute(_OPEN).fetchone() == (0,), timeout=120)
 
 
@@ -204,17 +197,16 @@ def _spread(values: list[float]) -> dict[str, float]:
 def main() -> int:
     """Return 0 when nothing was lost or doubled."""
     parser = argparse.ArgumentParser(prog="python -m lab.failover", description=__doc__)
-    parser.add_argument("--trials", type=int, default=int(os.environ.get("TRIALS") or 20))
+    parser.add_argument("--failovers", type=int, default=int(os.environ.get("TRIALS") or 20))
     parser.add_argument("--patroni", action="store_true", help="Patroni manages the servers")
     parser.add_argument("--hook", action="store_true", help="and its callback adopts them")
     parser.add_argument("--seed", type=int, default=int(os.environ.get("MQPG_TEST_SEED") or secrets.randbits(32)))
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and stop what was started
+    terminate_cleanly()
     folder = Path(mkdtemp(prefix="mqpg-failover-"))
     print(f"seed {options.seed}, logs in {folder}", file=sys.stderr, flush=True)
     made = managed(hook=options.hook) if options.patroni or options.hook else None
-    worker = () if options.hook else ("--adopt-promoted",)
-    report = run(options.trials, options.seed, folder, made, worker)
+    report = run(options.failovers, options.seed, folder, made, () if options.hook else ("--adopt-promoted",))
     print(json.dumps(report, indent=2), flush=True)
     return 1 if report["wrong"] else 0
 

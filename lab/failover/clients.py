@@ -1,4 +1,4 @@
-"""The clients of a failover trial: three kinds of producer and two of consumer, with a DSN of two hosts."""
+"""The clients of a failover: three kinds of producer and two of consumer, with a DSN of two hosts."""
 
 from __future__ import annotations
 
@@ -53,12 +53,11 @@ class Clients:
         """Start a thread for each client."""
         self._work = [self._pool.submit(one) for one in (self._send, self._sell, self._consume, self._apply)]
 
-    def are_well(self) -> bool:
-        """Raise what a client raised, or return True."""
+    def require_well(self) -> None:
+        """Raise what a client raised."""
         for one in self._work:
             if one.done():
                 one.result()
-        return True
 
     def end_producers(self) -> None:
         """Let the producers finish what they have begun."""
@@ -71,7 +70,7 @@ class Clients:
         self._producing.set()
         self._consuming.set()
         self._pool.shutdown()
-        self.are_well()
+        self.require_well()
 
     def _send(self) -> None:
         """T1: an odd number is sent with a dedup id until it is acknowledged, an even one plainly and once."""

@@ -1,0 +1,1 @@
+"""Long runs of all modes of consumption: under kills (`make soak`), and through a fast year (`lab.years`)."""

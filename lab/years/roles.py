@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from tests.support import members
+from lab.soak import members
 
 __all__ = ["PRODUCERS", "ROLES", "TABLES", "main"]
 
@@ -85,7 +85,7 @@ def administrator(rng: random.Random, conn: Connection) -> None:
     topic, group = f"side-{rng.randrange(6)}", f"side-{rng.randrange(3)}"
     mode = rng.choice(["exclusive", "shared", "broadcast"])
     statements = [
-        (f"select mqpg.create_topic('{topic}', queues => {rng.choice([1, 4])}, retention => '1 minute')"),
+        f"select mqpg.create_topic('{topic}', queues => {rng.choice([1, 4])}, retention => '1 minute')",
         f"select mqpg.subscribe('{group}', '{topic}', mode => '{mode}')",
         f"select count(mqpg.send('{topic}', '1'::text)) from generate_series(1, 20)",
         f"select mqpg.alter_topic('{topic}', retention => '2 minutes')",

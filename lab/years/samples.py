@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import psutil
 import psycopg
 
-__all__ = ["BOUNDS", "Sampler", "growing", "quarters"]
+__all__ = ["BOUNDS", "Sample", "Sampler", "growing", "quarters"]
 
 Sample = dict[str, float]
 
@@ -67,6 +66,8 @@ select (select count(*) from pg_inherits i join pg_class c on c.oid = i.inhrelid
     (select sum(n_tup_ins) from pg_stat_user_tables where relname = 'soak_sale'),
     (select sum(n_tup_ins) from pg_stat_user_tables where relname = 'soak_effect')
 """
+_COUNTED = ("partitions", "cursor partitions", "tables to drop", "pinned segments", "catalog dead rows", "segments",
+    "locks", "locks waited for", "lag", "surviving rows", "undecided")  # fmt: skip
 _CALLS = """
 select funcname, sum(calls), sum(total_time) from pg_stat_user_functions
 where schemaname = 'mqpg' and funcname = any(%s) group by 1
@@ -76,8 +77,10 @@ select percentile_cont(0.5) within group (order by send_ms), percentile_cont(0.5
     percentile_cont(0.99) within group (order by seen_ms)
 from year_probe where at > clock_timestamp() - make_interval(secs => %s)
 """
-_LEDGER = """
-select pg_total_relation_size('mqpg_ledger') / 1e6
+_LEDGER = "select pg_total_relation_size('mqpg_ledger') / 1e6"
+_BACKENDS = """
+select pid from pg_stat_activity
+where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
 """
 
 
@@ -122,18 +125,7 @@ class Sampler:
 
     def _counts(self, at: float) -> Sample:
         *counts, sales, effects = self._row(_COUNTS)
-        names = (
-            "partitions",
-            "cursor partitions",
-            "tables to drop",
-            "pinned segments",
-            "catalog dead rows",
-            "segments",
-            "locks",
-            "locks waited for",
-            "lag",
-        )
-        found = _named((*names, "surviving rows", "undecided"), counts)
+        found = _named(_COUNTED, counts)
         if self._last is not None and at > self._last[0]:
             then, sold, done = self._last
             found["sales/s"] = round((float(sales) - sold) / (at - then), 1)
@@ -151,11 +143,7 @@ class Sampler:
         return found
 
     def _backends(self, _: float) -> Sample:
-        sql = (
-            "select pid from pg_stat_activity where datname = current_database()"
-            " and backend_type = 'client backend' and pid <> pg_backend_pid()"
-        )
-        private = [_private(pid) for (pid,) in self._broker.execute(sql)]
+        private = [_private(pid) for (pid,) in self._broker.execute(_BACKENDS)]
         return {"backend MB": round(statistics.mean(private) / 1e6, 2)}
 
 
@@ -175,10 +163,10 @@ def _memory(pid: int) -> int:
 def _private(pid: int) -> float:
     """Resident bytes of a backend that it shares with no other."""
     try:
-        _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
-    except OSError:
+        memory = psutil.Process(pid).memory_info()
+    except psutil.NoSuchProcess:
         return 0.0
-    return (int(resident) - int(shared)) * 4096.0
+    return float(memory.rss - memory.shared)
 
 
 def quarters(samples: Sequence[Sample], name: str) -> list[float | None]:

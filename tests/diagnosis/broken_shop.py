@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import mqpg
+from lab.processes import Fleet
 from tests.support.broker import Broker, Session
-from tests.support.fleet import Fleet
 from tests.support.retention import keep, retain, roll
 from tests.support.waiting import eventually
 

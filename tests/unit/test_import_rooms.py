@@ -109,10 +109,6 @@ LAB: Rooms = {
     # floor 1
     "lab": (("lab",), ()),
     "lab/proof": (("lab.proof.*",), ()),
-    # floor 8
-    "lab/failover": (("lab.failover.*",), ("embedded", "public")),
-    "lab/soak": (("lab.soak.*",), ("embedded", "public")),
-    "lab/years": (("lab.years.*",), ("embedded", "public")),
     # floor 10
     "lab/fuzz": (("lab.fuzz.*",), ("cli", "embedded", "public")),
     "lab/shared": (
@@ -123,7 +119,11 @@ LAB: Rooms = {
     "lab/bench": (("lab.bench.*",), ("cli", "connection", "embedded", "lab", "lab/shared", "public", "workers")),
     "lab/chaos": (("lab.chaos.*",), ("audit", "cli", "connection", "embedded", "lab/shared", "public", "schema")),
     "lab/demo": (("lab.demo.*",), ("audit", "cli", "connection", "embedded", "lab/shared", "public")),
+    "lab/soak": (("lab.soak.*",), ("embedded", "lab/shared", "public")),
     # floor 12
+    "lab/failover": (("lab.failover.*",), ("embedded", "lab/shared", "lab/soak", "public")),
+    "lab/years": (("lab.years.*",), ("embedded", "lab/shared", "lab/soak", "public")),
+    # floor 13
     "lab/tests": (
         ("lab.tests.*",),
         (

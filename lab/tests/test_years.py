@@ -1,18 +1,11 @@
-"""The bounds of a year: what grows is found, what is flat is not, and the plot shows both."""
+"""The bounds of a year: what grows is found, and what is flat is not."""
 
 from __future__ import annotations
-
-import json
-import subprocess
-import sys
-from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 from lab.years.samples import BOUNDS, growing, quarters
 
-ROOT = Path(__file__).parents[2]
 MINUTES = 60
 
 
@@ -60,23 +53,3 @@ def test_fewer_effects_are_found() -> None:
 
 def test_quarters_are_medians() -> None:
     assert quarters(year(partitions=1), "partitions") == [17, 32, 47, 62]
-
-
-def test_the_plot_has_a_panel_for_each_figure(tmp_path: Path) -> None:
-    samples = year(partitions=1)
-    lines = [
-        {"figure": name, "medians": quarters(samples, name), "allowance": allowance}
-        for name, allowance in BOUNDS.items()
-    ]
-    figures = {"minutes": 60, "days of the year": 360, "messages": 5, "quarters": lines, "samples": samples}
-    (tmp_path / "run.json").write_text(json.dumps({"seed": 1, "date": "2026-11-22T15:00Z", "figures": figures}))
-    command: list[str | Path] = [
-        sys.executable,
-        ROOT / "tools" / "plot_years.py",
-        tmp_path / "run.json",
-        tmp_path / "years.svg",
-    ]
-    subprocess.run(command, check=True)
-    svg = ElementTree.parse(tmp_path / "years.svg").getroot()
-    panels = svg.findall("{http://www.w3.org/2000/svg}g")
-    assert len(panels) == len(BOUNDS) + 1  # effects/s

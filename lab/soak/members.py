@@ -1,4 +1,4 @@
-"""The processes of a soak: `python -m tests.support.members NAME SEED BROKER SHOP`.
+"""The processes of a soak: `python -m lab.soak.members NAME SEED BROKER SHOP`.
 
 Each runs until it is killed. A producer makes business changes with their messages, in the broker's
 database or in the shop's. A consumer writes an effect of each message. What they did is only in the
