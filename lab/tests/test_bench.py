@@ -56,7 +56,8 @@ def test_targets_are_of_one_version_of_the_server_or_of_all() -> None:
 
 def test_a_target_may_bound_another_measure_or_a_value_from_above() -> None:
     runs_ = [run("latency-sql", "mqpg", 200, p50=6.0), run("latency-sql", "pgmq", 200, p50=4.0)]
-    runs_ += [run("e2e-held", "mqpg", 9, **{"dead rows": 1.0}), run("append", "mqpg", 400_000)]
+    held = replace(run("e2e-held", "mqpg", 9), measures={"dead rows": 1.0})
+    runs_ += [held, run("append", "mqpg", 400_000)]
     slow = Target("p50", "latency-sql", "latency-sql", 1.6, measure="p50", most=True)
     dead = Target("dead", "e2e-held", "", 0, measure="dead rows", most=True)
     rows = Target("rows", "append", "", 300_000)
@@ -146,8 +147,9 @@ def test_pgbench_passes_documents_as_parameters(dsn: str, db: psycopg.Connection
     assert rows == [(document, done)]
 
 
+@pytest.mark.timeout(400)
 def test_a_run_that_fails_is_named_and_the_others_continue(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = choose(["send-1", "receive-100", "e2e-100", "ledger-1", "latency-python", "append"])
+    chosen = choose(["receive-100", "e2e-100", "ledger-1", "append"])
     cells = [replace(quick(cell), seconds=0.2, backlog=min(2_000, cell.backlog), clients=2) for cell in chosen]
     monkeypatch.setattr(PgmqSide, "stored", lambda *_: 1 / 0)
     noted: list[Run | Failure] = []
