@@ -15,9 +15,10 @@ from typing import TypeVar
 
 import psycopg
 
+from mqpg.embedded import EmbeddedServer
 from mqpg.errors import Error
 
-__all__ = ["Fleet", "LabError", "Process", "environment", "persist"]
+__all__ = ["Fleet", "LabError", "Process", "crash", "environment", "persist"]
 
 T = TypeVar("T")
 
@@ -43,6 +44,12 @@ def persist(work: Callable[[], T], patience: float = 90.0) -> T:
             if time.monotonic() > until:
                 raise
             time.sleep(0.2)
+
+
+def crash(server: EmbeddedServer) -> None:
+    """Stop a server as a crash does, and start it on the same port."""
+    server.stop("immediate")
+    server.start()
 
 
 class Process:

@@ -24,7 +24,8 @@ __all__ = ["SETTINGS", "Server"]
 
 # As a server is configured for load. Everything else keeps PostgreSQL's default, above all fsync
 # and synchronous_commit.
-SETTINGS = {"max_wal_size": "8GB", "checkpoint_timeout": "30min", "autovacuum_naptime": "5s", "shared_buffers": "1GB"}
+SETTINGS = {"max_wal_size": "8GB", "checkpoint_timeout": "30min", "autovacuum_naptime": "5s", "shared_buffers": "1GB",
+    "unix_socket_directories": tempfile.gettempdir()}  # fmt: skip
 _SHOWN = (
     "fsync", "synchronous_commit", "full_page_writes", "wal_level", "shared_buffers", "max_wal_size",
     "checkpoint_timeout", "autovacuum", "autovacuum_naptime", "jit", "max_connections",

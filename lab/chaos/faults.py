@@ -12,6 +12,8 @@ from typing import Any, cast
 
 import psycopg
 
+from lab.processes import crash
+
 from .disk import recover, run_full
 from .interruption import Interruption, Work, adopt_twice, interrupt
 from .names import EVENTS, LEASE
@@ -50,7 +52,7 @@ class Faults:
             "clock": lambda: self._step(one.nodes, one.how[0]),
         }
         on_broker: dict[Kind, Callable[[str], None]] = {
-            "crash": lambda name: self._nodes.broker(name).server.restart("immediate"),
+            "crash": lambda name: crash(self._nodes.broker(name).server),
             "terminate": lambda name: self._storm(name, _TERMINATE),
             "cancel": lambda name: self._storm(name, _CANCEL),
             "cut": lambda name: self._nodes.proxies[name][0].cut(_HOLD),

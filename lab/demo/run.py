@@ -15,7 +15,7 @@ from sqlalchemy import create_engine
 
 import mqpg
 from lab.audits import audit, sqlalchemy_url
-from lab.processes import Fleet, LabError, environment
+from lab.processes import Fleet, LabError, crash, environment
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
 
@@ -110,7 +110,7 @@ def run(flights: int, seed: int, say: Callable[[str], None], page: Path | None =
         databases = Databases(*(server.create_database(name) for name in ("broker", "airline", "board")))
         _prepare(databases)
         with _fleet(databases) as fleet, Gauges(databases) as gauges:
-            kills = Kills(schedule(seed, flights), fleet, lambda: server.restart("immediate"))
+            kills = Kills(schedule(seed, flights), fleet, lambda: crash(server))
             say(f"{flights:,} flights, seed {seed}")
             flying_from = time.monotonic()
             _start_processes(fleet, flights)

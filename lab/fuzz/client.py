@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import collections
 import inspect
 import random
-import time
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import mqpg
-from lab.fuzz.values import GROUPS, TOPICS
+from lab.fuzz.values import GROUPS, TOPICS, Report, numbers
 
-__all__ = ["ClientFuzzer", "ClientReport"]
+__all__ = ["ClientFuzzer"]
 
 # `close` ends the run, `transaction` and `queries` are no calls.
 _LEFT_OUT = {"close", "transaction", "queries", "settings", "dsn", "generation", "closed"}
@@ -51,22 +48,12 @@ JUNK: list[Any] = [
 _WAITS: list[Any] = [0, 0.0, 0.01, -1, float("nan"), None, "x", "a\ud800", _Odd(), [], b""]
 
 
-@dataclass
-class ClientReport:
-    """What came of the calls."""
-
-    calls: int = 0
-    outcomes: collections.Counter[str] = field(default_factory=collections.Counter)
-    succeeded: collections.Counter[str] = field(default_factory=collections.Counter)
-    faults: dict[str, list[str]] = field(default_factory=lambda: collections.defaultdict(list))
-
-
 class ClientFuzzer:
     """Makes the calls on `mq`."""
 
     def __init__(self, mq: mqpg.Client, seed: int) -> None:
         self.mq, self.rng = mq, random.Random(seed)
-        self.report = ClientReport()
+        self.report = Report()
         self._handles: list[str] = ["none"]
         self._receipts: list[str] = ["none"]
         self._messages: list[Any] = [None]
@@ -76,12 +63,9 @@ class ClientFuzzer:
             if not name.startswith("_") and name not in _LEFT_OUT
         )
 
-    def run(self, calls: int, minutes: float | None = None) -> ClientReport:
+    def run(self, calls: int, minutes: float | None = None) -> Report:
         """Make that many calls, and return what came of them. After `minutes` it makes no more."""
-        deadline = None if minutes is None else time.monotonic() + 60 * minutes
-        for number in range(calls):
-            if deadline is not None and time.monotonic() > deadline:
-                break
+        for number in numbers(calls, minutes):
             if number % 50 == 0:
                 self._fill()
             name = self.rng.choice(self.methods)
@@ -132,6 +116,7 @@ class ClientFuzzer:
             else:
                 named[parameter.name] = self._value(parameter.name)
         self.report.calls += 1
+        self.report.called[name] += 1
         try:
             call(*args, **named)
             outcome = "ok"

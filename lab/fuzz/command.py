@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import io
 import logging
 import random
 import sys
-import time
-from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
 import typer
 
-from lab.fuzz.values import GROUPS, TOPICS
+from lab.fuzz.values import GROUPS, TOPICS, Report, numbers
 from mqpg import cli
 
-__all__ = ["CommandFuzzer", "CommandReport"]
+__all__ = ["CommandFuzzer"]
 
 # They start servers or processes, run for ever or need Spark.
 _LEFT_OUT = {"up", "down", "worker", "consume", "demo", "bench", "audit", "reconcile"}
@@ -33,32 +30,18 @@ JUNK = [
 ]  # fmt: skip
 
 
-@dataclass
-class CommandReport:
-    """What came of the calls."""
-
-    calls: int = 0
-    statuses: collections.Counter[str] = field(default_factory=collections.Counter)
-    commands: int = 0
-    faults: dict[str, list[str]] = field(default_factory=lambda: collections.defaultdict(list))
-
-
 class CommandFuzzer:
     """Calls `mqpg.cli.main` with junk in argv, on the database of `dsn`."""
 
     def __init__(self, dsn: str, seed: int) -> None:
         self.dsn, self.rng = dsn, random.Random(seed)
-        self.report = CommandReport()
+        self.report = Report()
         root: Any = typer.main.get_command(cli.app)
         self.commands = sorted(_leaves(root, ()), key=lambda found: found[0])
-        self.report.commands = len(self.commands)
 
-    def run(self, calls: int, minutes: float | None = None) -> CommandReport:
+    def run(self, calls: int, minutes: float | None = None) -> Report:
         """Call commands that many times, and return what came of them. After `minutes` it ends."""
-        deadline = None if minutes is None else time.monotonic() + 60 * minutes
-        for _ in range(calls):
-            if deadline is not None and time.monotonic() > deadline:
-                break
+        for _ in numbers(calls, minutes):
             self._one()
         return self.report
 
@@ -76,7 +59,8 @@ class CommandFuzzer:
         argv += _ENDING.get(words, [])
         status, said = _called([*argv, "--dsn", self.dsn] if self.rng.random() < 0.9 else argv)
         self.report.calls += 1
-        self.report.statuses[status] += 1
+        self.report.called[" ".join(words)] += 1
+        self.report.outcomes[status] += 1
         if status not in ("0", "1", "2", "3") or "Traceback" in said:
             self.report.faults[f"{' '.join(words)} {status}"].append(f"{argv} {said[:300]}")
 

@@ -13,17 +13,16 @@ import collections
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
 from psycopg.types.json import set_json_loads
 
-from lab.fuzz.values import hostile, quoted, right
+from lab.fuzz.values import Report, hostile, numbers, quoted, right
 from tests.support.broker import HOT_TABLES, Broker
 from tests.support.hostile import CATALOG, Function, allowed
 
-__all__ = ["SqlFuzzer", "SqlReport"]
+__all__ = ["SqlFuzzer"]
 
 # SQLSTATEs that are not those of `allowed`: a jsonpath that does not parse, JSON and verdicts that
 # the cast refuses, and what the caller's own transaction brings about.
@@ -46,23 +45,6 @@ where cq.base_offset <> cq.expected
 """
 
 
-@dataclass
-class SqlReport:
-    """What came of the calls."""
-
-    calls: int = 0
-    states: collections.Counter[str] = field(default_factory=collections.Counter)
-    succeeded: collections.Counter[str] = field(default_factory=collections.Counter)
-    called: collections.Counter[str] = field(default_factory=collections.Counter)
-    faults: dict[str, list[str]] = field(default_factory=lambda: collections.defaultdict(list))
-    slowest: tuple[float, str] = (0.0, "")
-
-    @property
-    def never(self) -> list[str]:
-        """The functions that never succeeded."""
-        return sorted(set(self.called) - set(self.succeeded))
-
-
 class SqlFuzzer:
     """Makes the calls on a database of its own. `mq` sets the states up, `conn` makes the calls."""
 
@@ -70,7 +52,7 @@ class SqlFuzzer:
         self.rng = random.Random(seed)
         self.mq = broker.session()
         self.calls = broker.session()
-        self.report = SqlReport()
+        self.report = Report()
         self.live: dict[str, list[Any]] = collections.defaultdict(list)
         self.sent: dict[str, list[int]] = collections.defaultdict(list)
         self._names = 0
@@ -91,16 +73,13 @@ class SqlFuzzer:
         self.mq.call("subscribe", "w", "witness")
         self.mq.call("create_producer_group", "pw")
 
-    def run(self, calls: int, minutes: float | None = None) -> SqlReport:
+    def run(self, calls: int, minutes: float | None = None) -> Report:
         """Make that many calls, the last ones with `adopt`, and return what came of them.
 
         After `minutes` it makes no more.
         """
         names = sorted(set(self.functions) - {"adopt"})
-        deadline = None if minutes is None else time.monotonic() + 60 * minutes
-        for number in range(calls):
-            if deadline is not None and time.monotonic() > deadline:
-                break
+        for number in numbers(calls, minutes):
             if number % _REFILL == 0:
                 self._fill()
             self._one(self.rng.choice(names))
@@ -159,7 +138,7 @@ class SqlFuzzer:
                 conn.execute("rollback")
         took = time.monotonic() - began
         report.slowest = max(report.slowest, (took, text[:300]))
-        report.states[state] += 1
+        report.outcomes[state] += 1
         report.succeeded[name] += state == "ok"
         if not report.succeeded[name]:
             del report.succeeded[name]

@@ -20,7 +20,7 @@ from tempfile import mkdtemp
 
 import mqpg
 from lab.audits import audit
-from lab.processes import Fleet, environment
+from lab.processes import Fleet, crash, environment
 from mqpg.embedded import EmbeddedServer
 
 from .members import GROUPS, PRODUCERS, SINGLE, TOPIC
@@ -47,8 +47,7 @@ def _shake(fleet: Fleet, server: EmbeddedServer, rng: random.Random, seconds: fl
     while time.monotonic() < until:
         time.sleep(rng.uniform(0.5, 4))
         if time.monotonic() > next_crash:
-            server.stop("immediate")
-            server.start()
+            crash(server)
             crashes += 1
             next_crash = time.monotonic() + rng.uniform(60, 180)
         fleet.kill_one(rng)

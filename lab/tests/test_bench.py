@@ -150,7 +150,7 @@ def test_pgbench_passes_documents_as_parameters(dsn: str, db: psycopg.Connection
 @pytest.mark.timeout(400)
 def test_a_run_that_fails_is_named_and_the_others_continue(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = choose(["receive-100", "e2e-100", "ledger-1", "append"])
-    cells = [replace(quick(cell), seconds=0.2, backlog=min(2_000, cell.backlog), clients=2) for cell in chosen]
+    cells = [replace(quick(cell), seconds=1, backlog=min(2_000, cell.backlog), clients=2) for cell in chosen]
     monkeypatch.setattr(PgmqSide, "stored", lambda *_: 1 / 0)
     noted: list[Run | Failure] = []
     with Server(dsn, ["mqpg", "pgmq"]) as server:

@@ -113,7 +113,7 @@ LAB: Rooms = {
     "lab/fuzz": (("lab.fuzz.*",), ("cli", "embedded", "public")),
     "lab/shared": (
         ("lab.audits", "lab.command", "lab.processes", "lab.proxy"),
-        ("audit", "cli", "connection", "public"),
+        ("audit", "cli", "connection", "embedded", "public"),
     ),
     # floor 11
     "lab/bench": (("lab.bench.*",), ("cli", "connection", "embedded", "lab", "lab/shared", "public", "workers")),
