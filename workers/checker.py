@@ -17,7 +17,7 @@ from mqpg.user_tables.dialects import is_locked
 from mqpg.values import errors
 
 from .ledgers import NoVerdict, open_ledger, require_reachable
-from .session import Connection, keep_connected
+from .session import Connection, stay_connected
 
 __all__ = ["LedgerChecker"]
 
@@ -58,7 +58,7 @@ class LedgerChecker(threading.Thread):
 
     def run(self) -> None:
         """Check back until `stop` is set."""
-        keep_connected(self._dsn, f"compensator {self._target}", self._serve, self.stop)
+        stay_connected(self._dsn, f"compensator {self._target}", self._serve, self.stop)
         self._ledger.close()
 
     def _serve(self, conn: Connection) -> None:

@@ -22,9 +22,9 @@ from mqpg.values import errors
 
 from . import ROLES, Options, Supervisor
 from . import consume as runner
+from .ledger_urls import parse_ledgers, to_environment
 from .logs import LogFormat, configure
 from .session import CALL_TIMEOUT, connect, patiently
-from .targets import parse_ledgers, to_environment
 
 __all__ = ["consume", "worker"]
 

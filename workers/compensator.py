@@ -9,7 +9,7 @@ import time
 from psycopg.rows import dict_row
 
 from .functions import FunctionChecker
-from .ledger_seats import LedgerSeats
+from .served_ledgers import ServedLedgers
 from .session import Connection
 from .worker import Options, Worker
 
@@ -44,7 +44,7 @@ class Compensator(Worker):
     def __init__(self, options: Options, stop: threading.Event | None = None) -> None:
         super().__init__(options, stop)
         self._interval = options.interval or 1.0
-        self._ledgers = LedgerSeats(options, self._interval)
+        self._ledgers = ServedLedgers(options, self._interval)
         self._functions: dict[str, FunctionChecker] = {}
         self._next_tend = self._next_expiry = 0.0
         self.detail |= {"checked": 0, "expired": 0, "ledgers": self._ledgers.detail, "functions": {}}

@@ -18,7 +18,7 @@ from mqpg.values.errors import ConfigurationError, ConnectionFailed, SchemaTooNe
 from mqpg.values.messages import HeldQueues
 
 from .heartbeat import Heartbeat
-from .session import Connection, keep_connected, patiently
+from .session import Connection, patiently, stay_connected
 
 __all__ = ["AnyConsumer", "load", "parse_queues", "run", "with_options"]
 
@@ -233,7 +233,7 @@ class _Beating:
         self._thread.join(5.0)
 
     def _run(self) -> None:
-        keep_connected(self._dsn, "consumer heartbeat", self._beat, self._done, on_too_new=self._end)
+        stay_connected(self._dsn, "consumer heartbeat", self._beat, self._done, on_too_new=self._end)
 
     def _end(self, error: SchemaTooNew) -> None:
         self.too_new = error

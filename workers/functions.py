@@ -6,7 +6,7 @@ import logging
 import threading
 from typing import Any
 
-from .session import CALL_TIMEOUT, Connection, keep_connected
+from .session import CALL_TIMEOUT, Connection, stay_connected
 
 __all__ = ["FunctionChecker"]
 
@@ -34,7 +34,7 @@ class FunctionChecker(threading.Thread):
         """Check back until `stop` is set."""
         # The function is cut off by its own limit, long before its server counts as stopped.
         limit = max(CALL_TIMEOUT, 2 * self._timeout)
-        keep_connected(self._dsn, f"compensator {self._function}", self._serve, self.stop, call_timeout=limit)
+        stay_connected(self._dsn, f"compensator {self._function}", self._serve, self.stop, call_timeout=limit)
 
     def _serve(self, conn: Connection) -> None:
         conn.execute(_LIMIT, (f"{max(1, round(self._timeout * 1000))}ms",))

@@ -18,7 +18,7 @@ from mqpg.connection.time_limit import LimitedConnection, time_limit
 from mqpg.schema import migrate
 from mqpg.values import errors
 
-__all__ = ["CALL_TIMEOUT", "Connection", "connect", "keep_connected", "patiently"]
+__all__ = ["CALL_TIMEOUT", "Connection", "connect", "stay_connected", "patiently"]
 
 logger = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ def patiently(connect: Callable[[], T], stop: threading.Event, patience: float) 
     return None
 
 
-def keep_connected(
+def stay_connected(
     dsn: str,
     name: str,
     body: Callable[[Connection], None],

@@ -13,7 +13,7 @@ from mqpg.values import errors
 
 from .foreign_locks import ForeignLocks
 from .heartbeat import Heartbeat
-from .session import CALL_TIMEOUT, Connection, connect, keep_connected, patiently
+from .session import CALL_TIMEOUT, Connection, connect, patiently, stay_connected
 
 __all__ = ["Options", "Worker"]
 
@@ -106,7 +106,7 @@ class Worker(ABC):
         conn = patiently(lambda: connect(dsn, self.role), self.stop, self.options.patience)
         logger.info("started")
         too_new: list[errors.SchemaTooNew] = []
-        keep_connected(
+        stay_connected(
             dsn,
             self.role,
             self._serve,

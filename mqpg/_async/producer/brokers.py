@@ -23,7 +23,7 @@ from mqpg.connection.dsn import describe
 from mqpg.values.choices import Checker
 from mqpg.values.errors import ConfigurationError, ConnectionFailed, UnknownHandle, UnknownProducerGroup
 
-__all__ = ["AsyncBrokers", "Endpoint", "Visits"]
+__all__ = ["AsyncBrokers", "Endpoint", "Answers"]
 
 logger = logging.getLogger("mqpg")
 
@@ -91,7 +91,7 @@ class Endpoint:
 
 
 @dataclass
-class Visits(Generic[T]):
+class Answers(Generic[T]):
     """The results of the brokers that answered, and the failures of those that did not."""
 
     results: list[tuple[AsyncClient, T]] = field(default_factory=list)
@@ -186,32 +186,32 @@ class AsyncBrokers(AsyncClosing):
         endpoints: Iterable[Endpoint],
         *,
         until: Callable[[T], bool] = lambda result: False,
-    ) -> Visits[T]:
+    ) -> Answers[T]:
         """Do some work at one broker after another. This is the only loop over brokers.
 
         Args:
             work: Called with the client of each broker. ConnectionFailed means that the broker is
                 away.
             endpoints: The brokers to visit, in this order.
-            until: End the visits with the first result for which this is true.
+            until: End with the first result for which this is true.
 
         Returns:
             The results and the failures.
         """
-        visits: Visits[T] = Visits()
+        answers: Answers[T] = Answers()
         for endpoint in endpoints:
             try:
                 client = await endpoint.client()
                 result = await work(client)
             except ConnectionFailed as error:
                 endpoint.failed(error)
-                visits.failures.append(error)
+                answers.failures.append(error)
                 continue
             endpoint.worked()
-            visits.results.append((client, result))
+            answers.results.append((client, result))
             if until(result):
                 break
-        return visits
+        return answers
 
     async def each(self, work: Callable[[AsyncClient], Returns[int]]) -> int:
         """Do some work at every broker and skip those that are away.
@@ -261,10 +261,10 @@ class AsyncBrokers(AsyncClosing):
         if len(self.endpoints) == 1:
             return await self.endpoints[0].client()
         # A broker that was connected once may be away now.
-        visits = await self.visit(_ping, self.candidates(key), until=_is_enough)
-        if not visits.results:
-            raise ConnectionFailed(f"no broker answers: {'; '.join(map(str, visits.failures))}")
-        return visits.results[0][0]
+        answers = await self.visit(_ping, self.candidates(key), until=_is_enough)
+        if not answers.results:
+            raise ConnectionFailed(f"no broker answers: {'; '.join(map(str, answers.failures))}")
+        return answers.results[0][0]
 
     async def pin(self, key: str | None = None) -> str:
         """Choose the broker of a message that is stored now and sent later.
@@ -280,9 +280,9 @@ class AsyncBrokers(AsyncClosing):
         """
         candidates = list(self.candidates(key))
         strangers = takewhile(lambda endpoint: endpoint.broker_id is None, candidates)
-        visits = await self.visit(_broker_id, strangers, until=_is_enough)
+        answers = await self.visit(_broker_id, strangers, until=_is_enough)
         known = [endpoint.broker_id for endpoint in candidates if endpoint.broker_id is not None]
-        return known[0] if known else visits.first()[1]
+        return known[0] if known else answers.first()[1]
 
     async def of(self, handle: str) -> AsyncClient:
         """Find the broker that issued a handle.
@@ -315,14 +315,14 @@ class AsyncBrokers(AsyncClosing):
                 one.
         """
         strangers = [endpoint for endpoint in self.endpoints if endpoint.broker_id is None]
-        visits: Visits[str] = Visits()
+        answers: Answers[str] = Answers()
         if all(endpoint.broker_id != broker_id for endpoint in self.endpoints):
-            visits = await self.visit(_broker_id, strangers, until=lambda found: found == broker_id)
+            answers = await self.visit(_broker_id, strangers, until=lambda found: found == broker_id)
         for endpoint in self.endpoints:
             if endpoint.broker_id == broker_id:
                 return await endpoint.client()
-        if visits.failures:
-            silent = "; ".join(map(str, visits.failures))
+        if answers.failures:
+            silent = "; ".join(map(str, answers.failures))
             raise ConnectionFailed(f"broker {broker_id} may be one that does not answer: {silent}")
         raise UnknownHandle(f"none of these brokers is {broker_id!r}")
 

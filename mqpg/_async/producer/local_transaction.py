@@ -252,7 +252,7 @@ class LocalTransaction:
         if await abandon_local(self):
             await report_rollback(self)
 
-    async def _keep_messages(self, messages: LedgerMessages, draft: Draft) -> None:
+    async def _store_message(self, messages: LedgerMessages, draft: Draft) -> None:
         """Keep the first message with its ledger row, and later those of `add`."""
         self._messages = messages
         await messages.store(self.connection, self._require_group(), {self.handle: draft})

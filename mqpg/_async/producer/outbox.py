@@ -262,8 +262,8 @@ class AsyncOutboxProducer(AsyncClosing):
         async def prepare_at(mq: AsyncClient) -> tuple[StoredMessage, str]:
             return await self._prepare_at(mq, draft, merged)
 
-        visits = await self.brokers.visit(prepare_at, self.brokers.candidates(draft.key), until=bool)
-        mq, (row, handle) = visits.first()
+        answers = await self.brokers.visit(prepare_at, self.brokers.candidates(draft.key), until=bool)
+        mq, (row, handle) = answers.first()
         return mq, row, handle
 
     async def _prepare_at(self, mq: AsyncClient, draft: Draft, merged: bool) -> tuple[StoredMessage, str]:
@@ -343,7 +343,7 @@ class AsyncOutboxProducer(AsyncClosing):
         if outcome is Outcome.UNKNOWN and int(row.handle.split(".")[1]) < (await mq.info()).incarnation:
             # The broker was restored to a time before PREPARE. What it lost is still in the outbox.
             handle = await prepare_message(mq, row)
-            await self.outbox.keep_handle(row, handle)
+            await self.outbox.store_handle(row, handle)
             outcome = await mq.commit(handle, Json(row.payload))
         if outcome in (Outcome.UNKNOWN, Outcome.ALREADY_ROLLED_BACK):
             logger.error("outbox: message %s was committed here, but its broker says %s", row.id, outcome)

@@ -95,10 +95,10 @@ class AsyncReconciler(AsyncClosing):
             return found
 
         try:
-            visits = await self.brokers.visit(compare_with, self.brokers.endpoints)
+            answers = await self.brokers.visit(compare_with, self.brokers.endpoints)
         except _LedgerAway as error:
             raise ConnectionFailed(str(error)) from error
-        return [hit for found in visits.all() for hit in found]
+        return [hit for found in answers.all() for hit in found]
 
     async def run(self, stop: Event, interval: float = 60.0) -> None:
         """Run `step` periodically. While a database is away it waits for it.

@@ -156,8 +156,8 @@ class AsyncTransactionalProducer(AsyncClosing):
         if self.keep_messages:
             await self.ledger.messages.verify()
         # If an answer is lost, no ledger has the handle of that half message. It is rolled back.
-        visits = await self.brokers.visit(prepare, self.brokers.candidates(key), until=bool)
-        mq, handle = visits.first()
+        answers = await self.brokers.visit(prepare, self.brokers.candidates(key), until=bool)
+        mq, handle = answers.first()
         try:
             tx = await begin_local(mq, self.ledger, handle, topic, conn, self.group)
         except BaseException:
@@ -165,7 +165,7 @@ class AsyncTransactionalProducer(AsyncClosing):
             raise
         try:
             if self.keep_messages:
-                await tx._keep_messages(self.ledger.messages, draft)
+                await tx._store_message(self.ledger.messages, draft)
             yield tx
             if tx.open:
                 await commit_local(tx)

@@ -171,7 +171,7 @@ class Outbox:
             raise
         raise LedgerError(f"outbox in {self.database.describe()}: its commits are not on disk yet")
 
-    async def keep_handle(self, row: StoredMessage, handle: str) -> None:
+    async def store_handle(self, row: StoredMessage, handle: str) -> None:
         """Note the handle of a message that was prepared again."""
         async with self.database.engine.begin() as conn:
             await conn.execute(update(outbox).where(outbox.c.id == row.id).values(handle=handle))

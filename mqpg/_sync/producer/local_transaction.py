@@ -251,7 +251,7 @@ class LocalTransaction:
         if abandon_local(self):
             report_rollback(self)
 
-    def _keep_messages(self, messages: LedgerMessages, draft: Draft) -> None:
+    def _store_message(self, messages: LedgerMessages, draft: Draft) -> None:
         """Keep the first message with its ledger row, and later those of `add`."""
         self._messages = messages
         messages.store(self.connection, self._require_group(), {self.handle: draft})

@@ -261,8 +261,8 @@ class OutboxProducer(Closing):
         def prepare_at(mq: Client) -> tuple[StoredMessage, str]:
             return self._prepare_at(mq, draft, merged)
 
-        visits = self.brokers.visit(prepare_at, self.brokers.candidates(draft.key), until=bool)
-        mq, (row, handle) = visits.first()
+        answers = self.brokers.visit(prepare_at, self.brokers.candidates(draft.key), until=bool)
+        mq, (row, handle) = answers.first()
         return mq, row, handle
 
     def _prepare_at(self, mq: Client, draft: Draft, merged: bool) -> tuple[StoredMessage, str]:
@@ -342,7 +342,7 @@ class OutboxProducer(Closing):
         if outcome is Outcome.UNKNOWN and int(row.handle.split(".")[1]) < (mq.info()).incarnation:
             # The broker was restored to a time before PREPARE. What it lost is still in the outbox.
             handle = prepare_message(mq, row)
-            self.outbox.keep_handle(row, handle)
+            self.outbox.store_handle(row, handle)
             outcome = mq.commit(handle, Json(row.payload))
         if outcome in (Outcome.UNKNOWN, Outcome.ALREADY_ROLLED_BACK):
             logger.error("outbox: message %s was committed here, but its broker says %s", row.id, outcome)

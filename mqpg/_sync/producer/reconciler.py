@@ -96,10 +96,10 @@ class Reconciler(Closing):
             return found
 
         try:
-            visits = self.brokers.visit(compare_with, self.brokers.endpoints)
+            answers = self.brokers.visit(compare_with, self.brokers.endpoints)
         except _LedgerAway as error:
             raise ConnectionFailed(str(error)) from error
-        return [hit for found in visits.all() for hit in found]
+        return [hit for found in answers.all() for hit in found]
 
     def run(self, stop: Event, interval: float = 60.0) -> None:
         """Run `step` periodically. While a database is away it waits for it.

@@ -157,8 +157,8 @@ class TransactionalProducer(Closing):
         if self.keep_messages:
             self.ledger.messages.verify()
         # If an answer is lost, no ledger has the handle of that half message. It is rolled back.
-        visits = self.brokers.visit(prepare, self.brokers.candidates(key), until=bool)
-        mq, handle = visits.first()
+        answers = self.brokers.visit(prepare, self.brokers.candidates(key), until=bool)
+        mq, handle = answers.first()
         try:
             tx = begin_local(mq, self.ledger, handle, topic, conn, self.group)
         except BaseException:
@@ -166,7 +166,7 @@ class TransactionalProducer(Closing):
             raise
         try:
             if self.keep_messages:
-                tx._keep_messages(self.ledger.messages, draft)
+                tx._store_message(self.ledger.messages, draft)
             yield tx
             if tx.open:
                 commit_local(tx)

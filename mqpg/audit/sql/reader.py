@@ -132,7 +132,7 @@ class _Reader:
         if self.judged is not None:
             check_users(self.work, self.judged, table, self.digests.get(table, {}))
 
-    def _keep_digests(self, source: Source) -> None:
+    def _hold_digests(self, source: Source) -> None:
         for table, found in source.digests.items():
             add(self.digests.setdefault(table, {}), found)
 
@@ -222,7 +222,7 @@ class _Reader:
                         f"{describe(to_sqlalchemy(url))} has no table mqpg_applied (consumer group "
                         f"{', '.join(groups)}): the audit needs consumers that keep a journal"
                     )
-            self._keep_digests(source)
+            self._hold_digests(source)
 
     def _read_broker(self) -> None:
         judged = self.judged
@@ -251,7 +251,7 @@ class _Reader:
             ledger = source.copy_ledger(
                 self.work, label, broker_id, also_the_brokers=outbox is None, judged=self.judged
             )
-            self._keep_digests(source)
+            self._hold_digests(source)
             if outbox is not None:
                 self.inputs.rows[f"outbox {label}"] = outbox
             elif ledger is None:

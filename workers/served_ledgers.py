@@ -13,11 +13,11 @@ from mqpg.connection.settings import ledger_variable
 from mqpg.values import errors
 
 from .checker import LedgerChecker
+from .ledger_urls import find_url
 from .session import Connection
-from .targets import find_url
 from .worker import Options
 
-__all__ = ["LedgerSeats"]
+__all__ = ["ServedLedgers"]
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ _HAS_HEIR = "select mqpg._has_heir(%s)"
 _SERVED = "select * from mqpg._ledgers_served(%s)"
 
 
-class LedgerSeats:
+class ServedLedgers:
     """Serves each ledger that producer groups name, this process knows, and no other one serves.
 
     The compensator that serves a ledger holds its advisory lock on the connection that leads or stands by.
