@@ -186,12 +186,12 @@ def recover(
         print_rows([asdict(one) for one in found], _LOST_COLUMNS, as_json=json)
     if not json:
         name = "the ledger" if "://" in ledger else f"ledger {ledger}"
-        typer.echo(f"{name}: {_said_of_recovery(len(found), again, dry_run)}")
+        typer.echo(f"{name}: {_recovery_sentence(len(found), again, dry_run)}")
     if again < len(found):
         raise typer.Exit(1)
 
 
-def _said_of_recovery(lost: int, again: int, dry_run: bool) -> str:
+def _recovery_sentence(lost: int, again: int, dry_run: bool) -> str:
     if not lost:
         return "the broker has lost no message"
     if dry_run:

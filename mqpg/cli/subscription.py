@@ -260,10 +260,10 @@ def realign(
     if json or found:
         print_rows([asdict(one) for one in found], _REALIGNED_COLUMNS, as_json=json)
     if not json:
-        typer.echo(_said_of_realign(group, topic, len(found), dry_run))
+        typer.echo(_realign_sentence(group, topic, len(found), dry_run))
 
 
-def _said_of_realign(group: str, topic: str, queues: int, dry_run: bool) -> str:
+def _realign_sentence(group: str, topic: str, queues: int, dry_run: bool) -> str:
     if not queues:
         return f"group {group} on topic {topic} is not ahead of the broker: nothing to move"
     moves = "would move" if dry_run else "moved"

@@ -64,7 +64,7 @@ class TickListener:
         self._lock = threading.Lock()
         self._interests: dict[str, set[Interest]] = {}
         self._thread: threading.Thread | None = None
-        self._gone = threading.Event()
+        self._closing = threading.Event()
         self.users = 0
         self._state = Notifications(settings.poll_interval)
         # The newest tick and jump.
@@ -100,11 +100,11 @@ class TickListener:
 
     def close(self) -> None:
         """End the thread, without waiting for it."""
-        self._gone.set()
+        self._closing.set()
 
     def _live(self) -> None:
         pause = _FIRST_PAUSE
-        while not self._gone.is_set():
+        while not self._closing.is_set():
             began = time.monotonic()
             try:
                 with _open(self._dsn, self._settings) as conn:
@@ -118,17 +118,17 @@ class TickListener:
                 pause = _FIRST_PAUSE
             # A notification may have been lost with the connection, so every waiter looks once.
             self._wake(None)
-            self._gone.wait(pause)
+            self._closing.wait(pause)
             pause = min(pause * 2, _AGAIN)
 
     def _watch(self, conn: psycopg.Connection[Any]) -> None:
         listening = self._listen(conn)
         self._seen = self._newest(conn)
         self._wake(None)
-        while not self._gone.is_set():
+        while not self._closing.is_set():
             ticks = self._next_ticks(conn) if listening else []
             if not listening:
-                self._gone.wait(self._state.seconds_until_look())
+                self._closing.wait(self._state.seconds_until_look())
             self._look_for(conn, ticks)
 
     def _next_ticks(self, conn: psycopg.Connection[Any]) -> list[int]:
@@ -137,21 +137,21 @@ class TickListener:
         Returns the ticks of all notifications that came at once; empty if the look is due.
         """
         due = time.monotonic() + self._state.seconds_until_look()
-        while ticks := [_tick_of(payload) for payload in _notified(conn, due, self._gone)]:
+        while ticks := [_tick_of(payload) for payload in _notified(conn, due, self._closing)]:
             self._state.heard(ticks)
             if not all(self._is_known(tick) for tick in ticks):
                 self._state.announced()
                 return ticks
             if (left := due - time.monotonic()) <= 0:
                 break
-            self._gone.wait(min(self._state.seconds_after_junk(), left))
+            self._closing.wait(min(self._state.seconds_after_junk(), left))
         return []
 
     def _look_for(self, conn: psycopg.Connection[Any], ticks: list[int]) -> None:
         """Look for news, because of the ticks that were announced or, if there are none, because it is due."""
         known = self._known
         news = self._look(conn, self._wake_early(ticks) if ticks and self._state.credible else None)
-        self._gone.wait(self._state.looked(announced=bool(ticks), news=news, known=known))
+        self._closing.wait(self._state.looked(announced=bool(ticks), news=news, known=known))
 
     def _listen(self, conn: psycopg.Connection[Any]) -> bool:
         if not self._settings.listen:
@@ -239,9 +239,9 @@ def _open(dsn: str, settings: Settings) -> psycopg.Connection[Any]:
     return LimitedConnection.connect(dsn, **options)
 
 
-def _notified(conn: psycopg.Connection[Any], deadline: float, gone: threading.Event) -> list[str]:
+def _notified(conn: psycopg.Connection[Any], deadline: float, closing: threading.Event) -> list[str]:
     """Wait for a notification until the deadline. Returns the texts of all that have arrived."""
-    while not gone.is_set() and (left := deadline - time.monotonic()) > 0:
+    while not closing.is_set() and (left := deadline - time.monotonic()) > 0:
         if told := [one.payload for one in conn.notifies(timeout=min(left, _SLICE), stop_after=1)]:
             return told + [one.payload for one in conn.notifies(timeout=0)]
     return []
