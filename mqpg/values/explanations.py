@@ -139,7 +139,7 @@ class _Facts(Words):
             time = datetime.fromisoformat(value)
         except ValueError:  # it is infinite
             return "now"
-        clock = f"at {time.replace(microsecond=0)}, server time"
+        clock = f"at {time:%Y-%m-%d %H:%M:%S %Z}, server time"
         if self._at is None:
             return clock
         seconds = (time - self._at).total_seconds()

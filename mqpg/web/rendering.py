@@ -19,9 +19,6 @@ __all__ = ["MOST_SHOWN", "environment", "plot"]
 MOST_SHOWN = 20_000
 """Characters of a payload that a page shows."""
 
-# As PostgreSQL writes a time into a sentence: nobody reads the microseconds. A time in quotes is
-# the argument of a command, and a rounded one would repeat messages.
-_TIME = re.compile(r"(?<!')(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.\d+)?\+00(?::00)?(?![\d:])")
 _WIDTH, _HEIGHT, _TOP = 320, 72, 6  # of a plot
 _CLOCK = re.compile(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)")
 
@@ -42,7 +39,6 @@ def environment() -> Environment:
         "when": _when,
         "plain": _plain,
         "words": lambda value: _plain(in_words(value)),
-        "sentence": _sentence,
         "interval": _interval,
         "pretty": _pretty,
     }
@@ -84,11 +80,6 @@ def _plain(value: object) -> str:
     """Text in which control characters, and those that turn the direction, show as escapes."""
     text = "" if value is None else str(value)
     return "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in text)
-
-
-def _sentence(text: object) -> str:
-    """Plain text in which times have the form that they have elsewhere on the pages."""
-    return _TIME.sub(r"\1 \2 UTC", _plain(text))
 
 
 def _interval(length: timedelta | str | None) -> str:

@@ -151,8 +151,8 @@ def test_a_filter_that_chooses_nothing(
     mq.subscribe("billing", "orders", filter="$.totl > 100")
     with each_consuming() as handled:
         (line,) = eventually(lambda: send(mq, {"total": 200}) or lines(caplog), interval=0.1)
-        assert line.startswith("billing/orders: nothing is delivered (filter_chooses_nothing): Every message that came")
-        assert "mqpg subscription alter billing orders --filter ..." in line
+        assert line.startswith("billing/orders: nothing is delivered (filter_chooses_nothing): ")
+        assert "mqpg subscription alter billing orders --filter FILTER" in line
         assert "The newest one has total" in line
         mq.alter_subscription("billing", "orders", filter="$.total > 100")
         send(mq, {"total": 300})
