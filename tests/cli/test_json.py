@@ -18,6 +18,7 @@ from tests.support.waiting import eventually
 WITHOUT = {
     "consume": "it runs until it is stopped, and what it does is in its log",
     "web": "it runs until it is stopped, and what it does is in its log",
+    "worker": "it runs until it is stopped, and what it does is in its log",
     "migrate sql": "it prints a script for psql",
 }
 
