@@ -154,7 +154,7 @@ def _is_forgotten(made: Coroutine[Any, Any, Any]) -> bool:
 
 
 async def wait_for(event: Event, seconds: float) -> bool:
-    """Wait until the event is set. False where it was not set within `seconds`."""
+    """Wait until the event is set. False if it was not set within `seconds`."""
     try:
         await asyncio.wait_for(event.wait(), seconds)
     except TimeoutError:

@@ -133,7 +133,7 @@ def forgotten_awaits(calls: list[Any]) -> list[str]:
 
 
 def wait_for(event: Event, seconds: float) -> bool:
-    """Wait until the event is set. False where it was not set within `seconds`."""
+    """Wait until the event is set. False if it was not set within `seconds`."""
     return event.wait(seconds)
 
 

@@ -32,7 +32,7 @@ def find(
 ) -> None:
     """Find messages by key, also undecided, delayed and not yet appended ones.
 
-    Exit status 1 where there are none.
+    Exit status 1 if there are none.
     """
     with broker(dsn) as mq:
         found = mq.find_by_key(topic, key)
@@ -48,7 +48,7 @@ def trace(
     """Show the key and the payload of a message, and list its events.
 
     Events are: prepared, decided, appended, delivered, retried, dead letter. The first one of the
-    JSON array has the payload in its detail. Exit status 1 where there is no such message.
+    JSON array has the payload in its detail. Exit status 1 if there is no such message.
     """
     with broker(dsn) as mq:
         message_id = _message_id(mq, about)

@@ -48,7 +48,7 @@ def create(
     json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
-    """Create a producer group. Where it exists with the same settings, nothing happens."""
+    """Create a producer group. If it exists with the same settings, nothing happens."""
     chosen: dict[str, Any] = {
         "check_after": check_after,
         "max_checks": max_checks,

@@ -126,7 +126,7 @@ def settle(
 ) -> None:
     """Decide a half message by hand.
 
-    Exit status 1 where it was decided otherwise before, or where its handle is unknown.
+    Exit status 1 if it was decided otherwise before, or if its handle is unknown.
     """
     with broker(dsn) as mq:
         outcome = mq.settle(handle, cast("Decision", verdict), reason)
@@ -173,7 +173,7 @@ def recover(
     ledger keeps (keep_messages) are prepared and committed again, each once. It may be repeated,
     and run while producers work.
 
-    Exit status 1 where something stays lost.
+    Exit status 1 if something stays lost.
     """
     url = ledger if "://" in ledger else ledger_url(ledger)
     if url is None:

@@ -65,7 +65,7 @@ def peek(
 ) -> None:
     """Print the oldest messages of a topic, or those from an offset on. Nobody else notices.
 
-    Exit status 1 where there are none.
+    Exit status 1 if there are none.
     """
     if offset is not None and queue is None:
         raise errors.ConfigurationError("--offset needs --queue, because each queue has offsets of its own")

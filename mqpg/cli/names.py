@@ -72,7 +72,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         known: The names that there are.
 
     Returns:
-        For example `did you mean mails?`. Empty where no name is like it.
+        For example `did you mean mails?`. Empty if no name is like it.
     """
     close = get_close_matches(name, sorted(known), n=3)
     return f"did you mean {' or '.join(close)}?" if close else ""

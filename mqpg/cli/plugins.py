@@ -55,7 +55,7 @@ class PluginGroup(TyperGroup):
             cmd_name: The command's name.
 
         Returns:
-            The command. None where there is none of that name.
+            The command. None if there is none of that name.
         """
         found = super().get_command(ctx, cmd_name)
         if found is None and cmd_name in _plugins():
@@ -70,7 +70,7 @@ def missing_extra(error: ModuleNotFoundError) -> str | None:
         error: The failed import.
 
     Returns:
-        What to install, on one line. None where no extra brings the module.
+        What to install, on one line. None if no extra brings the module.
     """
     module = (error.name or "").partition(".")[0]
     extra = _EXTRAS.get(module)

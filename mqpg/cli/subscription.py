@@ -90,7 +90,7 @@ def add(
 ) -> None:
     """Subscribe a consumer group.
 
-    Where it is subscribed with the same settings, nothing happens.
+    If it is subscribed with the same settings, nothing happens.
     """
     chosen: dict[str, Any] = {
         "mode": mode,

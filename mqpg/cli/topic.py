@@ -34,7 +34,7 @@ def create(
     json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
-    """Create a topic. Where it exists with the same settings, nothing happens."""
+    """Create a topic. If it exists with the same settings, nothing happens."""
     with broker(dsn) as mq:
         mq.create_topic(name, queues, retention, kind)
     print_result("create_topic", as_json=json, topic=name, queues=queues, retention=retention, kind=kind)

@@ -167,7 +167,7 @@ def has_password(text: str) -> bool:
             in front, as in `shop=postgresql://…`.
 
     Returns:
-        True where it does, also where it cannot be read but seems to.
+        True if it does, also if it cannot be read but seems to.
     """
     text = _NAMED.sub("", text.strip())
     try:

@@ -28,7 +28,7 @@ class Settings(BaseSettings):
         pool_timeout: How long a call waits for a connection of the pool.
         connect_timeout: How long one attempt to connect may take, 1 or more.
         call_timeout: How long a call waits for a server that says nothing, more than 0. The call
-            then closes its connection and raises OutcomeUnknown, or ConnectionFailed where it only
+            then closes its connection and raises OutcomeUnknown, or ConnectionFailed if it only
             reads. Calls that work through all that has accumulated, such as `append`, wait ten
             times as long. None: for ever (MQPG_CALL_TIMEOUT=none).
         retry_timeout: How long a call that may safely be repeated is repeated while the server is
@@ -118,6 +118,6 @@ def ledger_url(name: str) -> str | None:
         name: The ledger's name, which is the `checker_target` of a producer group.
 
     Returns:
-        The URL, or None where the variable is not set.
+        The URL, or None if the variable is not set.
     """
     return os.environ.get(ledger_variable(name))

@@ -111,9 +111,9 @@ class Error(Exception):
     """The base of every exception of mqpg.
 
     Attributes:
-        sqlstate: The SQLSTATE of the server's error. None where the error came from no server.
-        detail: The server's DETAIL. None where it sent none.
-        hint: The server's HINT. None where it sent none.
+        sqlstate: The SQLSTATE of the server's error. None if the error came from no server.
+        detail: The server's DETAIL. None if it sent none.
+        hint: The server's HINT. None if it sent none.
         remedy: The call that would help, as the broker says it. None: there is none.
     """
 
@@ -516,7 +516,7 @@ def shown(value: object) -> str:
 
 
 def _in_sentences(text: str) -> str:
-    """In one line. Where a driver begins a new line with a capital, it begins a new sentence."""
+    """In one line. If a driver begins a new line with a capital, it begins a new sentence."""
     said: list[str] = []
     for line in filter(None, map(_one_line, text.splitlines())):
         if said and line[0].isupper() and said[-1][-1] not in ".,:;?!":

@@ -244,7 +244,7 @@ class BaseClient(AsyncClosing):
 
         `repeat` says that the statement does no harm when it runs twice. Where the connection is
         lost after the statement was sent, such a statement is repeated. What has no answer in the
-        end raises OutcomeUnknown, or ConnectionFailed where it only reads.
+        end raises OutcomeUnknown, or ConnectionFailed if it only reads.
         """
         seconds = self._seconds(statement)
         if conn is not None:

@@ -86,11 +86,11 @@ class Queries:
         return int(count)
 
     async def topic_kind(self, topic: str) -> TopicKind | None:
-        """The kind of a topic, or None where there is no such topic."""
+        """The kind of a topic, or None if there is no such topic."""
         return cast("TopicKind | None", await self._scalar(_KIND, {"topic": topic}))
 
     async def subscription_mode(self, consumer_group: str, topic: str) -> Mode | None:
-        """The mode in which a group reads a topic, or None where it is not subscribed."""
+        """The mode in which a group reads a topic, or None if it is not subscribed."""
         values = {"consumer_group": consumer_group, "topic": topic}
         return cast("Mode | None", await self._scalar(_MODE, values))
 
@@ -151,7 +151,7 @@ class Queries:
     ) -> tuple[int | None, int]:
         """Up to where a queue still is what a consumer has read in an incarnation, and its end.
 
-        The first is None where that incarnation is the present one.
+        The first is None if that incarnation is the present one.
         """
         values = {"consumer_group": consumer_group, "topic": topic, "queue_id": queue_id, "incarnation": incarnation}
         surviving, next_offset = (await self._client._rows(_SURVIVING, values, repeat=True))[0]

@@ -178,7 +178,7 @@ class Send(Batching):
             conn: The caller's transaction, as in `send`. None: the call commits at once.
 
         Returns:
-            True where the message will not be delivered, also when it was recalled before. False
+            True if the message will not be delivered, also when it was recalled before. False
             where it is too late.
 
         Raises:

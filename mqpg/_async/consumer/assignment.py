@@ -37,7 +37,7 @@ class QueueAssignment:
         self.mode: Mode = options.wanted_mode
 
     async def receive(self, mq: AsyncClient, worker: int = 0, *, conn: Caller | None = None) -> list[Message]:
-        """The next delivery, of the queue whose turn it is; empty where no queue has a message.
+        """The next delivery, of the queue whose turn it is; empty if no queue has a message.
 
         It acknowledges what `ack_later` noted.
         """

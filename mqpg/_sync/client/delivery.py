@@ -89,7 +89,7 @@ class Delivery(Sequence[Message]):
     ) -> None:
         """Send all messages to the retry lane, or to the dead letters.
 
-        Where some of them are done, `release` gives the others back, and `nack` of the client
+        If some of them are done, `release` gives the others back, and `nack` of the client
         returns the ones that failed.
 
         Args:

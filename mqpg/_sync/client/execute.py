@@ -70,7 +70,7 @@ def _require_postgresql(conn: Any) -> None:
 def failure(error: Exception, values: Mapping[str, Any]) -> Error:
     """The exception for an error of a statement with these values.
 
-    Where the driver refused to send a value, it names the argument.
+    If the driver refused to send a value, it names the argument.
     """
     known = InvalidArgument(" ".join(str(error).split())) if isinstance(error, REFUSALS) else translate(error)
     if isinstance(known, InvalidArgument) and getattr(error, "sqlstate", None) is None:
@@ -93,7 +93,7 @@ def _driver_errors() -> tuple[type[Exception], ...]:
 
 
 def scalar(rows: Sequence[Sequence[Any]]) -> Any:
-    """The first column of the first row, or None where there is no row."""
+    """The first column of the first row, or None if there is no row."""
     return rows[0][0] if rows else None
 
 

@@ -76,7 +76,7 @@ class Receive(BaseClient):
                 None: the call commits at once.
 
         Returns:
-            The delivery: a sequence of messages in offset order, empty where there are none.
+            The delivery: a sequence of messages in offset order, empty if there are none.
 
         Raises:
             UnknownTopic: There is no such topic.

@@ -100,7 +100,7 @@ class RequestReply(Send, Receive, Trace, Topics):
             reply_topic: The topic of the reply.
 
         Returns:
-            The first reply, or None where there is none yet.
+            The first reply, or None if there is none yet.
 
         Raises:
             UnknownTopic: There is no such reply topic.

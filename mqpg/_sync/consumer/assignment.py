@@ -38,7 +38,7 @@ class QueueAssignment:
         self.mode: Mode = options.wanted_mode
 
     def receive(self, mq: Client, worker: int = 0, *, conn: Caller | None = None) -> list[Message]:
-        """The next delivery, of the queue whose turn it is; empty where no queue has a message.
+        """The next delivery, of the queue whose turn it is; empty if no queue has a message.
 
         It acknowledges what `ack_later` noted.
         """

@@ -119,7 +119,7 @@ class External:
     def _ack_done(self, mq: Client, claimed: ClaimedDelivery, done: Sequence[Message], result: DeliveryResult) -> None:
         """Acknowledge these messages, and never one that waits.
 
-        Where the subscription was altered just before the nack, what waits was not given back and
+        If the subscription was altered just before the nack, what waits was not given back and
         is still claimed. It comes again when the lease ends.
         """
         if result.waiting:

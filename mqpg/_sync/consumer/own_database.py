@@ -18,7 +18,7 @@ subscription says so:
 - A retry without a row was never deferred by this database, which may have been restored or
   replaced. Whether it was applied cannot be known, so it is not applied. It is nacked with that
   reason and becomes a dead letter, which a person can look at.
-- Where the subscription blocks on a failure, the local offset stops before the message, which is
+- If the subscription blocks on a failure, the local offset stops before the message, which is
   delivered again in its place.
 
 The consumer stops where continuing would lose or repeat a message. It raises OffsetBeyondLog for a

@@ -115,7 +115,7 @@ class _Realignment:
         position: Position,
         without_journal: WithoutJournal | None,
     ) -> _Plan | None:
-        """What to do with a queue. None where its consumer is not ahead."""
+        """What to do with a queue. None if its consumer is not ahead."""
         incarnation = self._mq.queries.incarnation()
         surviving, end = self._mq.queries.surviving_offset(self._group, self._topic, queue_id, position.incarnation)
         try:
@@ -150,7 +150,7 @@ class _Realignment:
             conn.commit()
 
     def _id_before(self, queue_id: int, offset: int) -> int | None:
-        """The message before an offset. None where there is none, or where retention dropped it."""
+        """The message before an offset. None if there is none, or if retention dropped it."""
         if offset == 0:
             return None
         try:
