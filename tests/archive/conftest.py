@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.support.broker import Broker, Session
-
-
-@pytest.fixture
-def broker(dsn: str) -> Iterator[Broker]:
-    """A broker on a database for this test alone."""
-    opened = Broker(dsn)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

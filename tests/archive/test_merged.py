@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from mqpg.audit.options import AuditOptions
@@ -15,16 +13,14 @@ from tests.support.waiting import eventually
 
 
 @pytest.fixture
-def mq(dsn: str) -> Iterator[Session]:
+def mq(broker: Broker) -> Session:
     """A broker with topics `kept` and `other`, which group `g` reads."""
-    broker = Broker(dsn)
     session = broker.session()
     for topic in ("kept", "other"):
         session.call("create_topic", topic, queues=1)
         session.call("subscribe", "g", topic)
     session.call("create_producer_group", "pg")
-    yield session
-    broker.close()
+    return session
 
 
 def _merge(mq: Session) -> None:

@@ -47,13 +47,6 @@ BECOME_THE_WORKER = """
 
 
 @pytest.fixture
-def broker(dsn: str) -> Iterator[Broker]:
-    broker = Broker(dsn)
-    yield broker
-    broker.close()
-
-
-@pytest.fixture
 def mq(broker: Broker) -> Session:
     session = broker.session()
     session.call("create_topic", "t", queues=1)

@@ -21,13 +21,6 @@ APPEND, CURSOR, LEADER, SUBSCRIPTION = (1836150834, 0), 1836150833, 1836150837, 
 
 
 @pytest.fixture
-def broker(dsn: str) -> Iterator[Broker]:
-    broker = Broker(dsn)
-    yield broker
-    broker.close()
-
-
-@pytest.fixture
 def mq(broker: Broker) -> Session:
     """Topic `t` with one queue and one message, read by group `g`."""
     session = broker.session()

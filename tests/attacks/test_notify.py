@@ -19,12 +19,10 @@ PAYLOADS = ["", "junk", "-1", "9" * 400, "x" * 7999, "\x01\x7f\u2028'\"\\", "1; 
 
 
 @pytest.fixture
-def mq(dsn: str) -> Iterator[Session]:
-    broker = Broker(dsn)
+def mq(broker: Broker) -> Session:
     session = broker.session()
     session.call("create_topic", "t", queues=1)
-    yield session
-    broker.close()
+    return session
 
 
 class Watched:

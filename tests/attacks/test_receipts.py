@@ -21,9 +21,8 @@ CALLS: dict[str, Callable[[Session, str], object]] = {
 
 
 @pytest.fixture
-def mq(dsn: str) -> Iterator[Session]:
+def mq(broker: Broker) -> Session:
     """Topic `t` with one queue and five messages, read by the groups `victim` and `mine`."""
-    broker = Broker(dsn)
     session = broker.session()
     session.call("create_topic", "t", queues=1)
     for group in ("victim", "mine"):
@@ -31,8 +30,7 @@ def mq(dsn: str) -> Iterator[Session]:
     session.call("create_producer_group", "pg")
     session.send_batch("t", ["1"] * 5)
     session.append()
-    yield session
-    broker.close()
+    return session
 
 
 def refusal(mq: Session, call: str, receipt: str) -> str:

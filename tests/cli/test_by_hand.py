@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,6 @@ from tests.support.retention import keep, retain, roll
 from tests.support.waiting import eventually
 
 MQPG = str(Path(sys.executable).with_name("mqpg"))
-
-
-@pytest.fixture
-def broker(dsn: str) -> Iterator[Broker]:
-    broker = Broker(dsn)
-    yield broker
-    broker.close()
 
 
 @pytest.fixture

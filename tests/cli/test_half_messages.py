@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -16,14 +15,12 @@ HEARTBEAT = "select mqpg._heartbeat('compensator-1', 'compensator', 'node-1', 7,
 
 
 @pytest.fixture
-def mq(dsn: str) -> Iterator[Session]:
-    broker = Broker(dsn)
+def mq(broker: Broker) -> Session:
     session = broker.session()
     session.call("create_topic", "orders", queues=1)
     session.call("create_producer_group", "app", check_after="10 ms", max_checks=1)
     session.call("create_producer_group", "shop", checker="url", checker_target="shop", check_after="10 ms")
-    yield session
-    broker.close()
+    return session
 
 
 def parked(mq: Session, payload: str = '{"order": 3}') -> str:

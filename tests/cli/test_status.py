@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,11 +48,9 @@ LEASED: dict[str, Any] = {"cause": "leased", "detail": {}, "at": "2026-11-24T12:
 
 
 @pytest.fixture
-def mq(dsn: str) -> Iterator[Session]:
+def mq(broker: Broker) -> Session:
     """A session at a broker for this test alone."""
-    broker = Broker(dsn)
-    yield broker.session()
-    broker.close()
+    return broker.session()
 
 
 def _status(dsn: str, *options: str) -> subprocess.CompletedProcess[str]:

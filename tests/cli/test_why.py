@@ -31,13 +31,6 @@ def bill(message, conn):
 
 
 @pytest.fixture
-def broker(dsn: str) -> Iterator[Broker]:
-    broker = Broker(dsn)
-    yield broker
-    broker.close()
-
-
-@pytest.fixture
 def mq(broker: Broker) -> Session:
     session = broker.session()
     session.call("create_topic", "orders", queues=1)

@@ -11,11 +11,9 @@ from tests.support.broker import Broker, Session
 
 
 @pytest.fixture
-def mq(dsn: str) -> Iterator[Session]:
+def mq(broker: Broker) -> Session:
     """A session at a broker for this test alone."""
-    broker = Broker(dsn)
-    yield broker.session()
-    broker.close()
+    return broker.session()
 
 
 @pytest.fixture

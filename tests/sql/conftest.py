@@ -1,8 +1,6 @@
 """Fixtures of the SQL tests: a broker for each test, mostly on its module's database.
 
-The database is emptied between tests, which takes a tenth of the time to copy one. Tests that
-change functions or roll segments have a database of their own: they override `broker` by
-`own_broker`.
+The database is emptied between tests. Tests that change functions or roll segments have the mark `own_database`.
 """
 
 from __future__ import annotations
@@ -36,16 +34,10 @@ def shared_broker(module_dsn: str) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def own_broker(dsn: str) -> Iterator[Broker]:
-    """A broker on a database for this test alone, so that it may change the functions there."""
-    broker = Broker(dsn)
-    yield broker
-    broker.close()
-
-
-@pytest.fixture
-def broker(shared_broker: Broker) -> Broker:
-    return shared_broker
+def broker(request: pytest.FixtureRequest) -> Broker:
+    name = "own_broker" if request.node.get_closest_marker("own_database") else "shared_broker"
+    found: Broker = request.getfixturevalue(name)
+    return found
 
 
 @pytest.fixture

@@ -16,11 +16,7 @@ from tests.support.broker import Broker, Session, positions, refused, seconds
 from tests.support.servers import drop_database, temporary_server
 from tests.support.waiting import eventually
 
-
-@pytest.fixture
-def broker(own_broker: Broker) -> Broker:
-    """A broker on a database for this test alone, because the ids jump."""
-    return own_broker
+pytestmark = pytest.mark.own_database  # the ids jump
 
 
 @pytest.fixture(scope="module")

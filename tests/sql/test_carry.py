@@ -15,6 +15,8 @@ from tests.support.mutation import mutate
 from tests.support.retention import age, aged, gone, keep, payloads, roll
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.own_database  # slots roll
+
 _TWICE = "select subscription_id, queue_id, version from mqpg.cursor group by 1, 2, 3 having count(*) > 1"
 _LEFT = """
 select count(*) from mqpg.subscription as s
@@ -24,12 +26,6 @@ where not exists (
     select from mqpg.cursor as c
     where c.subscription_id = s.subscription_id and c.queue_id = q.queue_id and c.slot = %s)
 """
-
-
-@pytest.fixture
-def broker(own_broker: Broker) -> Broker:
-    """A broker on a database for this test alone, because slots roll."""
-    return own_broker
 
 
 def many_cursors(mq: Session, topics: int, groups: int) -> None:

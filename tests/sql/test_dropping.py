@@ -14,11 +14,7 @@ from tests.support.mutation import mutate
 from tests.support.retention import aged, dropped, gone, keep, payloads, retain, roll
 from tests.support.waiting import eventually
 
-
-@pytest.fixture
-def broker(own_broker: Broker) -> Broker:
-    """A broker on a database for this test alone, because segments roll."""
-    return own_broker
+pytestmark = pytest.mark.own_database  # segments roll
 
 
 @pytest.fixture

@@ -14,11 +14,7 @@ from tests.support.broker import Broker, Session, positions, refused, seconds, t
 from tests.support.retention import aged, dropped, end_delayed_slot, gone, keep, partitions, payloads, retain, roll
 from tests.support.waiting import eventually
 
-
-@pytest.fixture
-def broker(own_broker: Broker) -> Broker:
-    """A broker on a database for this test alone, because segments roll."""
-    return own_broker
+pytestmark = pytest.mark.own_database  # segments roll
 
 
 # making

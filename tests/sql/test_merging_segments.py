@@ -13,14 +13,10 @@ from tests.support.broker import Broker, Session
 from tests.support.mutation import mutate
 from tests.support.retention import age, keep, partitions, pass_time, payloads
 
+pytestmark = pytest.mark.own_database  # segments roll
+
 MOST = 8  # closed segments of a family in these tests
 PARENTS = ("commit_log", "op_log", "check_log", "consume_queue", "tick", "half_tick")
-
-
-@pytest.fixture
-def broker(own_broker: Broker) -> Broker:
-    """A broker on a database for this test alone, because segments roll."""
-    return own_broker
 
 
 @pytest.fixture

@@ -16,11 +16,7 @@ import pytest
 from tests.support.broker import Broker, Session, refused, seconds
 from tests.support.retention import dropped, gone, keep, payloads, retain, roll
 
-
-@pytest.fixture
-def broker(own_broker: Broker) -> Broker:
-    """A broker on a database for this test alone, because segments roll."""
-    return own_broker
+pytestmark = pytest.mark.own_database  # segments roll
 
 
 def policy(mq: Session, topic: str = "one", **named: object) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.support.broker import Broker, Session
 
 _OPENED = """
@@ -18,15 +16,11 @@ select coalesce(max(n), 0) from (
 _SEGMENTS = """
 select least(count(*) filter (where family = 'log'), count(*) filter (where family = 'tick'))
 from mqpg.segment where dropped_at is null
+
+pytestmark = pytest.mark.own_database  # segments roll
 """
 # append() looks for halves once a second, and not in a second with two ticks.
 _LONG_AGO = "update mqpg.half_tick set at = at - interval '1 hour'; update mqpg.tick set at = at - interval '1 hour'"
-
-
-@pytest.fixture
-def broker(own_broker: Broker) -> Broker:
-    """A broker on a database for this test alone, because segments roll."""
-    return own_broker
 
 
 def segments(mq: Session, wanted: int) -> None:

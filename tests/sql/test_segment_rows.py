@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, LiteralString
 
-import pytest
-
 from spark.read.queries import DROPPED_SEGMENTS
-from tests.support.broker import Broker, Session
+from tests.support.broker import Session
 from tests.support.retention import keep
 
 YEARS = 10
@@ -23,6 +21,8 @@ insert into mqpg.segment (
 select f.family, k.no, b.lower_bound, b.upper_bound, k.at, k.at, k.at + interval '6 hours', k.at + interval '6 hours',
     k.at + interval '8 days', k.at + interval '40 days'
 from unnest(%s::text[]) as f(family)
+
+pytestmark = pytest.mark.own_database
 cross join lateral (
     select 10 + i as no, clock_timestamp() - interval '41 days' - (%s - i) * interval '6 hours' as at
     from generate_series(1, %s) i) as k
@@ -34,11 +34,6 @@ cross join lateral (
             else (100000000 + k.no * 1000 + 1000)::text end as upper_bound
 ) as b
 """
-
-
-@pytest.fixture
-def broker(own_broker: Broker) -> Broker:
-    return own_broker
 
 
 def old_segments(mq: Session) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Broker, Session
+from tests.support.broker import Session
 from tests.support.mutation import mutate
 
 _ROWS = """
@@ -21,6 +21,8 @@ select n, kind::text, queue_id between 0 and 3 as queue, producer_group_id, inca
     (select array_agg((d.n, d.queue_id = l.queue_id, d.first_id = l.batch_id * 1024, d.xid = l.xid)::text)
      from mqpg.delayed d where d.first_id / 1024 = l.batch_id) as delayed
 from mqpg.commit_log l where batch_id > %s order by batch_id"""
+
+pytestmark = pytest.mark.own_database  # a function changes
 _TWO = "array['1', ' {\"a\": 2} ']"
 CALLS = {
     "bare": f"prepare_batch('t', {_TWO}, 'pg')",
@@ -37,12 +39,6 @@ CALLS = {
     "1025 messages": "prepare_batch('t', array_fill('1'::text, array[1025]), 'pg')",
     "large": "prepare_batch('t', array_fill(to_json(repeat('x', 1000))::text, array[600]), 'pg')",
 }
-
-
-@pytest.fixture
-def broker(own_broker: Broker) -> Broker:
-    """A broker on a database for this test alone, because a function changes."""
-    return own_broker
 
 
 def stored(mq: Session, call: str) -> list[Any]:

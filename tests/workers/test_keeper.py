@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -17,13 +16,6 @@ from tests.support.retention import keep, payloads, retain, roll
 from tests.support.waiting import eventually
 
 FIRST = ("commit_log_1", "op_log_1", "check_log_1", "consume_queue_1", "tick_1", "half_tick_1", "cursor_1")
-
-
-@pytest.fixture
-def broker(dsn: str) -> Iterator[Broker]:
-    broker = Broker(dsn)
-    yield broker
-    broker.close()
 
 
 @pytest.fixture
