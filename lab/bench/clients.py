@@ -23,7 +23,7 @@ from .sides.base import Decider, Range, Step, stamped
 
 __all__ = ["Clients", "Job", "Result", "Role"]
 
-_LEAD = 1.0  # seconds from the order to the start, in which clients connect, prepare and warm up
+_LEAD = 3.0  # seconds from the order to the start, in which clients connect, prepare and warm up
 _ANSWER = 120.0  # seconds beyond the measured ones; a client without an answer is then dead
 _PACE = 1 / 200  # seconds between two messages of a latency cell
 _UNCOUNTED = 100  # messages at the beginning of a latency cell that warm it up
