@@ -85,7 +85,7 @@ def test_a_call_back_and_a_misplaced_function_are_seen() -> None:
 def test_the_calls_are_read() -> None:
     calls, rooms = read()
     assert rooms["_runs"] == "cursor"
-    assert {"_claim", "_require_subscription", "_runs"} <= calls["receive"]
+    assert {"_claim_next", "_require_subscription", "_runs"} <= calls["receive"]
 
 
 def test_rooms_call_only_the_rooms_below_them() -> None:

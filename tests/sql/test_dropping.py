@@ -141,7 +141,7 @@ def test_trap_the_end_is_not_read_with_a_snapshot_from_before_it_was_noted_mutan
 def test_trap_receive_finds_nothing_with_a_snapshot_from_before_the_end_was_noted_mutant(
     brisk: Session, broker: Broker
 ) -> None:
-    mutate(brisk, "receive", "not mqpg._is_attached('consume_queue', s.segment_no)", "false")
+    mutate(brisk, "_claim_next", "not mqpg._is_attached('consume_queue', s.segment_no)", "false")
     old = from_before_the_note(brisk, broker)
     assert old.receive("one") == []
     old.execute("rollback")

@@ -154,6 +154,21 @@ def test_other_queues_waited_longer(mq: Session) -> None:
     mq.ack(receipt)
 
 
+def test_a_queue_that_waited_longer_has_nothing_that_the_filter_chooses(mq: Session) -> None:
+    """The call acknowledges, skips what does not match, and goes on to the queue of the receipt."""
+    mq.call("create_topic", "two", queues=2)
+    mq.call("subscribe", "s", "two", filter="$ > 0")
+    keys = {mq.scalar("select mqpg._queue_of(%s, 2)", str(n)): str(n) for n in range(20)}
+    mq.send_batch("two", ["1", "2", "3"], keys=[keys[0]] * 3)
+    mq.append()
+    first = mq.receive("two", group="s", max_messages=1)
+    mq.send("two", "0", key=keys[1])
+    mq.append()
+    got = mq.receive("two", group="s", ack=first[0].receipt)
+    assert [(row.queue_id, row.payload) for row in got] == [(0, 2), (0, 3)]
+    assert mq.receive("two", group="s") == []
+
+
 def test_with_a_filter_and_the_retry_lane(mq: Session) -> None:
     mq.execute("select mqpg.subscribe('s', 'one', filter => '$ > 3', retry_delay => '0')")
     mq.send_batch("one", [str(n) for n in range(7)])

@@ -1,6 +1,6 @@
--- Which of a queue's claims the next receive() takes over: its place among `claims`; 0: none, fresh
--- messages come next; -1: there is nothing to deliver. Claims that were returned or whose lease ran
--- out come before fresh messages.
+-- Which of a queue's claims the next receive() takes over: its place in `claims`. 0: none, fresh
+-- messages come next; null: nothing, the queue is blocked. Claims that were returned or whose lease
+-- ran out come before fresh messages.
 -- Modes exclusive and broadcast: an open claim blocks the queue. Mode pinned: the owner takes its
 -- open claim over at once, because no other consumer may have it. Mode shared: up to 64 claims are
 -- open. A failed message that waits for its back-off (negative epoch) blocks the queue with
@@ -9,7 +9,7 @@
 create function mqpg._next_claim(subscription mqpg.subscription, claims mqpg.claim []) returns int
 language plpgsql volatile as $$
 declare
-    v_mode text := (_next_claim.subscription).mode;
+    v_mode text := _next_claim.subscription.mode;
     v_now timestamptz := clock_timestamp();
     v_claim mqpg.claim;
     v_nth int := 0;
@@ -24,16 +24,16 @@ begin
             if v_claim.lease_until <= v_now or v_mode = 'pinned' then
                 v_expired := coalesce(v_expired, v_nth);
             elsif v_mode <> 'shared' then
-                return -1;
+                return null;
             end if;
         elsif v_claim.lease_until <= v_now then
             v_free := coalesce(v_free, v_nth);
-        elsif (_next_claim.subscription).on_failure = 'block_queue' then
-            return -1;
+        elsif _next_claim.subscription.on_failure = 'block_queue' then
+            return null;
         end if;
     end loop;
     if v_mode = 'shared' and v_open >= 64 then
-        return coalesce(v_expired, -1);
+        return v_expired;
     end if;
     return coalesce(least(v_free, v_expired), 0);
 end

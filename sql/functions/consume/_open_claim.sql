@@ -19,21 +19,21 @@ begin
     -- Nothing that the receipt says is believed before its signature is verified.
     v_id := substring(_open_claim.receipt from '^([0-9]{1,9})[.]');
     select s.* into _open_claim.subscription from mqpg.subscription s where s.subscription_id = v_id;
-    v_receipt := mqpg._parse_receipt(_open_claim.receipt, (_open_claim.subscription).receipt_secrets);
+    v_receipt := mqpg._parse_receipt(_open_claim.receipt, _open_claim.subscription.receipt_secrets);
     _open_claim.from_offset := v_receipt.from_offset;
     _open_claim.to_offset := v_receipt.to_offset;
-    if not mqpg._may((_open_claim.subscription).receivers) and not mqpg._holds('receive', v_id) then
+    if not mqpg._may(_open_claim.subscription.receivers) and not mqpg._holds('receive', v_id) then
         perform mqpg._refuse('may not acknowledge for the consumer group of this receipt',
             'grant_receive', '{"consumer_group": null, "topic": null}');
     end if;
     v_waited := mqpg._lock_cursor(v_id, v_receipt.queue_id);
     _open_claim.last_version := mqpg._cursor(v_id, v_receipt.queue_id);
-    if (_open_claim.last_version).version is null or v_receipt.epoch / 1048576 > (_open_claim.last_version).version then
+    if _open_claim.last_version.version is null or v_receipt.epoch / 1048576 > _open_claim.last_version.version then
         raise exception using errcode = 'MQ007', message = format(
             'receipt %L was not issued here', _open_claim.receipt);
     end if;
     _open_claim.rest := '{}';
-    foreach v_claim in array (_open_claim.last_version).claims loop
+    foreach v_claim in array _open_claim.last_version.claims loop
         if v_claim.epoch = v_receipt.epoch and v_claim.from_offset >= v_receipt.from_offset
             and v_claim.to_offset <= v_receipt.to_offset then
             _open_claim.claim := v_claim;
@@ -42,12 +42,12 @@ begin
         end if;
     end loop;
     -- Other bounds mean that the claim is gone, has lost messages, or the receipt was changed.
-    if ((_open_claim.claim).from_offset = v_receipt.from_offset
-        and (_open_claim.claim).to_offset = v_receipt.to_offset) is not true then
+    if (_open_claim.claim.from_offset = v_receipt.from_offset
+        and _open_claim.claim.to_offset = v_receipt.to_offset) is not true then
         perform mqpg._require_issued_receipt(
             _open_claim.receipt, v_id, v_receipt.queue_id, v_receipt.epoch, v_receipt.from_offset,
             v_receipt.to_offset);
-        if (_open_claim.claim).epoch is null then
+        if _open_claim.claim.epoch is null then
             perform mqpg._refuse_receipt(
                 _open_claim.receipt, v_id, v_receipt.queue_id, v_receipt.epoch);
         end if;

@@ -1,0 +1,102 @@
+-- Chooses a queue for receive(), locks it, and claims its next messages. Returns no claim if there
+-- is nothing to deliver.
+-- The queue that waited longest comes first, and the one of `acked` last. A queue that another
+-- consumer has locked is skipped. If there is no other one, this function looks again when keep()
+-- has copied its cursors, and in mode shared it waits for the first locked queue.
+-- Arguments: those of receive(), and
+--   subscription: in mode broadcast that of the member.
+--   acked: the cursor without the claim that receive() acknowledges, not written yet; null: none. It
+--       is written here in any case; see _claim().
+-- Locks: those of receive().
+-- Cost: a look at each queue's cursor, and at the ends of the queues that waited longer than the
+-- chosen one (1000 empty queues: 4 ms); and see _claim().
+-- Errors: 40001.
+create function mqpg._claim_next(
+    subscription mqpg.subscription, topic mqpg.topic, only_queue int, max_messages int, lease interval, consumer text,
+    acked mqpg.cursor, out queue_id int, out claim mqpg.claim
+)
+language plpgsql as $$
+declare
+    v_id int := _claim_next.subscription.subscription_id;
+    v_awaited int;          -- mode shared: the queue that this call waits for
+    v_from_tick bigint;     -- the ends of queues are in these ticks, or noted
+    v_to_tick bigint := 9223372036854775807;
+    -- A cursor, because a loop over a query would read the ends of ten queues at once.
+    c_waiting cursor for
+        select q.* from mqpg._queues_with_messages(
+            _claim_next.topic.topic_id, v_id, _claim_next.consumer,
+            coalesce(v_awaited, _claim_next.only_queue, -1),
+            coalesce(v_awaited, _claim_next.only_queue, _claim_next.topic.queues - 1), v_from_tick, v_to_tick,
+            _claim_next.acked.queue_id) as q;
+    v_nth int;
+    v_locked int;           -- the first queue that another call had locked
+    v_shut boolean;         -- the lock of all queues was not free
+    v_waits int := 0;
+    v_version bigint;
+begin
+    loop
+        v_from_tick := (
+            select s.lower_bound::bigint from mqpg.segment s
+            where s.family = 'tick' and s.tails_noted_at is null
+            order by s.segment_no limit 1);
+        if _claim_next.topic.queues > 16 then     -- it costs less to find the partitions that are still empty
+            select t.tick_id into v_to_tick from mqpg.tick t
+            where t.tick_id >= v_from_tick
+            order by t.tick_id desc limit 1;
+        end if;
+        -- Look before taking the lock, because it is held until the end of the transaction.
+        for v_waiting in c_waiting loop
+            if v_waiting.claims <> '{}' then
+                if v_waiting.queue_id = _claim_next.acked.queue_id then
+                    v_waiting.claims := _claim_next.acked.claims;
+                end if;
+                v_nth := mqpg._next_claim(_claim_next.subscription, v_waiting.claims);
+                continue when v_nth is null or (v_nth = 0 and v_waiting.claimed >= v_waiting.tail);
+            end if;
+            if not pg_try_advisory_xact_lock(1836150833, v_id * 1024 + v_waiting.queue_id + 1) then
+                if v_awaited is null then
+                    v_locked := coalesce(v_locked, v_waiting.queue_id);
+                    continue;
+                end if;
+                exit when not mqpg._try_lock_cursor(v_id, v_waiting.queue_id);
+            end if;
+            -- A purge or a seek of all queues has or waits for this one exclusively.
+            v_shut := not pg_try_advisory_xact_lock_shared(1836150843, v_id);
+            exit when v_shut;
+            claim := mqpg._claim(
+                _claim_next.subscription, _claim_next.topic, v_waiting.queue_id, v_waiting.tail,
+                _claim_next.max_messages, _claim_next.lease, _claim_next.consumer, _claim_next.acked);
+            if claim.epoch is not null then
+                queue_id := v_waiting.queue_id;
+                return;
+            end if;
+            _claim_next.acked.version := null;      -- it is written
+        end loop;
+        exit when v_locked is null or v_awaited is not null;
+        -- keep() must not hide messages, so this call looks again when keep() is ready.
+        if v_waits < 5 and mqpg._await_carry() then
+            v_waits := v_waits + 1;
+            v_locked := null;
+            continue;
+        end if;
+        exit when _claim_next.subscription.mode <> 'shared';
+        v_awaited := v_locked;
+    end loop;
+    if _claim_next.acked.version is not null then
+        v_version := mqpg._write_ack(_claim_next.acked);
+    end if;
+    -- A snapshot from before the ends were noted shows neither the rows nor the note (see _tail()).
+    -- READ COMMITTED callers have a newer one than the list of partitions that they read.
+    if current_setting('transaction_isolation') <> 'read committed' then
+        if not mqpg._is_attached('consume_queue', s.segment_no)
+            from mqpg.segment s where s.family = 'tick' and s.tails_noted_at is null order by s.segment_no limit 1
+        then
+            raise exception using errcode = '40001',
+                message = 'a segment was dropped while the ends of queues were read: try the transaction again';
+        end if;
+    end if;
+    if v_shut or v_locked is not null then
+        perform mqpg._report_foreign_lock(v_id, case when v_shut then null else v_locked end);
+    end if;
+end
+$$;
