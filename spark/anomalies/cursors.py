@@ -33,7 +33,7 @@ def cursor_faults(
     # A queue's rows in a newer slot begin with the state that was carried from an older one.
     dropped = F.array(*map(F.lit, dropped_slots)) if dropped_slots else F.array().cast("array<int>")
     between = F.exists(dropped, lambda one: (one < F.col("slot")) & (one > F.coalesce("previous_slot", F.lit(-1))))
-    carried = (F.col("action") == "k") & between
+    carried = (F.col("action") == "carried") & between
     rows = rows.withColumn("unknown", carried & F.col("step").isin("first", "gap"))
     faults = F.array_compact(
         F.array(
@@ -62,11 +62,11 @@ def _fault(kind: str, evidence: Column) -> Column:
 
 def _jumps_of(transitions: DataFrame, jumps: DataFrame) -> DataFrame:
     """Say for each version that moved a position on purpose whether a position jump records it."""
-    moves = transitions.where("action in ('q', 'x') and step = 'next'").select(
+    moves = transitions.where("action in ('moved', 'expired') and step = 'next'").select(
         "subscription_id", "queue_id", "version", "action", "claimed", "previous_claimed", "previous_committed"
     )
     named = jumps.select("subscription_id", "queue_id", "from_offset", "to_offset", "why", "back")
-    same_action = (F.col("why") == "expired") == (F.col("action") == "x")
+    same_action = (F.col("why") == "expired") == (F.col("action") == "expired")
     overlaps = F.col("from_offset") < F.greatest("claimed", "previous_claimed")
     overlaps &= F.col("to_offset") > F.col("previous_committed")
     covers_way_back = F.col("back") & (F.col("from_offset") <= F.col("claimed"))
@@ -83,10 +83,10 @@ def _jumps_of(transitions: DataFrame, jumps: DataFrame) -> DataFrame:
 
 def _reverted(back_on_record: Column) -> Column:
     went_back = (F.col("claimed") < F.col("previous_claimed")) | (F.col("committed") < F.col("previous_committed"))
-    by_seek = F.col("action") == "q"
+    by_seek = F.col("action") == "moved"
     unrecorded = by_seek & (F.col("claimed") < F.col("previous_claimed")) & ~back_on_record
     return F.when(
-        (went_back & ~by_seek & (F.col("action") != "i")) | unrecorded,
+        (went_back & ~by_seek & (F.col("action") != "incarnation")) | unrecorded,
         _fault(
             "reverted",
             F.format_string(
@@ -111,13 +111,14 @@ def _missing() -> Column:
 
 
 def _stale() -> Column:
-    receipt = F.col("action").isin("a", "n", "e", "l")
+    receipt = F.col("action").isin("ack", "nack", "extend", "release")
     held = F.expr("exists(previous_claims, c -> c.epoch <=> epoch)")
-    given = F.col("action").isin("r", "b", "t")
+    given = F.col("action").isin("receive", "ack_and_receive", "take_over")
     not_given = F.expr("not exists(claims, c -> c.epoch <=> epoch)")
     not_rising = F.col("epoch") <= F.coalesce("highest_before", F.lit(0))
     foreign = F.expr(
-        "exists(claims, c -> c.epoch > 0 and not (c.epoch <=> epoch and action in ('r', 'b', 't')) "
+        "exists(claims, c -> c.epoch > 0 "
+        "and not (c.epoch <=> epoch and action in ('receive', 'ack_and_receive', 'take_over')) "
         "and not exists(previous_claims, p -> p.epoch = c.epoch))"
     )
     return (
@@ -143,13 +144,17 @@ def _unexplained_move(on_record: Column) -> Column:
     ended = F.expr("size(array_except(previous_claims, claims))")
     # A receive skips what a filter leaves out. It needs no record, because `lost` judges it.
     unexplained = (
-        F.when(action == "a", moved | others_gone)
-        .when(action == "n", moved | others_gone)
-        .when(action.isin("e", "l", "u", "i", "c", "k"), moved | (F.col("done") != 0))
-        .when(action == "b", (F.col("done") <= 0) | (ended != 1))
-        .when(action == "t", (F.col("done") < 0) | ((F.col("on_failure") != "block_key") & (F.col("done") != 0)))
-        .when(action.isin("q", "x"), (F.col("done") > 0) & ~on_record)
-        .when(action.isin("r", "f", "d"), F.col("done") < 0)
+        F.when(action == "ack", moved | others_gone)
+        .when(action == "nack", moved | others_gone)
+        .when(
+            action.isin("extend", "release", "unpin", "incarnation", "closed", "carried"), moved | (F.col("done") != 0)
+        )
+        .when(action == "ack_and_receive", (F.col("done") <= 0) | (ended != 1))
+        .when(
+            action == "take_over", (F.col("done") < 0) | ((F.col("on_failure") != "block_key") & (F.col("done") != 0))
+        )
+        .when(action.isin("moved", "expired"), (F.col("done") > 0) & ~on_record)
+        .when(action.isin("receive", "filtered", "dead_letter"), F.col("done") < 0)
         .otherwise(True)
     )
     return F.when(
@@ -173,7 +178,7 @@ def _lease() -> Column:
         "exists(previous_claims, c -> c.epoch > 0 and try_cast(c.lease_until as timestamp) > at "
         "and not array_contains(claims, c))"
     )
-    early = F.col("action").isin("r", "t", "d") & (F.col("mode") != "pinned") & taken
+    early = F.col("action").isin("receive", "take_over", "dead_letter") & (F.col("mode") != "pinned") & taken
     return F.when(early, _fault("lease", F.lit("it took over a claim whose lease had not ended"))).when(
         overlap("claims") & ~overlap("previous_claims"),
         _fault("lease", F.lit("two claims hold the same offset")),

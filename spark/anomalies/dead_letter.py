@@ -48,7 +48,7 @@ def _applied(letters: DataFrame, failures: DataFrame, effects: DataFrame, replay
     # A consumer that was killed after its effect never acknowledged it. Its lease ends, and with it
     # the last attempt, so such a dead letter contradicts nothing. A nack says that nothing was
     # done.
-    nacked = failures.where("action = 'n'").select("subscription_id", "message_id").distinct()
+    nacked = failures.where("action = 'nack'").select("subscription_id", "message_id").distinct()
     applied = effects.groupBy(F.col("owner_id").alias("subscription_id"), "message_id").agg(
         F.count(F.lit(1)).alias("times"),
         F.min("queue_id").alias("queue_id"),

@@ -99,7 +99,7 @@ def _effects_out_of_order(
     # order.
     message = ["subscription_id", "message_id"]
     offset = ["subscription_id", "queue_id", "queue_offset"]
-    ahead = released.where("action = 'a' and ahead").groupBy(*offset).agg(F.max("version").alias("ahead_in"))
+    ahead = released.where("action = 'ack' and ahead").groupBy(*offset).agg(F.max("version").alias("ahead_in"))
     owned = (
         effects.where("owner_id is not null").drop("subscription_id").withColumnRenamed("owner_id", "subscription_id")
     )

@@ -27,16 +27,16 @@ def unexplained(jumps: DataFrame, transitions: DataFrame, known_since: DataFrame
 
 def _never_taken(jumps: DataFrame, transitions: DataFrame, known_since: DataFrame) -> DataFrame:
     queue = ["subscription_id", "queue_id"]
-    moves = transitions.where("step = 'next' and action in ('q', 'x')").select(
+    moves = transitions.where("step = 'next' and action in ('moved', 'expired')").select(
         *queue, "action", "previous_committed", "previous_claimed", "claimed"
     )
     back = (
         F.col("back") & (F.col("previous_claimed") >= F.col("to_offset")) & (F.col("claimed") <= F.col("from_offset"))
     )
     # Ranges that expired one after the other share a row.
-    expired = (F.col("why") == "expired") & (F.col("action") == "x")
+    expired = (F.col("why") == "expired") & (F.col("action") == "expired")
     expired &= (F.col("previous_claimed") < F.col("to_offset")) & (F.col("claimed") > F.col("from_offset"))
-    forward = ~F.col("back") & (F.col("why") != "expired") & (F.col("action") == "q")
+    forward = ~F.col("back") & (F.col("why") != "expired") & (F.col("action") == "moved")
     forward &= F.col("previous_committed") <= F.col("from_offset")
     forward &= F.greatest("claimed", "previous_claimed") >= F.col("to_offset")
     taken = jumps.join(moves, queue).where(back | expired | forward).select("jump_id").distinct()

@@ -44,14 +44,14 @@ def derive_transitions(history: DataFrame, readers: DataFrame) -> DataFrame:
     rows = rows.withColumn("highest", F.array_max(F.transform("claims", lambda claim: claim["epoch"])))
     for name in ("version", "slot", "committed", "claimed", "claims"):
         rows = rows.withColumn(f"previous_{name}", F.lag(name).over(versions))
-    lowest_later = F.min(F.when(F.col("action") == "q", F.col("claimed"))).over(later)
+    lowest_later = F.min(F.when(F.col("action") == "moved", F.col("claimed"))).over(later)
     rows = rows.withColumn("highest_before", F.max("highest").over(before)).withColumn(
         "moved_back_later", F.coalesce(lowest_later < F.col("claimed"), F.lit(False))
     )
     ahead = F.col("version") - F.col("previous_version")
     step = (
         F.when(F.col("previous_version").isNull(), "first")
-        .when((ahead == 1) | ((F.col("action") == "i") & (ahead == _ADOPTED)), "next")
+        .when((ahead == 1) | ((F.col("action") == "incarnation") & (ahead == _ADOPTED)), "next")
         .otherwise("gap")
     )
     held = F.expr(_held("previous_claims")) + F.col("claimed") - F.col("previous_claimed") - F.expr(_held("claims"))
@@ -87,8 +87,8 @@ def derive_released(transitions: DataFrame) -> DataFrame:
         Rows (subscription_id, topic_id, queue_id, lane, version, action, queue_offset, ahead).
         `ahead` says whether an offset below it is still pending.
     """
-    failed = "action in ('n', 'd', 't', 'x')"
-    acknowledged = "action = 'a' and committed < claimed and mode in ('exclusive', 'pinned')"
+    failed = "action in ('nack', 'dead_letter', 'take_over', 'expired')"
+    acknowledged = "action = 'ack' and committed < claimed and mode in ('exclusive', 'pinned')"
     fresh = "if(claimed > previous_claimed, sequence(previous_claimed, claimed - 1), array())"
     gone = f"array_except(concat({_offsets('previous_claims')}, {fresh}), {_offsets('claims')})"
     versions = transitions.where(f"step = 'next' and done > 0 and ({failed} or {acknowledged})")
@@ -120,7 +120,7 @@ def derive_failures(released: DataFrame, offsets: DataFrame) -> DataFrame:
     messages = offsets.select(
         "topic_id", "queue_id", "queue_offset", "message_id", F.col("subscription_id").alias("lane")
     )
-    failed = released.where("action <> 'a'").drop("ahead", "version")
+    failed = released.where("action <> 'ack'").drop("ahead", "version")
     return failed.join(messages, ["topic_id", "lane", "queue_id", "queue_offset"]).select(
         "subscription_id", "message_id", "action"
     )

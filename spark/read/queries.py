@@ -234,7 +234,7 @@ def broker_queries(topic_ids: list[int] | None, horizon: Horizon) -> list[Query]
         Query(
             "cursor_history",
             "x.subscription_id, x.queue_id::int as queue_id, x.slot, x.version, x.committed, x.claimed, x.at, x.epoch, "
-            "x.action::text as action, case when cardinality(x.claims) > 0 then to_json(x.claims)::text end as claims",
+            "x.action, case when cardinality(x.claims) > 0 then to_json(x.claims)::text end as claims",
             "mqpg.audit_cursor x",
             schemas.CURSOR_HISTORY,
             "x.version",
@@ -299,7 +299,7 @@ def cursor_query() -> Query:
         "x.subscription_id, x.queue_id, x.committed, x.start_offset",
         "(select distinct on (c.subscription_id, c.queue_id) c.subscription_id, c.queue_id::int as queue_id, "
         "c.committed, (select s.committed from mqpg.audit_cursor s where s.subscription_id = c.subscription_id "
-        "and s.queue_id = c.queue_id and s.version = 1 and s.action = 's' limit 1) as start_offset "
+        "and s.queue_id = c.queue_id and s.version = 1 and s.action = 'subscribe' limit 1) as start_offset "
         "from mqpg.audit_cursor c order by c.subscription_id, c.queue_id, c.version desc) x",
         schemas.CURSORS,
     )

@@ -13,20 +13,7 @@ create table mqpg.cursor (
     subscription_id int not null,
     slot int not null,
     queue_id smallint not null,
-    action "char" not null,         -- what wrote this version:
-                                    -- s subscribe, or a member joined: the first version
-                                    -- r receive: fresh messages were claimed
-                                    -- b both: a claim was acknowledged, fresh messages claimed
-                                    -- t take-over: a returned or expired claim was claimed again
-                                    -- a ack, n nack, e extend, l release
-                                    -- f filtered: receive skipped messages that match no filter
-                                    -- x expired: receive skipped messages older than message_ttl
-                                    -- d dead letter: receive found messages without attempts left
-                                    -- u unpin: the owner and its claims are gone
-                                    -- q moved: by seek, purge_topic or a policy of the topic
-                                    -- i incarnation: adopt() ended the claims of a former life
-                                    -- c closed: keep() continues the cursor in a newer slot
-                                    -- k carried: keep() continues it here from an older slot
+    action "char" not null,         -- what wrote this version; see _action()
     owner text,
     claims mqpg.claim [] not null,
     failed bigint [],

@@ -71,7 +71,7 @@ def _forget(story: Story, group: str, queue: int, version: int) -> None:
     )
 
 
-@fault("skipped", "version 2 (action a): moved from 0 (claimed up to 0) to 5")
+@fault("skipped", "version 2 (action ack): moved from 0 (claimed up to 0) to 5")
 def acknowledged_without_a_claim(story: Story) -> None:
     _subscribe(story, "one")
     _write(story, "one", "a", committed=5, claimed=5)
@@ -87,14 +87,14 @@ def version_of_the_retry_lane_missing(story: Story) -> None:
     _forget(story, "board", -1, 2)
 
 
-@fault("skipped", "version 2 (action r): the versions before it are missing")
+@fault("skipped", "version 2 (action receive): the versions before it are missing")
 def first_version_missing(story: Story) -> None:
     _subscribe(story, "two")
     _receive(story, "two")
     _forget(story, "two", 0, 1)
 
 
-@fault("skipped", "(action a): moved from 0 (claimed up to 6) to 6")
+@fault("skipped", "(action ack): moved from 0 (claimed up to 6) to 6")
 def acknowledged_for_another_consumer(story: Story) -> None:
     _subscribe(story, "three", "shared")
     first, _ = _receive(story, "three"), _receive(story, "three", consumer="c2")
@@ -102,21 +102,21 @@ def acknowledged_for_another_consumer(story: Story) -> None:
     _change(story, "three", "claims = '{}', committed = claimed")
 
 
-@fault("skipped", "(action e): moved from 0")
+@fault("skipped", "(action extend): moved from 0")
 def extended_and_moved(story: Story) -> None:
     _subscribe(story, "four")
     story.broker.execute("select mqpg.extend(%s, '1 hour')", (_receive(story, "four"),))
     _change(story, "four", "claims = '{}', committed = claimed")
 
 
-@fault("skipped", "(action q): moved from 0")
+@fault("skipped", "(action moved): moved from 0")
 def seek_without_its_record(story: Story) -> None:
     _subscribe(story, "five")
     story.broker.execute("select mqpg.seek('five', 'orders', '4', queue_id => 0)")
     story.broker.execute("delete from mqpg.position_jump where consumer_group = 'five'")
 
 
-@fault("skipped", "(action x): moved from 0")
+@fault("skipped", "(action expired): moved from 0")
 def expired_without_its_record(story: Story) -> None:
     _subscribe(story, "six")
     _write(story, "six", "x", committed=4, claimed=4)
@@ -142,7 +142,7 @@ def went_back_without_a_seek(story: Story) -> None:
     _write(story, "board", "a", committed=0, claimed=0)
 
 
-@fault("reverted", "(action q): went back from 3")
+@fault("reverted", "(action moved): went back from 3")
 def seek_back_without_its_record(story: Story) -> None:
     _subscribe(story, "one")
     _ack(story, _receive(story, "one"))
@@ -157,28 +157,28 @@ def member_of_a_broadcast_went_back(story: Story) -> None:
     _write(story, "cast", "l", member="m1", committed=1, claimed=1)
 
 
-@fault("stale_epoch", "(action a): no claim had epoch 77")
+@fault("stale_epoch", "(action ack): no claim had epoch 77")
 def acknowledged_with_a_stale_epoch(story: Story) -> None:
     _subscribe(story, "one")
     _receive(story, "one")
     _write(story, "one", "a", epoch=77, claims="'{}'", committed="c.claimed")
 
 
-@fault("stale_epoch", "(action n): no claim had epoch 78")
+@fault("stale_epoch", "(action nack): no claim had epoch 78")
 def nacked_with_a_stale_epoch(story: Story) -> None:
     _subscribe(story, "two")
     _receive(story, "two")
     _write(story, "two", "n", epoch=78, claims="'{}'", committed="c.claimed")
 
 
-@fault("stale_epoch", "(action e): no claim had epoch 79")
+@fault("stale_epoch", "(action extend): no claim had epoch 79")
 def extended_with_a_stale_epoch(story: Story) -> None:
     _subscribe(story, "three")
     _receive(story, "three")
     _write(story, "three", "e", epoch=79)
 
 
-@fault("stale_epoch", "(action l): no claim had epoch 80")
+@fault("stale_epoch", "(action release): no claim had epoch 80")
 def released_with_a_stale_epoch(story: Story) -> None:
     _subscribe(story, "four")
     _receive(story, "four")

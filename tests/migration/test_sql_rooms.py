@@ -30,7 +30,7 @@ ALLOWED = {
     "consume": {"access", "cursor", "find", "lookup", "validate"},
     "topic": {"access", "archive", "cursor", "lookup", "segment", "validate", "watch"},
     "produce": {"access", "half", "store", "validate"},
-    "find": {"access", "lookup", "validate"},
+    "find": {"access", "cursor", "lookup", "validate"},
     "half": {"access", "store"},
     "cursor": {"lookup"},
     "store": {"lookup"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any
 
 import pytest
@@ -318,13 +319,19 @@ class TestGroups:
         )
         assert {row.message_id for row in left_out} == set(ids[1:])
 
-    def test_every_action_has_a_word(self, mq: Session) -> None:
+    def test_every_action_has_one_word(self, mq: Session) -> None:
+        """The view, the functions, and the comment on the column have the same ones."""
         source = mq.scalar("select col_description('mqpg.cursor'::regclass, attnum) from pg_attribute "
                            "where attrelid = 'mqpg.cursor'::regclass and attname = 'action'")  # fmt: skip
         codes = [part.split()[0] for part in source.partition(": ")[2].split(", ") if len(part.split()[0]) == 1]
-        view = mq.scalar("select pg_get_viewdef('mqpg_audit.position_change'::regclass)")
-        assert len(codes) == 16
-        assert [code for code in codes if f"""WHEN '{code}'::"char" THEN""" not in view] == []
+        view = mq.scalar("select pg_get_viewdef('mqpg.audit_cursor'::regclass)")
+        words = dict(re.findall(r"""WHEN '(.)'::"char" THEN '(\w+)'""", view))
+        assert sorted(words) == sorted(codes)
+        assert len(words) == 16
+        assert {mq.scalar("select mqpg._action(%s)::text", word): word for word in words.values()} == words
+        bodies = mq.scalar("select string_agg(prosrc, ' ') from pg_proc where pronamespace = 'mqpg'::regnamespace")
+        used = [word for call in re.findall(r"mqpg\._actions?\(('.*?)\)", bodies) for word in call.split(", ")]
+        assert {word.strip("'") for word in used} <= set(words.values())
 
 
 class TestOthers:

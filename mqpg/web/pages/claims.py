@@ -28,7 +28,7 @@ select v.queue_id, v.owner, u.consumer, u.from_offset, u.to_offset, u.settled, u
 left join lateral (
     select d.at from mqpg.audit_cursor as d
     where d.subscription_id = v.subscription_id and d.queue_id = v.queue_id and d.version = u.epoch >> 20
-        and d.action in ('r', 'b', 't')
+        and d.action in ('receive', 'ack_and_receive', 'take_over')
     limit 1
 ) as b on true
 where v.claims > 0 and u.epoch > 0 and (%(queue)s::int is null or v.queue_id = %(queue)s)
@@ -51,7 +51,7 @@ from (
 left join lateral (
     select d.at from mqpg.audit_cursor as d
     where d.subscription_id = g.subscription_id and d.queue_id = g.queue_id and d.version = g.version
-        and d.action in ('r', 'b', 't')
+        and d.action in ('receive', 'ack_and_receive', 'take_over')
     limit 1
 ) as b on true
 order by g.deliveries desc, g.queue_id, g.consumer limit %(limit)s

@@ -9,7 +9,7 @@ language sql as $$
     insert into mqpg.cursor (
         version, committed, claimed, at, epoch, subscription_id, slot, queue_id, action, owner, claims)
     select k.version + v.further, k.committed, k.claimed, clock_timestamp(), null, k.subscription_id, k.slot,
-        k.queue_id, 'i', k.owner,
+        k.queue_id, mqpg._action('incarnation'), k.owner,
         array(select mqpg._free_claim(c, k, c.attempt) from unnest(k.claims) c order by (c).from_offset)
     from mqpg.subscription s
     join mqpg.topic t on t.topic_id = s.topic_id

@@ -71,13 +71,16 @@ begin
             end if;
         end if;
         if v_nth > 0 then
-            v_action := 't';
+            v_action := mqpg._action('take_over');
             v_old := v_cursor.claims[v_nth];
             v_rest := v_cursor.claims[:v_nth - 1] || v_cursor.claims[v_nth + 1:];
             v_upto := v_cursor.claimed;
             v_claim := mqpg._take_over(v_old, _claim.max_messages, _claim.lease, _claim.consumer);
         else
-            v_action := case when _claim.acked.version is null then 'r' else 'b' end;
+            v_action := case
+                when _claim.acked.version is null then mqpg._action('receive')
+                else mqpg._action('ack_and_receive')
+            end;
             v_rest := v_cursor.claims;
             if _claim.tail <= v_cursor.claimed then
                 _claim.tail := mqpg._tail(_claim.subscription.topic_id, v_cursor.queue_id, v_lane);
@@ -94,7 +97,7 @@ begin
                     _claim.subscription, v_cursor.queue_id, v_cursor.claimed, _claim.tail, _claim.max_messages);
                 v_upto := v_matches.upto;
                 if v_matches.picked = '{}' then
-                    v_version := mqpg._write_cursor(v_cursor, 'f', null, v_upto, v_owner, v_rest);
+                    v_version := mqpg._write_cursor(v_cursor, mqpg._action('filtered'), null, v_upto, v_owner, v_rest);
                     return null;
                 end if;
                 v_claim.to_offset := v_upto;
@@ -111,7 +114,7 @@ begin
             end if;
             v_claim.to_offset := v_limit.to_offset;
             if v_limit.buried then
-                v_action := 'd';
+                v_action := mqpg._action('dead_letter');
             end if;
         end if;
         -- The rest of the old range is free, and no receipt for it exists.
@@ -123,7 +126,7 @@ begin
                 v_rest := v_left || v_rest;
             end if;
         end if;
-        if v_action <> 'd' then
+        if v_action <> mqpg._action('dead_letter') then
             if v_claim.settled is not null or v_claim.picked is not null then
                 v_claim := mqpg._shrink_claim(v_claim, '{}');
             end if;
@@ -131,7 +134,8 @@ begin
             return v_claim;
         end if;
         -- The first message became a dead letter: write that and look again.
-        v_version := mqpg._write_cursor(v_cursor, v_action, case when v_nth > 0 then v_old.epoch end, v_upto, v_owner, v_rest);
+        v_version := mqpg._write_cursor(
+            v_cursor, v_action, case when v_nth > 0 then v_old.epoch end, v_upto, v_owner, v_rest);
         v_cursor := mqpg._cursor(v_cursor.subscription_id, v_cursor.queue_id);
     end loop;
 end

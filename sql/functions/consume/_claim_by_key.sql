@@ -23,7 +23,7 @@ declare
     v_keys text [];
     v_untils timestamptz [];
     v_skipped text [];      -- keys of messages that are free but do not fit into this claim
-    v_action "char" := 'f';
+    v_action "char" := mqpg._action('filtered');
 begin
     if mqpg._next_claim(_claim_by_key.subscription, v_cursor.claims) is null then
         return null;
@@ -48,7 +48,7 @@ begin
                     perform mqpg._bury_offset(
                         _claim_by_key.subscription, v_cursor.queue_id, v_message.queue_offset,
                         'lease ran out at the last attempt');
-                    v_action := 'd';
+                    v_action := mqpg._action('dead_letter');
                     continue;
                 end if;
                 v_claim.attempt := coalesce(v_claim.attempt, v_message.deliveries + 1);
@@ -73,8 +73,8 @@ begin
                 v_skipped := v_skipped || v_message.key;
             end if;
         end loop;
-        if v_action = 'f' and exists (select from unnest(v_cursor.claims) c where c.epoch > 0) then
-            v_action := 'd';    -- the claims that ran out no longer belong to their consumers
+        if v_action = mqpg._action('filtered') and exists (select from unnest(v_cursor.claims) c where c.epoch > 0) then
+            v_action := mqpg._action('dead_letter');    -- the claims that ran out no longer belong to their consumers
         end if;
         v_cursor.claimed := v_upto;
         v_cursor.claims := mqpg._pack_claims(v_cursor.version, v_offsets, v_deliveries, v_keys, v_untils);
@@ -87,10 +87,11 @@ begin
         v_claim.to_offset := v_claim.picked[cardinality(v_claim.picked)] + 1;
         v_claim := mqpg._shrink_claim(v_claim, '{}');
         perform mqpg._write_cursor(
-            v_cursor, 't', v_claim.epoch, v_cursor.claimed, v_cursor.owner, v_claim || v_cursor.claims);
+            v_cursor, mqpg._action('take_over'), v_claim.epoch, v_cursor.claimed, v_cursor.owner,
+            v_claim || v_cursor.claims);
         return v_claim;
     end if;
-    if v_action = 'd' or v_cursor.claimed > (_claim_by_key.last_version).claimed then
+    if v_action = mqpg._action('dead_letter') or v_cursor.claimed > (_claim_by_key.last_version).claimed then
         perform mqpg._write_cursor(v_cursor, v_action, null, v_cursor.claimed, v_cursor.owner, v_cursor.claims);
     end if;
     return null;

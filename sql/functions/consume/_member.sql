@@ -63,7 +63,7 @@ begin
     v_slot := mqpg._cursor_slot();
     insert into mqpg.cursor (subscription_id, queue_id, slot, version, committed, claimed, at, action, claims)
     select v_member.subscription_id, q.queue_id, v_slot, 1, p.position, p.position, clock_timestamp(),
-        's', '{}'
+        mqpg._action('subscribe'), '{}'
     from generate_series(-1, _member.queues - 1) as q(queue_id)
     cross join lateral (select case
         when q.queue_id = -1 then 0

@@ -13,7 +13,7 @@ begin
         and c.version > _refuse_receipt.epoch / 1048576
         and not exists (select from unnest(c.claims) k where k.epoch = _refuse_receipt.epoch)
     order by c.version limit 1;
-    if v_action in ('t', 'd', 'u', 'q', 'i') then
+    if v_action = any(mqpg._actions('take_over', 'dead_letter', 'unpin', 'moved', 'incarnation')) then
         raise exception using errcode = 'MQ009', message = format(
             'receipt %L is stale: its messages were taken over', _refuse_receipt.receipt);
     end if;

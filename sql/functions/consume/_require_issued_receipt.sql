@@ -13,7 +13,7 @@ begin
         select from mqpg.cursor c
         where c.subscription_id = _require_issued_receipt.subscription_id
             and c.queue_id = _require_issued_receipt.queue_id
-            and c.version = _require_issued_receipt.epoch / 1048576 and c.action <> 'i'
+            and c.version = _require_issued_receipt.epoch / 1048576 and c.action <> mqpg._action('incarnation')
             and not exists (
                 select from unnest(c.claims) k
                 where k.epoch = _require_issued_receipt.epoch and k.from_offset = _require_issued_receipt.from_offset

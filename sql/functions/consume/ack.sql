@@ -45,7 +45,7 @@ begin
                 if cardinality(v_cursor.claims) = 1 and v_claim.epoch = v_parts[3]
                     and v_claim.from_offset = v_parts[4] and v_claim.to_offset = v_parts[5] then
                     v_version := mqpg._write_cursor(
-                        v_cursor, 'a', v_claim.epoch, v_cursor.claimed, v_cursor.owner, '{}');
+                        v_cursor, mqpg._action('ack'), v_claim.epoch, v_cursor.claimed, v_cursor.owner, '{}');
                     return;
                 end if;
             end if;
@@ -85,7 +85,7 @@ begin
         v_left := mqpg._shrink_claim(v_claim, v_gone);
     end if;
     v_version := mqpg._write_cursor(
-        v.last_version, 'a', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
+        v.last_version, mqpg._action('ack'), (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
         case when v_left.epoch is null then v.rest else v_left || v.rest end);
 end
 $$;

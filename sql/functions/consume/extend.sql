@@ -17,6 +17,7 @@ begin
     v_claim := v.claim;
     v_claim.lease_until := clock_timestamp() + extend.lease;
     perform mqpg._write_cursor(
-        v.last_version, 'e', v_claim.epoch, (v.last_version).claimed, (v.last_version).owner, v_claim || v.rest);
+        v.last_version, mqpg._action('extend'), v_claim.epoch, (v.last_version).claimed, (v.last_version).owner,
+        v_claim || v.rest);
 end
 $$;

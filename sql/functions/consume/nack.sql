@@ -83,7 +83,7 @@ begin
         select mqpg._shrink_claim(v.claim, v_offsets) as left_over, null::bigint [] as failed into v_left;
     end if;
     perform mqpg._write_cursor(
-        v.last_version, 'n', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
+        v.last_version, mqpg._action('nack'), (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
         case when (v_left.left_over).epoch is null then v.rest else v_left.left_over || v.rest end,
         v_left.failed, case when v_left.failed is not null then nack.reason end);
 end

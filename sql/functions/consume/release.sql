@@ -13,7 +13,7 @@ declare
 begin
     select o.* into v from mqpg._open_claim(release.receipt) o;
     perform mqpg._write_cursor(
-        v.last_version, 'l', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
+        v.last_version, mqpg._action('release'), (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
         mqpg._free_claim(v.claim, v.last_version, (v.claim).attempt - 1) || v.rest);
 end
 $$;

@@ -44,7 +44,7 @@ begin
         foreach v_claim in array v_cursor.claims loop
             v_free := v_free || mqpg._free_claim(v_claim, v_cursor, v_claim.attempt);
         end loop;
-        perform mqpg._write_cursor(v_cursor, 'u', null, v_cursor.claimed, null, v_free);
+        perform mqpg._write_cursor(v_cursor, mqpg._action('unpin'), null, v_cursor.claimed, null, v_free);
     end loop;
 end
 $$;

@@ -13,14 +13,15 @@ begin
     insert into mqpg.cursor (
         version, committed, claimed, at, epoch, subscription_id, slot, queue_id, action, owner, claims)
     select k.version + r.nth, k.committed, k.claimed, clock_timestamp(), null, k.subscription_id,
-        case r.action when 'c' then k.slot else _carry_cursors.slot end, k.queue_id, r.action, k.owner, k.claims
+        case r.action when mqpg._action('closed') then k.slot else _carry_cursors.slot end, k.queue_id, r.action,
+        k.owner, k.claims
     from unnest(_carry_cursors.keys) as u(key)
     cross join lateral (
         select c.* from mqpg.cursor c
         where c.subscription_id = u.key / 1024 and c.queue_id = u.key % 1024 - 1
         order by c.version desc limit 1
     ) as k
-    cross join (values (1, 'c'::"char"), (2, 'k'::"char")) as r(nth, action)
+    cross join (values (1, mqpg._action('closed')), (2, mqpg._action('carried'))) as r(nth, action)
     where k.slot < _carry_cursors.slot;
     get diagnostics v_rows = row_count;
     return v_rows / 2;

@@ -15,12 +15,12 @@ begin
     select c.* into v_cursor from mqpg.cursor c
     where c.subscription_id = _cursor.subscription_id and c.queue_id = _cursor.queue_id
     order by c.version desc limit 1;
-    if v_cursor.action = 'c' then
+    if v_cursor.action = mqpg._action('closed') then
         lock table only mqpg.cursor in row share mode;
         select c.* into v_cursor from mqpg.cursor c
         where c.subscription_id = _cursor.subscription_id and c.queue_id = _cursor.queue_id
         order by c.version desc limit 1;
-        if v_cursor.action = 'c' then
+        if v_cursor.action = mqpg._action('closed') then
             raise exception using errcode = '40001',
                 message = 'the position of the queue was moved to newer storage: try the transaction again';
         end if;

@@ -32,7 +32,7 @@ begin
         end loop;
     end if;
     perform mqpg._write_cursor(
-        v_cursor, 'q', null,
+        v_cursor, mqpg._action('moved'), null,
         case when v_seek then _move_cursor.to_offset else greatest(v_cursor.claimed, _move_cursor.to_offset) end,
         v_cursor.owner, v_kept);
     if (_move_cursor.subscription).mode = 'broadcast' and (_move_cursor.subscription).member = '' then

@@ -18,13 +18,14 @@ language sql stable as $$
             and c.version <= coalesce(mqpg._cursor_from(
                 _deliveries_of.subscription_id, _deliveries_of.queue_id, _deliveries_of.queue_offset, true,
                 e.from_version, e.to_version), e.to_version)
-        where c.action in ('r', 'b', 't', 'n')
+        where c.action = any(mqpg._actions('receive', 'ack_and_receive', 'take_over', 'nack'))
     )
     select c.at, k.attempt, k.consumer, k.lease_until, f.at, f.reason
     from version c
     cross join lateral unnest(c.claims) as k
-    left join version f on f.epoch = c.epoch and f.action = 'n' and _deliveries_of.queue_offset = any(f.failed)
-    where c.action in ('r', 'b', 't') and k.epoch = c.epoch
+    left join version f on f.epoch = c.epoch and f.action = mqpg._action('nack')
+        and _deliveries_of.queue_offset = any(f.failed)
+    where c.action = any(mqpg._actions('receive', 'ack_and_receive', 'take_over')) and k.epoch = c.epoch
         and _deliveries_of.queue_offset >= k.from_offset and _deliveries_of.queue_offset < k.to_offset
         and (k.settled is null or _deliveries_of.queue_offset <> all(k.settled))
         and (k.picked is null or _deliveries_of.queue_offset = any(k.picked))

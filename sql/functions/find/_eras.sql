@@ -8,7 +8,8 @@ language sql stable as $$
         where c.subscription_id = _eras.subscription_id and c.queue_id = _eras.queue_id
         union
         select c.version from mqpg.cursor c
-        where c.subscription_id = _eras.subscription_id and c.queue_id = _eras.queue_id and c.action = 'q'
+        where c.subscription_id = _eras.subscription_id and c.queue_id = _eras.queue_id
+            and c.action = mqpg._action('moved')
     )
     select b.version, coalesce(lead(b.version) over (order by b.version) - 1, (
         select max(c.version) from mqpg.cursor c

@@ -88,7 +88,7 @@ begin
         cross join lateral mqpg._deliveries_of(l.subscription_id, l.queue_id, l.queue_offset) d
         where d.failed_at is not null
         union all
-        select c.at, case c.action when 'f' then 'filtered' else 'done' end, jsonb_build_object(
+        select c.at, case c.action when mqpg._action('filtered') then 'filtered' else 'done' end, jsonb_build_object(
             'consumer_group', l.consumer_group, 'queue_id', l.queue_id, 'queue_offset', l.queue_offset,
             'member', nullif(l.member, '')), 5
         from lane l
@@ -96,7 +96,7 @@ begin
         join mqpg.cursor c on c.subscription_id = l.subscription_id and c.queue_id = l.queue_id
             and c.version = mqpg._cursor_from(
                 l.subscription_id, l.queue_id, l.queue_offset, true, e.from_version, e.to_version)
-        where c.action not in ('s', 'k', 'q', 'x', 'i')
+        where c.action <> all(mqpg._actions('subscribe', 'carried', 'moved', 'expired', 'incarnation'))
         union all
         -- skipped by a seek, a purge, expiry or a policy, or to be delivered again after a seek
         -- back

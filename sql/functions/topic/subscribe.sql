@@ -70,7 +70,8 @@ begin
     if v_new.subscription_id is not null then
         v_slot := mqpg._cursor_slot();
         insert into mqpg.cursor (subscription_id, queue_id, slot, version, committed, claimed, at, action, claims)
-        select v_new.subscription_id, q.queue_id, v_slot, 1, p.position, p.position, clock_timestamp(), 's', '{}'
+        select v_new.subscription_id, q.queue_id, v_slot, 1, p.position, p.position, clock_timestamp(),
+            mqpg._action('subscribe'), '{}'
         from generate_series(-1, v_topic.queues - 1) as q(queue_id),
             lateral (select case q.queue_id
                 when -1 then 0 else mqpg._target_offset(v_topic.topic_id, q.queue_id, 0, v_new.start)

@@ -9,7 +9,8 @@ begin
     select c.* into v_first from mqpg.cursor c
     where c.subscription_id = _began_behind.subscription_id and c.queue_id = _began_behind.queue_id
     order by c.version limit 1;
-    return v_first.action = 's' and v_first.committed > _began_behind.queue_offset and not exists (
+    return v_first.action = mqpg._action('subscribe') and v_first.committed > _began_behind.queue_offset
+        and not exists (
         select from mqpg._deliveries_of(
             _began_behind.subscription_id, _began_behind.queue_id, _began_behind.queue_offset));
 end

@@ -38,7 +38,8 @@ begin
             where c.subscription_id = v_id and c.queue_id = v_queue
             order by c.version desc limit greatest(2000 / v_queues, 20)
         ) as k
-        where k.action in ('s', 'r', 'b', 't', 'q') or k.at <= v_altered
+        where k.action = any(mqpg._actions('subscribe', 'receive', 'ack_and_receive', 'take_over', 'moved'))
+            or k.at <= v_altered
         order by k.version desc limit 1;
         v_known := found;
         if not v_known then
@@ -47,7 +48,7 @@ begin
             where c.subscription_id = v_id and c.queue_id = v_queue
             order by c.version limit 1;
             v_from := case
-                when v_altered is null and v_first.action = 's' then v_first.committed
+                when v_altered is null and v_first.action = mqpg._action('subscribe') then v_first.committed
                 else mqpg._offset_at_time(v_topic_id, v_queue, 0, filter_from)
             end;
         end if;

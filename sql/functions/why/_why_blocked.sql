@@ -19,7 +19,8 @@ begin
         v_claim.from_offset + 1)).ids[1];
     select c.reason into v_reason from mqpg.cursor c
     where c.subscription_id = v_cursor.subscription_id and c.queue_id = v_cursor.queue_id
-        and c.version > v_cursor.version - 100 and c.action = 'n' and v_claim.from_offset = any(c.failed)
+        and c.version > v_cursor.version - 100 and c.action = mqpg._action('nack')
+        and v_claim.from_offset = any(c.failed)
     order by c.version desc limit 1;
     detail := jsonb_strip_nulls(jsonb_build_object('message_id', v_message_id, 'reason', v_reason));
     -- A consumer with a database of its own reads on from the offset there, whatever a seek does.

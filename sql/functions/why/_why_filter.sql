@@ -18,10 +18,12 @@ language sql stable as $$
         || m.misses,
         mqpg._filter_remedy(_why_filter.subscription, _why_filter.topic)
     from (
-        select max(c.at) filter (where c.action = 'f') as skipped_at,
-            bool_or(c.action in ('r', 'b', 't', 'a', 'n')) as delivered,
-            (array_agg(q.queue_id order by c.at desc) filter (where c.action = 'f'))[1] as queue_id,
-            (array_agg(c.committed order by c.at desc) filter (where c.action = 'f'))[1] as committed
+        select max(c.at) filter (where c.action = mqpg._action('filtered')) as skipped_at,
+            bool_or(c.action = any(mqpg._actions('receive', 'ack_and_receive', 'take_over', 'ack', 'nack'))) as delivered,
+            (array_agg(q.queue_id order by c.at desc)
+                filter (where c.action = mqpg._action('filtered')))[1] as queue_id,
+            (array_agg(c.committed order by c.at desc)
+                filter (where c.action = mqpg._action('filtered')))[1] as committed
         from generate_series(0, least((_why_filter.topic).queues, 100) - 1) as q(queue_id)
         cross join lateral (
             select k.at, k.action, k.committed from mqpg.cursor k

@@ -19,7 +19,8 @@ begin
     -- An epoch is the version of the cursor at the delivery times 2^20, and something.
     select d.at into v_since from mqpg.cursor d
     where d.subscription_id = v_cursor.subscription_id and d.queue_id = v_cursor.queue_id
-        and d.version = v_open.epoch / 1048576 and d.action in ('r', 'b', 't')
+        and d.version = v_open.epoch / 1048576
+        and d.action = any(mqpg._actions('receive', 'ack_and_receive', 'take_over'))
     limit 1;
     select jsonb_agg(jsonb_build_object('consumer', h.consumer, 'deliveries', h.n) order by h.n desc, h.consumer)
     into v_holders

@@ -8,17 +8,17 @@ with recorded as (
         t.*,
         t.at < h.jumps_purged_before or not t.reads or exists (
             select from jump as j
-            where t.action in ('q', 'x')
+            where t.action in ('moved', 'expired')
                 and j.subscription_id = t.subscription_id
                 and j.queue_id = t.queue_id
-                and (j.why = 'expired') = (t.action = 'x')
+                and (j.why = 'expired') = (t.action = 'expired')
                 and not j.back
                 and j.from_offset < greatest(t.claimed, t.previous_claimed)
                 and j.to_offset > t.previous_committed
         ) as by_record,
         t.at < h.jumps_purged_before or not t.reads or exists (
             select from jump as j
-            where t.action in ('q', 'x')
+            where t.action in ('moved', 'expired')
                 and j.subscription_id = t.subscription_id
                 and j.queue_id = t.queue_id
                 and j.back
@@ -26,7 +26,7 @@ with recorded as (
                 and j.to_offset >= t.previous_claimed
         ) as back_by_record,
         -- A queue's rows in a newer slot begin with the state that was carried from an older one.
-        t.action = 'k' and t.step <> 'next' and exists (
+        t.action = 'carried' and t.step <> 'next' and exists (
             select from unnest(h.dropped_slots) as s (slot)
             where s.slot < t.slot and s.slot > coalesce(t.previous_slot, -1)
         ) as carried
@@ -46,7 +46,10 @@ compared as (
         exists (
             select from unnest(r.claims) as c
             where c.epoch > 0
-                and not (c.epoch is not distinct from r.epoch and r.action in ('r', 'b', 't'))
+                and not (
+                    c.epoch is not distinct from r.epoch
+                    and r.action in ('receive', 'ack_and_receive', 'take_over')
+                )
                 and not exists (select from unnest(r.previous_claims) as p where p.epoch = c.epoch)
         ) as foreign_claim,
         -- Claims of the version before that are gone or changed: those of other epochs than this
@@ -76,30 +79,38 @@ ruled as (
             when c.step = 'next' and (
                 (
                     (c.claimed < c.previous_claimed or c.committed < c.previous_committed)
-                    and c.action not in ('q', 'i')
+                    and c.action not in ('moved', 'incarnation')
                 )
-                or (c.action = 'q' and c.claimed < c.previous_claimed and not c.back_by_record)
+                or (c.action = 'moved' and c.claimed < c.previous_claimed and not c.back_by_record)
             ) then 'went back'
             when not c.carried and c.step = 'first' and c.version > 1 then 'first missing'
             when not c.carried and c.step = 'gap' then 'missing'
             when c.step <> 'next' then null
-            when c.action in ('a', 'n', 'e', 'l') and not c.epoch_held and c.claimed = c.previous_claimed
+            when c.action in ('ack', 'nack', 'extend', 'release') and not c.epoch_held
+                and c.claimed = c.previous_claimed
                 then 'no such epoch'
-            when c.action in ('r', 'b', 't') and (not c.epoch_given or c.epoch <= coalesce(c.highest_before, 0))
+            when c.action in ('receive', 'ack_and_receive', 'take_over')
+                and (not c.epoch_given or c.epoch <= coalesce(c.highest_before, 0))
                 then 'no new epoch'
             when c.foreign_claim then 'foreign claim'
             -- A pinned consumer takes its own claims again at any time.
-            when c.action in ('r', 't', 'd') and c.mode <> 'pinned' and c.leased_gone then 'taken over'
+            when c.action in ('receive', 'take_over', 'dead_letter') and c.mode <> 'pinned' and c.leased_gone
+                then 'taken over'
             when overlap.now and not overlap.before then 'overlap'
             when c.first_pending <> c.committed then 'moved'
-            when c.action in ('a', 'n') and (c.moved or c.others_gone) then 'moved'
-            when c.action in ('e', 'l', 'u', 'i', 'c', 'k') and (c.moved or c.done <> 0) then 'moved'
-            when c.action = 'b' and (c.done <= 0 or c.ended <> 1) then 'moved'
-            when c.action = 't' and (c.done < 0 or (c.on_failure <> 'block_key' and c.done <> 0)) then 'moved'
-            when c.action in ('q', 'x') and c.done > 0 and not c.by_record and not c.moved_back_later then 'moved'
+            when c.action in ('ack', 'nack') and (c.moved or c.others_gone) then 'moved'
+            when c.action in ('extend', 'release', 'unpin', 'incarnation', 'closed', 'carried')
+                and (c.moved or c.done <> 0) then 'moved'
+            when c.action = 'ack_and_receive' and (c.done <= 0 or c.ended <> 1) then 'moved'
+            when c.action = 'take_over' and (c.done < 0 or (c.on_failure <> 'block_key' and c.done <> 0)) then 'moved'
+            when c.action in ('moved', 'expired') and c.done > 0 and not c.by_record and not c.moved_back_later
+                then 'moved'
             -- A receive skips what a filter leaves out. It needs no record, because lost judges it.
-            when c.action in ('r', 'f', 'd') and c.done < 0 then 'moved'
-            when c.action not in ('a', 'n', 'e', 'l', 'u', 'i', 'c', 'k', 't', 'q', 'x', 'r', 'b', 'f', 'd') then 'moved'
+            when c.action in ('receive', 'filtered', 'dead_letter') and c.done < 0 then 'moved'
+            when c.action not in (
+                'receive', 'ack_and_receive', 'take_over', 'ack', 'nack', 'extend', 'release', 'filtered', 'expired',
+                'dead_letter', 'unpin', 'moved', 'incarnation', 'closed', 'carried'
+            ) then 'moved'
         end as rule
     from compared as c
     cross join lateral (

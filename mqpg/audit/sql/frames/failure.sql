@@ -7,6 +7,6 @@ join entry as e
     and e.lane = r.lane
     and e.queue_id = r.queue_id
     and e.queue_offset = r.queue_offset
-where r.action <> 'a'
+where r.action <> 'ack'
 union
 select f.subscription_id, f.message_id, f.action from judged_failure as f

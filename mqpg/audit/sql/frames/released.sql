@@ -17,8 +17,8 @@ with released as (
     where t.step = 'next'
         and t.done > 0
         and (
-            t.action in ('n', 'd', 't', 'x')
-            or (t.action = 'a' and t.committed < t.claimed and t.mode in ('exclusive', 'pinned'))
+            t.action in ('nack', 'dead_letter', 'take_over', 'expired')
+            or (t.action = 'ack' and t.committed < t.claimed and t.mode in ('exclusive', 'pinned'))
         )
 ),
 

@@ -15,7 +15,7 @@ with beside as (
         max((select max(c.epoch) from unnest(v.claims) as c)) over (
             versions rows between unbounded preceding and 1 preceding
         ) as highest_before,
-        coalesce(min(case when v.action = 'q' then v.claimed end) over (
+        coalesce(min(case when v.action = 'moved' then v.claimed end) over (
             versions rows between 1 following and unbounded following
         ) < v.claimed, false) as moved_back_later
     from cursor_version as v
@@ -33,7 +33,7 @@ select
     case
         when b.previous_version is null then 'first'
         when b.version = b.previous_version + 1 then 'next'
-        when b.action = 'i' and b.version = b.previous_version + (1::bigint << 32) then 'next'
+        when b.action = 'incarnation' and b.version = b.previous_version + (1::bigint << 32) then 'next'
         else 'gap'
     end as step,
     held_before.offsets + b.claimed - b.previous_claimed - held.offsets as done

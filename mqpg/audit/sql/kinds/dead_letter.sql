@@ -28,7 +28,7 @@ join effect as e on e.owner_id = l.subscription_id and e.message_id = l.message_
 where l.present and l.mode <> 'broadcast'
     and exists (
         select from failure as f
-        where f.subscription_id = l.subscription_id and f.message_id = l.message_id and f.action = 'n'
+        where f.subscription_id = l.subscription_id and f.message_id = l.message_id and f.action = 'nack'
     )
     and not exists (
         select from replay as r

@@ -49,7 +49,7 @@ call as (
 ahead as (
     select l.subscription_id, l.queue_id, l.queue_offset, max(l.version) as version
     from released as l
-    where l.action = 'a' and l.ahead
+    where l.action = 'ack' and l.ahead
     group by 1, 2, 3
 ),
 

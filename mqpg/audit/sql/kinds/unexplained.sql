@@ -21,10 +21,11 @@ where (k.known_since is null or j.at > k.known_since)
             and t.step = 'next'
             and case
                 when j.back
-                    then t.action in ('q', 'x') and t.previous_claimed >= j.to_offset and t.claimed <= j.from_offset
+                    then t.action in ('moved', 'expired') and t.previous_claimed >= j.to_offset
+                        and t.claimed <= j.from_offset
                 when j.why = 'expired'
-                    then t.action = 'x' and t.previous_claimed < j.to_offset and t.claimed > j.from_offset
-                else t.action = 'q' and t.previous_committed <= j.from_offset
+                    then t.action = 'expired' and t.previous_claimed < j.to_offset and t.claimed > j.from_offset
+                else t.action = 'moved' and t.previous_committed <= j.from_offset
                     and greatest(t.claimed, t.previous_claimed) >= j.to_offset
             end
     )

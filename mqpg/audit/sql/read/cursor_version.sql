@@ -8,6 +8,6 @@ select
     c.claimed,
     c.at,
     c.epoch,
-    c.action::text as action,
+    c.action,
     c.claims
 from mqpg.audit_cursor as c
