@@ -1,8 +1,9 @@
 -- Writes the decision over one half message, or returns the one that stands (protocol T2, step 3;
 -- I3). The insert and the look at the standing decision are two statements, because one statement
 -- cannot see the row that it waited for. REPEATABLE READ callers then get 40001. A final payload
--- becomes a row of the commit log, written only with a decision that counts. _decide_batch(),
--- beside its callers in transact/, follows the same rules for many: change both.
+-- becomes a row of the commit log, written only with a decision that counts. _decide_batch() and
+-- _decide_run() follow the same rules for many, and tests/sql/test_decided_alike.py compares the
+-- three.
 -- Locks: the op_log key; waits for a decision that is under way.
 -- Cost: one row read and one written.
 create function mqpg._decide(
