@@ -11,12 +11,29 @@ select
     c.queue_id::int as queue_id,
     c.version,
     c.at as changed_at,
-    c.action,
+    case c.action
+        when 's' then 'subscribe'
+        when 'r' then 'receive'
+        when 'b' then 'ack_and_receive'
+        when 't' then 'take_over'
+        when 'a' then 'ack'
+        when 'n' then 'nack'
+        when 'e' then 'extend'
+        when 'l' then 'release'
+        when 'f' then 'filtered'
+        when 'x' then 'expired'
+        when 'd' then 'dead_letter'
+        when 'u' then 'unpin'
+        when 'q' then 'moved'
+        when 'i' then 'incarnation'
+        when 'c' then 'closed'
+        when 'k' then 'carried'
+    end as action,
     c.committed as committed_offset,
     c.claimed as claimed_offset,
     c.epoch,
     c.slot
-from mqpg.audit_cursor as c
+from mqpg.cursor as c
 left join mqpg.subscription as s on c.subscription_id = s.subscription_id
 left join mqpg.topic as t on s.topic_id = t.topic_id;
 comment on column mqpg_audit.position_change.subscription_id is 'Id of the subscription';

@@ -201,7 +201,7 @@ async def test_a_producer_group_that_is_missing_async(
 
 def test_the_topic_before_the_group(mq: mqpg.Client, orders: str) -> None:
     mq.subscribe("billing", orders)
-    with pytest.raises(errors.UnknownTopic, match="The consumer group is named first, and then the topic"):
+    with pytest.raises(errors.UnknownTopic, match="the consumer group is named before it"):
         mq.receive(orders, "billing")
 
 

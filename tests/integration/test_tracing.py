@@ -328,7 +328,7 @@ def test_a_failed_send_and_an_empty_receive(mq: mqpg.Client, topic: str, spans: 
         mq.commit(None)  # type: ignore[arg-type]
     for name in ("send nowhere", "receive orders", "commit"):
         assert spans.one(name).status.status_code is StatusCode.ERROR
-    assert attributes(spans.one("send nowhere"))["error.type"] == "mqpg.errors.UnknownTopic"
+    assert attributes(spans.one("send nowhere"))["error.type"] == "mqpg.values.errors.UnknownTopic"
 
 
 HOSTILE = (

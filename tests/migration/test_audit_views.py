@@ -27,6 +27,7 @@ LEFT_OUT = {
     "topic": dict.fromkeys(["senders", "readers"], _RIGHTS),
     "producer_group": {"producers": _RIGHTS},
     "subscription": {"receivers": _RIGHTS, "receipt_secrets": _SECRET},
+    "cursor": {"action": "the code of a word"},
 }
 # The columns that a view has and its table has not, and why.
 ADDED = {
@@ -37,6 +38,7 @@ ADDED = {
         "intact": "says whether the bodies match their checksum",
     },
     "held": dict.fromkeys(["handle_hash", "key_hash"], "the same for one message"),
+    "cursor": {"action": "the word of the code"},
     "dedup": {"dedup_hash": "says which messages have the same dedup id"},
 }
 

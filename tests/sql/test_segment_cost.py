@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.broker import Broker, Session
+
+pytestmark = pytest.mark.own_database  # segments roll
 
 _OPENED = """
 select coalesce(max(n), 0) from (
@@ -16,8 +20,6 @@ select coalesce(max(n), 0) from (
 _SEGMENTS = """
 select least(count(*) filter (where family = 'log'), count(*) filter (where family = 'tick'))
 from mqpg.segment where dropped_at is null
-
-pytestmark = pytest.mark.own_database  # segments roll
 """
 # append() looks for halves once a second, and not in a second with two ticks.
 _LONG_AGO = "update mqpg.half_tick set at = at - interval '1 hour'; update mqpg.tick set at = at - interval '1 hour'"

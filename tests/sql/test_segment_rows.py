@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any, LiteralString
 
+import pytest
+
 from spark.read.queries import DROPPED_SEGMENTS
 from tests.support.broker import Session
 from tests.support.retention import keep
+
+pytestmark = pytest.mark.own_database
 
 YEARS = 10
 SEGMENTS = YEARS * 365 * 4  # one every six hours
@@ -21,8 +25,6 @@ insert into mqpg.segment (
 select f.family, k.no, b.lower_bound, b.upper_bound, k.at, k.at, k.at + interval '6 hours', k.at + interval '6 hours',
     k.at + interval '8 days', k.at + interval '40 days'
 from unnest(%s::text[]) as f(family)
-
-pytestmark = pytest.mark.own_database
 cross join lateral (
     select 10 + i as no, clock_timestamp() - interval '41 days' - (%s - i) * interval '6 hours' as at
     from generate_series(1, %s) i) as k
