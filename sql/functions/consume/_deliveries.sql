@@ -1,17 +1,14 @@
 -- The messages of runs (see _runs()), in the order of the runs. Each run's record batch is read
 -- once, sliced and unnested. Callers compare the number of rows with the number of offsets: fewer
--- rows mean a missing body. It is meant to be inlined, so its arguments must be variables. The runs
--- come out of unnest in order, and a lateral subquery behind OFFSET 0 can only be joined by a nested
--- loop, so no sort is needed.
--- Arguments:
---   settled, picked: as in a claim; both null: all messages of the runs.
---   ids, bodies, offsets, lengths, attempts, lowest, highest: the runs.
---   dropped: true if segments of the runs may be dropped, and their bodies in the table held.
--- Locks: none. Cost: one index lookup and one detoasting for each run, and a look into held if
--- `dropped`.
+-- rows mean a missing body. Where a segment is dropped the bodies are in the table held, and
+-- callers that find ids between `lowest` and `highest` there use _deliveries_with_survivors(),
+-- which is slower. It is meant to be inlined, so its arguments must be variables. The runs come out
+-- of unnest in order, and a lateral subquery behind OFFSET 0 can only be joined by a nested loop,
+-- so no sort is needed.
+-- Locks: none. Cost: one index lookup and one detoasting for each run.
 create function mqpg._deliveries(
     topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [],
-    bodies bigint [], offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint, dropped boolean
+    bodies bigint [], offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
 ) returns setof mqpg.delivery
 language sql stable as $$
     select run.id + m.o - 1, _deliveries.topic, _deliveries.queue_id, run.first_offset + m.o - 1,
@@ -29,16 +26,6 @@ language sql stable as $$
                 b.headers[run.body % 1024 + 1:run.body % 1024 + run.n]
             ) with ordinality as u(payload, key, tag, headers, o)
         where b.batch_id = run.body / 1024 and b.batch_id between _deliveries.lowest and _deliveries.highest
-        union all (
-            select h.key, h.tag, h.headers, h.payload, h.born_at, h.message_id - run.body + 1
-            from mqpg.held h
-            where _deliveries.dropped and h.message_id >= run.body and h.message_id < run.body + run.n
-                and not exists (
-                    select from mqpg.commit_log b
-                    where b.batch_id = run.body / 1024
-                        and b.batch_id between _deliveries.lowest and _deliveries.highest)
-            order by h.message_id
-        )
         offset 0
     ) as m
     where (_deliveries.settled is null

@@ -22,9 +22,9 @@ begin
         select array_agg(d.queue_offset order by d.queue_offset) filter (where m.chosen),
             array_agg(d.key order by d.queue_offset) filter (where m.chosen), count(*)
         into _matching_offsets.offsets, _matching_offsets.keys, v_all
-        from mqpg._deliveries(
+        from mqpg._deliveries_with_survivors(
             null, null, 1, null, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths,
-            v_runs.attempts, v_runs.lowest, v_runs.highest, true) as d
+            v_runs.attempts, v_runs.lowest, v_runs.highest) as d
         cross join lateral (select case
             when v_tags is not null and d.tag = any(v_tags) is not true then false
             when v_filter is null then true
@@ -35,9 +35,9 @@ begin
         select array_agg(d.queue_offset order by d.queue_offset) filter (where m.chosen),
             array_agg(d.key order by d.queue_offset) filter (where m.chosen), count(*)
         into _matching_offsets.offsets, _matching_offsets.keys, v_all
-        from mqpg._deliveries(
+        from mqpg._deliveries_with_survivors(
             null, null, 1, null, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths,
-            v_runs.attempts, v_runs.lowest, v_runs.highest, true) as d
+            v_runs.attempts, v_runs.lowest, v_runs.highest) as d
         cross join lateral (select case
             when v_tags is not null and d.tag = any(v_tags) is not true then false
             else mqpg._matches_filter(v_filter, d.key, d.tag, d.headers, d.payload)

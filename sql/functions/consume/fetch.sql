@@ -21,7 +21,6 @@ declare
     v_tail bigint;
     v_until bigint;
     v_runs record;
-    v_dropped boolean;      -- some of the bodies are in the table held
     v_rows bigint;
 begin
     perform mqpg._require_range('queue_id', "fetch".queue_id, 0, v_topic.queues - 1);
@@ -36,13 +35,20 @@ begin
     end if;
     v_until := least("fetch".from_offset + "fetch".max_messages, v_tail);
     v_runs := mqpg._runs(v_topic.topic_id, "fetch".queue_id, 0, "fetch".from_offset, v_until);
-    v_dropped := exists (
+    if exists (
         select from mqpg.held h
-        where h.message_id >= v_runs.lowest * 1024 and h.message_id < v_runs.highest * 1024 + 1024);
-    return query
-    select d.* from mqpg._deliveries(
-        v_topic.name, "fetch".queue_id, 1, null, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets,
-        v_runs.lengths, v_runs.attempts, v_runs.lowest, v_runs.highest, v_dropped) as d;
+        where h.message_id >= v_runs.lowest * 1024 and h.message_id < v_runs.highest * 1024 + 1024
+    ) then
+        return query
+        select d.* from mqpg._deliveries_with_survivors(
+            v_topic.name, "fetch".queue_id, 1, null, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets,
+            v_runs.lengths, v_runs.attempts, v_runs.lowest, v_runs.highest) as d;
+    else
+        return query
+        select d.* from mqpg._deliveries(
+            v_topic.name, "fetch".queue_id, 1, null, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets,
+            v_runs.lengths, v_runs.attempts, v_runs.lowest, v_runs.highest) as d;
+    end if;
     get diagnostics v_rows = row_count;
     if v_rows <> v_until - "fetch".from_offset then
         perform mqpg._missing_body(v_topic.name, "fetch".queue_id, "fetch".from_offset, v_until, v_rows);

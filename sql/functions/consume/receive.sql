@@ -59,7 +59,6 @@ declare
     v_id bigint;            -- of the only run
     v_body bigint;
     v_attempt int;
-    v_dropped boolean;      -- some of the bodies are in the table held
 begin
     select t.* into v_topic from mqpg.topic t where t.name = receive.topic;
     select s.* into v_subscription from mqpg.subscription s
@@ -131,11 +130,16 @@ begin
         end if;
     end if;
     if v_rows is null or v_rows = 0 then
-        v_dropped := exists (
+        if exists (
             select from mqpg.held h
-            where h.message_id >= v_runs.lowest * 1024 and h.message_id < v_runs.highest * 1024 + 1024);
-        if not v_dropped and cardinality(v_runs.ids) = v_count
-            and v_count = v_claim.to_offset - v_claim.from_offset then
+            where h.message_id >= v_runs.lowest * 1024 and h.message_id < v_runs.highest * 1024 + 1024
+        ) then
+            return query
+            select d.* from mqpg._deliveries_with_survivors(
+                v_topic.name, v_next.queue_id, v_claim.attempt, v_receipt, v_claim.settled, v_claim.picked,
+                v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts, v_runs.lowest,
+                v_runs.highest) as d;
+        elsif cardinality(v_runs.ids) = v_count and v_count = v_claim.to_offset - v_claim.from_offset then
             return query
             select d.* from mqpg._deliveries_singly(
                 v_topic.name, v_next.queue_id, v_claim.attempt, v_receipt, v_runs.ids, v_runs.bodies,
@@ -145,7 +149,7 @@ begin
             select d.* from mqpg._deliveries(
                 v_topic.name, v_next.queue_id, v_claim.attempt, v_receipt, v_claim.settled, v_claim.picked,
                 v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts, v_runs.lowest,
-                v_runs.highest, v_dropped) as d;
+                v_runs.highest) as d;
         end if;
         get diagnostics v_rows = row_count;
     end if;
