@@ -8,7 +8,8 @@ import time
 
 import psycopg
 
-from mqpg.values.errors import RestoredCluster, translate
+from mqpg.values.errors import RestoredCluster
+from mqpg.values.translation import translate
 
 from .append_pace import AppendPace
 from .session import Connection

@@ -15,6 +15,7 @@ from mqpg import Verdict
 from mqpg.connection.backoff import Backoff
 from mqpg.user_tables.dialects import is_locked
 from mqpg.values import errors
+from mqpg.values.translation import translate
 
 from .ledgers import NoVerdict, open_ledger, require_reachable
 from .session import Connection, stay_connected
@@ -158,7 +159,7 @@ class LedgerChecker(threading.Thread):
             conn.execute(_ANSWER, (handle, Verdict.WAIT.value, by, str(error), _RETURN_DELAY, None))
             raise
         except Exception as error:  # whatever the driver raises, it gives no verdict
-            known = str(errors.translate(error))
+            known = str(translate(error))
             # The full back-off applies. If the error concerns this handle only, the others are not
             # delayed.
             conn.execute(_ANSWER, (handle, Verdict.WAIT.value, by, known, None, None))
@@ -167,7 +168,7 @@ class LedgerChecker(threading.Thread):
         try:
             conn.execute(_ANSWER, (handle, look.verdict.value, by, look.reason, None, final))
         except psycopg.Error as error:
-            refused = errors.translate(error)
+            refused = translate(error)
             if conn.broken or isinstance(refused, errors.ConnectionFailed):
                 raise
             self._refused(conn, handle, f"the broker refuses its {look.verdict.value}: {refused}")

@@ -13,6 +13,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from mqpg.values import errors
+from mqpg.values.translation import translate
 
 from .session import Connection, connect
 
@@ -85,9 +86,7 @@ class PartitionDrop(threading.Thread):
         except psycopg.errors.LockNotAvailable:
             logger.info("table is in use", extra={"table": self.released.leaving})
         except (psycopg.Error, errors.Error) as error:
-            logger.warning(
-                "cannot drop a table yet", extra={"table": self.released.leaving, "error": errors.translate(error)}
-            )
+            logger.warning("cannot drop a table yet", extra={"table": self.released.leaving, "error": translate(error)})
 
     def _drop(self, conn: Connection) -> None:
         state = self._state(conn)

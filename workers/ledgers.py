@@ -8,7 +8,7 @@ import sqlalchemy
 
 from mqpg import Ledger
 from mqpg.connection.dsn import to_sqlalchemy
-from mqpg.values import errors
+from mqpg.values.translation import translate
 
 __all__ = ["NoVerdict", "open_ledger", "require_reachable"]
 
@@ -46,4 +46,4 @@ def require_reachable(ledger: Ledger) -> None:
         with ledger.database.engine.connect() as connection:
             connection.execute(sqlalchemy.select(1))
     except Exception as error:  # whatever the driver raises
-        raise NoVerdict(str(errors.translate(error))) from error
+        raise NoVerdict(str(translate(error))) from error

@@ -17,6 +17,7 @@ from mqpg.connection.options import transport
 from mqpg.connection.time_limit import LimitedConnection, time_limit
 from mqpg.schema import migrate
 from mqpg.values import errors
+from mqpg.values.translation import translate
 
 __all__ = ["CALL_TIMEOUT", "Connection", "connect", "stay_connected", "patiently"]
 
@@ -68,7 +69,7 @@ def connect(dsn: str, name: str) -> Connection:
     try:
         conn: Connection = LimitedConnection.connect(dsn, autocommit=True, application_name=f"mqpg {name}", **extra)
     except psycopg.Error as error:
-        raise errors.ConnectionFailed(f"cannot connect to {describe(dsn)}: {errors.translate(error)}") from error
+        raise errors.ConnectionFailed(f"cannot connect to {describe(dsn)}: {translate(error)}") from error
     try:
         with time_limit(_CONNECTING):
             _require_session(conn, dsn, extra)
@@ -80,7 +81,7 @@ def connect(dsn: str, name: str) -> Connection:
     except BaseException as error:
         conn.close()
         if isinstance(error, psycopg.Error):
-            raise errors.translate(error) from error
+            raise translate(error) from error
         raise
     return conn
 
@@ -172,7 +173,7 @@ def stay_connected(
         except (psycopg.Error, errors.Error) as error:
             if time.monotonic() - began > 2 * backoff.most:  # it worked for a while
                 backoff.reset()
-            known, pause = errors.translate(error), backoff.next()
+            known, pause = translate(error), backoff.next()
             on_failure(known)
             logger.warning(
                 "lost the connection" if isinstance(known, errors.ConnectionFailed) else "iteration failed",

@@ -39,6 +39,7 @@ from mqpg.cli.plugins import PluginGroup, missing_extra
 from mqpg.cli.sentences import hint
 from mqpg.schema.versions import EXIT_TOO_OLD
 from mqpg.values import errors
+from mqpg.values.translation import translate
 
 __all__ = ["app", "main"]
 
@@ -113,7 +114,7 @@ def main(command: Callable[[], None] = app) -> None:
     except errors.Error as error:
         _fail(error)
     except psycopg.Error as error:
-        _fail(errors.translate(error))
+        _fail(translate(error))
     except ModuleNotFoundError as error:
         explanation = missing_extra(error)
         if explanation is None:

@@ -13,6 +13,7 @@ from psycopg.rows import dict_row
 import mqpg
 from mqpg.cli.options import print_rows
 from mqpg.values import errors
+from mqpg.values.translation import translate
 
 __all__ = ["broker", "rows", "show"]
 
@@ -57,7 +58,7 @@ def rows(client: mqpg.Client, query: str, values: Mapping[str, Any] | None = Non
         with client.transaction() as conn, conn.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(query.encode(), values).fetchall()
     except psycopg.Error as error:
-        raise errors.translate(error) from error
+        raise translate(error) from error
 
 
 def show(found: Iterable[Any], columns: list[str], *, as_json: bool) -> None:

@@ -12,7 +12,7 @@ import psycopg
 
 from mqpg.crashtest import wire
 from mqpg.crashtest.referee import Referee, Ruling, Session
-from mqpg.values.errors import translate
+from mqpg.values.translation import translate
 
 __all__ = ["Proxy"]
 

@@ -18,7 +18,8 @@ from psycopg.conninfo import make_conninfo
 
 from mqpg.embedded import EmbeddedServer
 from mqpg.schema import migrate
-from mqpg.values.errors import Error, translate
+from mqpg.values.errors import Error
+from mqpg.values.translation import translate
 
 __all__ = ["Copy", "Scratch"]
 

@@ -25,10 +25,9 @@ from mqpg.values.errors import (
     SchemaError,
     SerializationFailure,
     WrongTopicKind,
-    by_sqlstate,
-    translate,
 )
 from mqpg.values.messages import Interval, Message
+from mqpg.values.translation import by_sqlstate, translate
 
 __all__ = [
     "PERMANENT_ERRORS",

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, get_args
 
 from mqpg.connection.dsn import to_sqlalchemy
-from mqpg.values.arguments import interval, listed, position, whole
+from mqpg.values.arguments import interval, listed, position, text_of, whole
 from mqpg.values.choices import AckTiming, Effect, Mode, OnFailure
 from mqpg.values.errors import ConfigurationError, InvalidArgument, shown
 from mqpg.values.messages import RETRY_LANE, Interval
@@ -57,9 +57,11 @@ class ConsumerOptions:
         _require_choice("ack", self.ack, get_args(AckTiming))
         _require_choice("on_failure", self.on_failure, get_args(OnFailure))
         if self.database is not None and self.mode not in (None, "pinned"):
-            raise ConfigurationError(f"mode must be 'pinned' where database is given, not {self.mode!r}")
+            raise ConfigurationError(f"mode must be 'pinned' where database is given, not {shown(self.mode)}")
         if (self.where == "database") != (self.database is not None):
-            raise ConfigurationError(f"effect={self.where!r} and database={self.database!r} do not go together")
+            raise ConfigurationError(
+                f"effect={self.where!r} and database={'…' if self.database else None} do not go together"
+            )
         if self.where != "external" and self.ack != "each":
             raise ConfigurationError(f"ack={self.ack!r} needs effect='external', not {self.where!r}")
         if self.where == "external" and (self.journal or self.session):
@@ -73,10 +75,10 @@ class ConsumerOptions:
 
     def _require_texts(self) -> None:
         for name in ("topic", "group"):
-            _require_text(name, getattr(self, name))
+            text_of(getattr(self, name), name)
         for name in ("consumer", "filter"):
             if getattr(self, name) is not None:
-                _require_text(name, getattr(self, name))
+                text_of(getattr(self, name), name)
         position(self.start, "start", offset=False)
 
     def _require_lists(self) -> None:
@@ -85,7 +87,7 @@ class ConsumerOptions:
             copy = listed(getattr(self, name), name)
             object.__setattr__(self, name, None if copy is None else tuple(copy))
         for place, tag in enumerate(self.tags or ()):
-            _require_text(f"tags[{place}]", tag)
+            text_of(tag, f"tags[{place}]")
         for place, queue in enumerate(self.queues or ()):
             whole(queue, f"queues[{place}]", RETRY_LANE)
         for place, one in enumerate(self.middleware or ()):
@@ -149,11 +151,6 @@ class ConsumerOptions:
         return hashlib.sha256(repr(place).encode()).hexdigest()[:8]
 
 
-def _require_text(name: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise InvalidArgument(f"{name} must be text, not {shown(value)}")
-
-
 def _is_length(value: object) -> bool:
     return isinstance(value, (int, float, timedelta)) and not isinstance(value, bool)
 
@@ -161,4 +158,4 @@ def _is_length(value: object) -> bool:
 def _require_choice(name: str, value: object, allowed: Sequence[object]) -> None:
     if value not in allowed:
         choices = ", ".join(repr(choice) for choice in allowed if choice is not None)
-        raise ConfigurationError(f"{name} must be one of {choices}, not {value!r}")
+        raise ConfigurationError(f"{name} must be one of {choices}, not {shown(value)}")

@@ -15,6 +15,7 @@ from mqpg.schema import script
 from mqpg.schema.source import Source
 from mqpg.schema.versions import FIND, READ, Installed, is_there, require_compatible
 from mqpg.values import errors
+from mqpg.values.translation import translate
 
 __all__ = ["apply", "read"]
 
@@ -66,12 +67,12 @@ def apply(dsn: str, source: Source, patience: float, owner: str | None = None) -
             break
         except _BUSY as error:
             if time.monotonic() > deadline:
-                raise errors.translate(error) from error
+                raise translate(error) from error
             pause = backoff.next()
             logger.info("migration waits for a lock: %s, again in %.1f s", error.diag.message_primary, pause)
             time.sleep(pause)
         except psycopg.Error as error:
-            raise errors.translate(error) from error
+            raise translate(error) from error
     _drop_retired(dsn)
 
 
@@ -126,7 +127,7 @@ def _drop_retired(dsn: str) -> None:
             if names:
                 logger.info("%s old functions stay in schema %s until the next upgrade", len(names), script.RETIRED)
     except psycopg.Error as error:
-        logger.warning("old functions are not dropped: %s", errors.translate(error))
+        logger.warning("old functions are not dropped: %s", translate(error))
 
 
 def _require_utf8(connection: psycopg.Connection[Any]) -> None:

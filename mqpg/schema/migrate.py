@@ -17,6 +17,7 @@ from mqpg.schema.script import LOCK
 from mqpg.schema.source import Source, packaged
 from mqpg.schema.versions import Installed, release_numbers, require_compatible
 from mqpg.values import errors
+from mqpg.values.translation import translate
 
 __all__ = [
     "LOCK",
@@ -127,7 +128,7 @@ def _adopt(dsn: str, call: LiteralString, values: list[bool]) -> str | None:
         with _connect(dsn) as connection:
             row = connection.execute(call, values).fetchone()
     except psycopg.Error as error:
-        raise errors.translate(error) from error
+        raise translate(error) from error
     return row[0] if row else None
 
 
@@ -182,7 +183,7 @@ def problems(dsn: str, *, if_allowed: bool = False) -> list[str]:
                 return []
             return [f"{connection.info.user} may not look at the tables: check as a superuser or a member of {owner}"]
     except psycopg.Error as error:
-        raise errors.translate(error) from error
+        raise translate(error) from error
 
 
 def check(dsn: str) -> None:
@@ -306,7 +307,7 @@ def _installed(dsn: str) -> Installed | None:
         with _connect(dsn) as connection:
             return apply.read(connection)
     except psycopg.Error as error:
-        raise errors.translate(error) from error
+        raise translate(error) from error
 
 
 def _connect(dsn: str) -> psycopg.Connection[Any]:

@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 
 import mqpg
 from mqpg.embedded.locate import resolve
-from mqpg.values.errors import translate
+from mqpg.values.translation import translate
 
 __all__ = ["Source"]
 

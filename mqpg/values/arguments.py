@@ -28,6 +28,7 @@ __all__ = [
     "moment",
     "position",
     "seconds",
+    "text_of",
     "whole",
 ]
 
@@ -92,6 +93,13 @@ def handle_of(value: object, name: str = "handle") -> str:
     if isinstance(value, str):
         return value
     raise InvalidArgument(f"{name} must be the text that prepare returned, such as '{EXAMPLE}', not {shown(value)}")
+
+
+def text_of(value: object, name: str) -> str:
+    """The argument called `name`, which is text. Raises InvalidArgument."""
+    if isinstance(value, str):
+        return value
+    raise InvalidArgument(f"{name} must be text, not {shown(value)}")
 
 
 def handles_of(values: Iterable[Any] | None, name: str = "handles") -> list[str] | None:

@@ -95,6 +95,21 @@ def test_a_value_that_cannot_be_sent_is_named(mq: mqpg.Client, orders: str, valu
         mq.send(orders, 1, conn=conn, **{name: value})
 
 
+def test_an_integer_that_python_does_not_print_is_named(mq: mqpg.Client, orders: str) -> None:
+    many: Any = 10**5000
+    for name in ("reply_topic", "correlation_id"):
+        with pytest.raises(errors.InvalidArgument, match=f"^{name} must be text"):
+            mq.request(orders, 1, timeout=0, **{name: many})
+    with pytest.raises(errors.UnknownTopic, match="a value of type int"):
+        mq.queries.queue_count(many)
+    with pytest.raises(errors.UnknownSubscription, match="a value of type int"):
+        mq.queries.require_subscription(many, many)
+    with pytest.raises(errors.InvalidArgument, match=r"^producer_group must be text"):
+        mq.queries.require_checker(many, "ledger", "due_checks")
+    with pytest.raises(errors.ConfigurationError, match=r"^mode must be one of .* not a value of type int"):
+        mqpg.consumer("t", group="g", mode=many)
+
+
 def test_a_payload_that_no_json_holds_is_named(mq: mqpg.Client, orders: str) -> None:
     deep: list[Any] = []
     for _ in range(5000):

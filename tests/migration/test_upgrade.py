@@ -21,6 +21,7 @@ from mqpg import errors, migrate
 from mqpg.schema import apply
 from mqpg.schema.source import RELEASE, Source, packaged
 from mqpg.schema.versions import EXIT_TOO_OLD, Installed, require_compatible
+from mqpg.values.translation import translate
 from tests.migration.catalog import catalog
 from tests.support.processes import Process, Processes
 from tests.support.releases import later_release
@@ -355,4 +356,4 @@ def errors_of(db: Connection, query: str) -> None:
     try:
         db.execute(query.encode())
     except psycopg.Error as error:
-        raise errors.translate(error) from error
+        raise translate(error) from error

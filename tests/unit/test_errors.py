@@ -7,6 +7,7 @@ import pytest
 from psycopg import errors as pg
 
 from mqpg.values import errors
+from mqpg.values.translation import by_sqlstate, translate
 
 CODES = {
     "MQ001": errors.InvalidArgument,
@@ -44,28 +45,28 @@ CODES = {
 
 @pytest.mark.parametrize(("sqlstate", "wanted"), CODES.items())
 def test_each_sqlstate_has_its_class(sqlstate: str, wanted: type[errors.Error]) -> None:
-    assert errors.by_sqlstate(sqlstate) is wanted
+    assert by_sqlstate(sqlstate) is wanted
 
 
 def test_no_sqlstate_is_a_lost_connection() -> None:
-    known = errors.translate(psycopg.OperationalError("server closed\n the connection"))
+    known = translate(psycopg.OperationalError("server closed\n the connection"))
     assert isinstance(known, errors.ConnectionFailed)
 
 
 def test_what_the_driver_refuses_is_an_invalid_argument() -> None:
-    assert isinstance(errors.translate(psycopg.DataError("NUL bytes")), errors.InvalidArgument)
+    assert isinstance(translate(psycopg.DataError("NUL bytes")), errors.InvalidArgument)
 
 
 def test_the_message_is_one_line() -> None:
-    known = errors.translate(pg.UndefinedTable('relation "x"\ndoes   not exist'))
+    known = translate(pg.UndefinedTable('relation "x"\ndoes   not exist'))
     assert str(known) == 'relation "x" does not exist'
     assert known.sqlstate == "42P01"
 
 
 def test_a_new_line_of_the_driver_is_a_new_sentence() -> None:
     refused = psycopg.OperationalError("connection failed: Connection refused\n\tIs the server running?\n- host: a\n")
-    assert str(errors.translate(refused)) == "connection failed: Connection refused. Is the server running? - host: a"
-    assert str(errors.translate(RuntimeError("no route\nMore: here"))) == "no route. More: here"
+    assert str(translate(refused)) == "connection failed: Connection refused. Is the server running? - host: a"
+    assert str(translate(RuntimeError("no route\nMore: here"))) == "no route. More: here"
 
 
 def test_everything_is_an_error_of_mqpg() -> None:

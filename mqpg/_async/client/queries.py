@@ -12,6 +12,7 @@ from typing import Any, cast
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
 from mqpg.connection.statements import statement
+from mqpg.values.arguments import text_of
 from mqpg.values.choices import Checker, Mode, OnFailure, TopicKind
 from mqpg.values.errors import (
     ConfigurationError,
@@ -20,6 +21,7 @@ from mqpg.values.errors import (
     UnknownProducerGroup,
     UnknownSubscription,
     UnknownTopic,
+    shown,
 )
 from mqpg.values.messages import HeldQueues
 
@@ -82,7 +84,7 @@ class Queries:
         """How many queues a topic has. Raises UnknownTopic."""
         count = await self._scalar(_QUEUES, {"topic": topic})
         if count is None:
-            raise UnknownTopic(f"topic {topic!r} does not exist")
+            raise UnknownTopic(f"topic {shown(topic)} does not exist")
         return int(count)
 
     async def topic_kind(self, topic: str) -> TopicKind | None:
@@ -98,7 +100,9 @@ class Queries:
         """The mode of a subscription. Raises UnknownSubscription where there is none."""
         mode = await self.subscription_mode(consumer_group, topic)
         if mode is None:
-            raise UnknownSubscription(f"consumer group {consumer_group!r} is not subscribed to topic {topic!r}")
+            raise UnknownSubscription(
+                f"consumer group {shown(consumer_group)} is not subscribed to topic {shown(topic)}"
+            )
         return mode
 
     async def on_failure(self, consumer_group: str, topic: str, conn: Caller | None = None) -> OnFailure:
@@ -166,7 +170,7 @@ class Queries:
         """
         if (producer_group, allowed) in self._fitting_checkers:
             return
-        checker = await self._scalar(_CHECKER, {"name": producer_group})
+        checker = await self._scalar(_CHECKER, {"name": text_of(producer_group, "producer_group")})
         if checker is None:
             raise UnknownProducerGroup(
                 f"producer_group {producer_group!r} does not exist: make it by mqpg group create {producer_group}, "
@@ -196,7 +200,7 @@ class Queries:
             return
         self._max_payload[topic] = int(limit)
         if size > limit:
-            raise PayloadTooLarge(f"payload has {size} bytes; topic {topic!r} allows {limit}")
+            raise PayloadTooLarge(f"payload has {size} bytes; topic {shown(topic)} allows {limit}")
 
     async def _scalar(
         self, statement: Any, values: dict[str, Any], conn: Caller | None = None, *, repeat: bool = True

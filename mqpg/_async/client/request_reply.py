@@ -19,7 +19,7 @@ from mqpg._async.client.send import Send
 from mqpg._async.client.topics import Topics
 from mqpg._async.client.trace import Trace
 from mqpg._async.client.wakeup import TopicWaiter
-from mqpg.values.arguments import seconds
+from mqpg.values.arguments import seconds, text_of
 from mqpg.values.errors import AlreadyDefined, InvalidArgument, NoReply, Undecodable, shown
 from mqpg.values.messages import Interval, Message
 
@@ -72,11 +72,11 @@ class RequestReply(Send, Receive, Trace, Topics):
             UnknownTopic: There is no such topic, or no such reply topic.
             InvalidArgument: An argument is out of range.
         """
-        asked = correlation_id or uuid.uuid4().hex
+        asked = text_of(correlation_id or uuid.uuid4().hex, "correlation_id")
         limit = seconds(timeout, "timeout")
         deadline = time.monotonic() + limit
         given = _headers(headers)
-        await self._require_reply_topic(reply_topic)
+        await self._require_reply_topic(text_of(reply_topic, "reply_topic"))
         with TopicWaiter(self, reply_topic) as waiter:
             found = await self.reply_of(asked, reply_topic=reply_topic) if correlation_id else None
             if found is None:

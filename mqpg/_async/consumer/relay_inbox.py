@@ -23,8 +23,9 @@ from mqpg._async.stores.statements import create_beside_queue
 from mqpg.handlers.failures import InboxFailed
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.user_tables.tables import prepared, prepared_metadata
-from mqpg.values.errors import ConfigurationError, InvalidArgument, translate
+from mqpg.values.errors import ConfigurationError, InvalidArgument
 from mqpg.values.messages import Message
+from mqpg.values.translation import translate
 
 __all__ = ["RelayInbox"]
 

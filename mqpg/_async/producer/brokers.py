@@ -21,7 +21,7 @@ from mqpg._async.closing import AsyncClosing
 from mqpg.connection.backoff import Backoff
 from mqpg.connection.dsn import describe
 from mqpg.values.choices import Checker
-from mqpg.values.errors import ConfigurationError, ConnectionFailed, UnknownHandle, UnknownProducerGroup
+from mqpg.values.errors import ConfigurationError, ConnectionFailed, UnknownHandle, UnknownProducerGroup, shown
 
 __all__ = ["AsyncBrokers", "Endpoint", "Answers"]
 
@@ -324,7 +324,7 @@ class AsyncBrokers(AsyncClosing):
         if answers.failures:
             silent = "; ".join(map(str, answers.failures))
             raise ConnectionFailed(f"broker {broker_id} may be one that does not answer: {silent}")
-        raise UnknownHandle(f"none of these brokers is {broker_id!r}")
+        raise UnknownHandle(f"none of these brokers is {shown(broker_id)}")
 
 
 async def _ping(mq: AsyncClient) -> None:

@@ -23,7 +23,7 @@ from mqpg._async.producer.loop import run_periodically
 from mqpg._async.producer.prepare_and_decide import decide, rollback_half
 from mqpg.values.choices import Checker
 from mqpg.values.draft import Draft
-from mqpg.values.errors import ConfigurationError, InvalidArgument
+from mqpg.values.errors import ConfigurationError, InvalidArgument, shown
 from mqpg.values.messages import HalfCheck, Interval, Outcome, Result
 
 __all__ = ["AsyncPostProducer", "Posted"]
@@ -193,4 +193,4 @@ def _result(value: object) -> Result:
     try:
         return Result(str(value))
     except ValueError:
-        raise InvalidArgument(f"a result must be success, failure or wait, not {value!r}") from None
+        raise InvalidArgument(f"a result must be success, failure or wait, not {shown(value)}") from None

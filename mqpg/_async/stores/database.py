@@ -15,7 +15,8 @@ from mqpg._async._acompat import Connection, Engine, database_url, make_engine, 
 from mqpg.connection.dsn import describe
 from mqpg.user_tables import dialects
 from mqpg.user_tables.upgrades import upgrade, upgrade_statements
-from mqpg.values.errors import ConfigurationError, ConnectionFailed, DatabaseError, LedgerError, translate
+from mqpg.values.errors import ConfigurationError, ConnectionFailed, DatabaseError, LedgerError
+from mqpg.values.translation import translate
 
 __all__ = ["UserDatabase", "begin_immediate"]
 

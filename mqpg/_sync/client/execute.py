@@ -16,7 +16,8 @@ from psycopg import sql
 from mqpg._sync._acompat import DriverConnection, PgConnection, is_sqlalchemy
 from mqpg.connection.pooled import open_cursor
 from mqpg.connection.statements import Statement
-from mqpg.values.errors import Error, InvalidArgument, SchemaMissing, shown, translate
+from mqpg.values.errors import Error, InvalidArgument, SchemaMissing, shown
+from mqpg.values.translation import translate
 
 if TYPE_CHECKING:
     from mqpg._sync._acompat import Connection, ScopedSession, Session

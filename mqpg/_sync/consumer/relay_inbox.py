@@ -24,8 +24,9 @@ from mqpg._sync.stores.statements import create_beside_queue
 from mqpg.handlers.failures import InboxFailed
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.user_tables.tables import prepared, prepared_metadata
-from mqpg.values.errors import ConfigurationError, InvalidArgument, translate
+from mqpg.values.errors import ConfigurationError, InvalidArgument
 from mqpg.values.messages import Message
+from mqpg.values.translation import translate
 
 __all__ = ["RelayInbox"]
 

@@ -22,7 +22,7 @@ from mqpg._sync.closing import Closing
 from mqpg.connection.backoff import Backoff
 from mqpg.connection.dsn import describe
 from mqpg.values.choices import Checker
-from mqpg.values.errors import ConfigurationError, ConnectionFailed, UnknownHandle, UnknownProducerGroup
+from mqpg.values.errors import ConfigurationError, ConnectionFailed, UnknownHandle, UnknownProducerGroup, shown
 
 __all__ = ["Brokers", "Endpoint", "Answers"]
 
@@ -325,7 +325,7 @@ class Brokers(Closing):
         if answers.failures:
             silent = "; ".join(map(str, answers.failures))
             raise ConnectionFailed(f"broker {broker_id} may be one that does not answer: {silent}")
-        raise UnknownHandle(f"none of these brokers is {broker_id!r}")
+        raise UnknownHandle(f"none of these brokers is {shown(broker_id)}")
 
 
 def _ping(mq: Client) -> None:

@@ -25,7 +25,7 @@ from mqpg._sync.stores.ledger_messages import LedgerMessages
 from mqpg.user_tables.dialects import has_failed, in_transaction, is_answer, is_autocommit
 from mqpg.values.arguments import encode
 from mqpg.values.draft import Draft, drafts_of
-from mqpg.values.errors import InvalidArgument, LedgerError, OutcomeUnknown, UnknownHandle, WrongState
+from mqpg.values.errors import InvalidArgument, LedgerError, OutcomeUnknown, UnknownHandle, WrongState, shown
 from mqpg.values.messages import Interval, Json, Outcome
 
 __all__ = [
@@ -147,7 +147,7 @@ class LocalTransaction:
         if text is None:
             raise InvalidArgument("payload must not be None")
         if chosen not in self.handles:
-            raise UnknownHandle(f"{chosen!r} is no half message of this transaction")
+            raise UnknownHandle(f"{shown(chosen)} is no half message of this transaction")
         # If the broker refused it after the local commit, the message could never be sent.
         self.mq.queries.require_fits(self._topics[chosen], text)
         self._ledger.set_payload(self.connection, chosen, text)

@@ -39,7 +39,7 @@ from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.outbox import Outbox, OutboxEntry, StoredMessage
 from mqpg.values.choices import Checker
 from mqpg.values.draft import Draft
-from mqpg.values.errors import ConfigurationError, ConnectionFailed, Error, InvalidArgument
+from mqpg.values.errors import ConfigurationError, ConnectionFailed, Error, InvalidArgument, shown
 from mqpg.values.messages import Interval, Json, Outcome
 
 __all__ = ["OutboxProducer"]
@@ -132,7 +132,7 @@ class OutboxProducer(Closing):
             mq = self.brokers.pick(key)
             return mq.send(topic, payload, **draft.options())
         if qos != 1:
-            raise InvalidArgument(f"qos must be 0 or 1, and 1 with conn, not {qos!r}; transaction() is QoS 2")
+            raise InvalidArgument(f"qos must be 0 or 1, and 1 with conn, not {shown(qos)}; transaction() is QoS 2")
         self.outbox.verify()
         row = StoredMessage.new("send", self.brokers.pin(key), self.group, draft)
         if conn is not None:

@@ -24,7 +24,7 @@ from mqpg._sync.producer.loop import run_periodically
 from mqpg._sync.producer.prepare_and_decide import decide, rollback_half
 from mqpg.values.choices import Checker
 from mqpg.values.draft import Draft
-from mqpg.values.errors import ConfigurationError, InvalidArgument
+from mqpg.values.errors import ConfigurationError, InvalidArgument, shown
 from mqpg.values.messages import HalfCheck, Interval, Outcome, Result
 
 __all__ = ["PostProducer", "Posted"]
@@ -194,4 +194,4 @@ def _result(value: object) -> Result:
     try:
         return Result(str(value))
     except ValueError:
-        raise InvalidArgument(f"a result must be success, failure or wait, not {value!r}") from None
+        raise InvalidArgument(f"a result must be success, failure or wait, not {shown(value)}") from None

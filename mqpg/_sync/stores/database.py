@@ -16,7 +16,8 @@ from mqpg._sync._acompat import Connection, Engine, database_url, make_engine, r
 from mqpg.connection.dsn import describe
 from mqpg.user_tables import dialects
 from mqpg.user_tables.upgrades import upgrade, upgrade_statements
-from mqpg.values.errors import ConfigurationError, ConnectionFailed, DatabaseError, LedgerError, translate
+from mqpg.values.errors import ConfigurationError, ConnectionFailed, DatabaseError, LedgerError
+from mqpg.values.translation import translate
 
 __all__ = ["UserDatabase", "begin_immediate"]
 

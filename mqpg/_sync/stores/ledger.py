@@ -20,8 +20,9 @@ from mqpg._sync.stores.ledger_messages import LedgerMessages
 from mqpg.user_tables.dialects import chunks, is_denied, is_locked, is_read_only
 from mqpg.user_tables.tables import clock, ledger, ledger_metadata
 from mqpg.values.choices import LedgerEntry
-from mqpg.values.errors import ConnectionFailed, Fenced, LedgerError, translate
+from mqpg.values.errors import ConnectionFailed, Fenced, LedgerError
 from mqpg.values.messages import Json, Verdict
+from mqpg.values.translation import translate
 
 __all__ = ["Ledger", "Finding", "OpenRow", "is_transient"]
 
