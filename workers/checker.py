@@ -102,7 +102,7 @@ class LedgerChecker(threading.Thread):
         """
         row = conn.execute(_BROKER).fetchone()
         try:
-            other = self._ledger.foreign_broker(str(row[0]), _LOCK_TIMEOUT) if row else None
+            other = self._ledger._foreign_broker(str(row[0]), _LOCK_TIMEOUT) if row else None
         except Exception as error:  # no table or no right; the first look into it reports that
             logger.debug("ledger %s: %s", self._target, error)
             return not is_locked(error)
@@ -151,7 +151,7 @@ class LedgerChecker(threading.Thread):
     def _decide(self, conn: Connection, handle: str) -> None:
         by = f"ledger {self._target}"
         try:
-            look = self._ledger.look_up(handle)
+            look = self._ledger._look_up(handle)
             if look.verdict is Verdict.WAIT:
                 require_reachable(self._ledger)
             payload = self._ledger.final_payload(handle) if look.verdict is Verdict.COMMIT else None

@@ -67,7 +67,7 @@ def connect_once(options: ReconcileOptions) -> None:
             pass
     for url in options.ledgers:
         with mqpg.Ledger(url) as ledger:
-            ledger.open_rows(1)
+            ledger._open_rows(1)
 
 
 def reconcile(options: ReconcileOptions, *, threads: int | None = None) -> list[Unsettled]:

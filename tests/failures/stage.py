@@ -367,7 +367,7 @@ def two_brokers(stage: Stage, other: str) -> Iterator[tuple[Proxy, mqpg.protocol
         with mqpg.protocols.Brokers(
             [first, other], pause=0.01, longest_pause=0.01, retry_timeout=0.2, pool_timeout=0.2, connect_timeout=1
         ) as brokers:
-            key = next(k for k in map(str, range(99)) if next(brokers.candidates(k)).dsn == first)
+            key = next(k for k in map(str, range(99)) if next(brokers._candidates(k)).dsn == first)
             yield cut, brokers, key
 
 

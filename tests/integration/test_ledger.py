@@ -39,7 +39,7 @@ def test_one_that_never_comes_is_rolled_back_and_stays_so(ledger: mqpg.Ledger) -
     assert ledger.verdict("b.1.7.x") is mqpg.Verdict.ROLLBACK
     with pytest.raises(errors.Fenced), ledger.database.engine.begin() as conn:
         ledger.begin(conn, "b.1.7.x")
-    assert [row.entry for row in ledger.open_rows()] == ["fence"]
+    assert [row.entry for row in ledger._open_rows()] == ["fence"]
 
 
 def test_an_open_one_makes_it_wait_within_the_lock_timeout(ledger: mqpg.Ledger) -> None:
@@ -183,7 +183,7 @@ def test_a_commit_verdict_flushes_sqlite(tmp_path: Path, journal: str) -> None:
         before = watcher.execute("pragma data_version").fetchone()
         assert ledger.verdict("b.1.7.x") is mqpg.Verdict.COMMIT
         assert watcher.execute("pragma data_version").fetchone() > before  # written, so synced: see below
-        assert [row.handle for row in ledger.open_rows()] == ["b.1.7.x"]
+        assert [row.handle for row in ledger._open_rows()] == ["b.1.7.x"]
         with ledger.database.engine.connect() as conn:
             assert conn.execute(text("pragma synchronous")).scalar() == 3
     watcher.close()
@@ -192,11 +192,11 @@ def test_a_commit_verdict_flushes_sqlite(tmp_path: Path, journal: str) -> None:
 def test_a_wait_says_why(ledger: mqpg.Ledger) -> None:
     with ledger.database.engine.connect() as conn:
         ledger.begin(conn, "b.1.7.x")
-        look = ledger.look_up("b.1.7.x", lock_timeout=0.2)
+        look = ledger._look_up("b.1.7.x", lock_timeout=0.2)
         conn.rollback()
     assert look.verdict is mqpg.Verdict.WAIT
     assert str(look.reason).startswith("the local transaction is open: ")
-    assert ledger.look_up("b.1.7.x").reason is None
+    assert ledger._look_up("b.1.7.x").reason is None
 
 
 @pytest.mark.chaos
@@ -212,7 +212,7 @@ def test_a_commit_verdict_flushes_an_asynchronous_local_commit(losing_database: 
             commit_hastily(ledger, "b.1.7.x")
             if asked:
                 assert ledger.verdict("b.1.7.x") is mqpg.Verdict.COMMIT
-        assert [row.handle for row in ledger.open_rows()] == (["b.1.7.x"] if asked else [])
+        assert [row.handle for row in ledger._open_rows()] == (["b.1.7.x"] if asked else [])
 
 
 def commit_hastily(ledger: mqpg.Ledger, handle: str) -> None:
@@ -278,15 +278,15 @@ def test_rows_are_marked_done_and_purged(ledger: mqpg.Ledger) -> None:
         for number in range(3):
             ledger.begin(conn, f"b.1.{number}.x", "orders")
         ledger.begin(conn, "other.1.1.x", "orders")
-    assert len(ledger.open_rows()) == 4
-    assert [row.handle for row in ledger.open_rows(broker_id="other")] == ["other.1.1.x"]
-    assert ledger.open_rows(older_than=timedelta(hours=1)) == []
-    first = ledger.open_rows(2)
-    assert [row.handle for row in first] + [row.handle for row in ledger.open_rows(2, after=first[-1])] == [
+    assert len(ledger._open_rows()) == 4
+    assert [row.handle for row in ledger._open_rows(broker_id="other")] == ["other.1.1.x"]
+    assert ledger._open_rows(older_than=timedelta(hours=1)) == []
+    first = ledger._open_rows(2)
+    assert [row.handle for row in first] + [row.handle for row in ledger._open_rows(2, after=first[-1])] == [
         "b.1.0.x", "b.1.1.x", "b.1.2.x", "other.1.1.x",
     ]  # fmt: skip
     ledger.mark_done(["b.1.0.x", "b.1.1.x"])
-    assert [row.handle for row in ledger.open_rows()] == ["b.1.2.x", "other.1.1.x"]
+    assert [row.handle for row in ledger._open_rows()] == ["b.1.2.x", "other.1.1.x"]
     assert ledger.purge(timedelta(hours=1)) == 0
     time.sleep(0.01)
     assert ledger.purge(timedelta(0)) == 2

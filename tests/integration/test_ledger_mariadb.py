@@ -79,7 +79,7 @@ def test_offsets_of_names_that_differ_in_case_are_two(mariadb_url: str, engine: 
 def test_times_are_the_servers_in_utc_to_the_microsecond(ledger: mqpg.Ledger) -> None:
     for number in range(5):
         commit(ledger, f"b.1.{number}.x")
-    times = [row.created_at for row in ledger.open_rows()]
+    times = [row.created_at for row in ledger._open_rows()]
     assert any(at.microsecond % 1000 for at in times)
     assert times == sorted(times)
     assert abs(datetime.now(UTC) - times[0].replace(tzinfo=UTC)) < timedelta(minutes=1)
@@ -165,7 +165,7 @@ def test_two_checkers_that_wait_for_one_that_rolls_back_agree(ledger: mqpg.Ledge
 def test_a_locked_range_makes_it_wait(ledger: mqpg.Ledger, engine: Engine) -> None:
     with engine.connect() as conn:
         conn.execute(text("select * from mqpg_ledger where handle > 'a' for update")).all()
-        look = ledger.look_up(HANDLE, lock_timeout=1)
+        look = ledger._look_up(HANDLE, lock_timeout=1)
     assert look.verdict is Verdict.WAIT
     assert "lock wait timeout" in str(look.reason).lower()
     assert ledger.verdict(HANDLE) is Verdict.ROLLBACK
@@ -191,7 +191,7 @@ def test_a_server_that_is_read_only_makes_it_wait(own_mariadb: MariaDB) -> None:
     with mqpg.Ledger(url.replace("root", "app")) as ledger:
         ledger.create()
         own_mariadb.execute("set global read_only = on")
-        look = ledger.look_up(HANDLE)
+        look = ledger._look_up(HANDLE)
         assert (look.verdict, "read-only" in str(look.reason)) == (Verdict.WAIT, True)
         own_mariadb.execute("set global read_only = off")
         assert ledger.verdict(HANDLE) is Verdict.ROLLBACK

@@ -44,7 +44,7 @@ def producer(mq: mqpg.Client, orders: str, engine: Engine) -> mqpg.Transactional
 
 
 def undone(producer: mqpg.TransactionalProducer) -> int:
-    return len(producer.ledger.open_rows())
+    return len(producer.ledger._open_rows())
 
 
 def test_a_committed_transaction_sends_its_message(

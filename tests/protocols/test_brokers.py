@@ -226,7 +226,7 @@ def test_a_crash_in_the_middle_of_many_producers(
     stop.set()
     for thread in threads:
         thread.join(30)
-    eventually(lambda: producer.recover(older_than=AT_ONCE) == 0 and not producer.ledger.open_rows())
+    eventually(lambda: producer.recover(older_than=AT_ONCE) == 0 and not producer.ledger._open_rows())
     found = sites[0].delivered() + sites[1].delivered()
     assert sorted(found) == business(sqlite)
 
@@ -295,9 +295,9 @@ def test_looking_up_a_broker(brokers: protocols.Brokers, sites: list[Site]) -> N
     assert brokers.pick("some key").dsn == brokers.pick("some key").dsn
     sites[0].crash()
     with protocols.Brokers([site.dsn for site in sites], **QUICK) as fresh:
-        assert fresh.by_id(sites[1].broker_id).info().broker_id == sites[1].broker_id
+        assert fresh._by_id(sites[1].broker_id).info().broker_id == sites[1].broker_id
         with pytest.raises(errors.ConnectionFailed, match="may be one that does not answer"):
-            fresh.by_id(sites[0].broker_id)
+            fresh._by_id(sites[0].broker_id)
 
 
 def test_arguments(sites: list[Site]) -> None:

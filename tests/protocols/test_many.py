@@ -55,7 +55,7 @@ def test_several_topics_in_one_transaction(
     assert tx.outcome is mqpg.Outcome.COMMITTED
     assert everything(mq, topics) == [[1], ["final"], [{"to": "you"}]]
     producer.close()
-    assert producer.ledger.open_rows() == []
+    assert producer.ledger._open_rows() == []
 
 
 def test_they_become_visible_together(producer: mqpg.TransactionalProducer, mq: mqpg.Client, dsn: str) -> None:

@@ -140,7 +140,7 @@ class AsyncBrokers(AsyncClosing):
         self._turn = 0
 
     @classmethod
-    def around(cls, mq: AsyncClient | AsyncBrokers) -> AsyncBrokers:
+    def _around(cls, mq: AsyncClient | AsyncBrokers) -> AsyncBrokers:
         """Make one client look like brokers.
 
         Args:
@@ -160,7 +160,7 @@ class AsyncBrokers(AsyncClosing):
         for endpoint in self.endpoints:
             await endpoint.close()
 
-    def candidates(self, key: str | None = None) -> Iterator[Endpoint]:
+    def _candidates(self, key: str | None = None) -> Iterator[Endpoint]:
         """Order the brokers for a message.
 
         Args:
@@ -180,7 +180,7 @@ class AsyncBrokers(AsyncClosing):
         yield from rested
         yield from (endpoint for endpoint in ordered if endpoint not in rested)
 
-    async def visit(
+    async def _visit(
         self,
         work: Callable[[AsyncClient], Returns[T]],
         endpoints: Iterable[Endpoint],
@@ -213,7 +213,7 @@ class AsyncBrokers(AsyncClosing):
                 break
         return answers
 
-    async def each(self, work: Callable[[AsyncClient], Returns[int]]) -> int:
+    async def _each(self, work: Callable[[AsyncClient], Returns[int]]) -> int:
         """Do some work at every broker and skip those that are away.
 
         Args:
@@ -225,9 +225,9 @@ class AsyncBrokers(AsyncClosing):
         Raises:
             ConnectionFailed: No broker answers.
         """
-        return sum((await self.visit(work, self.endpoints)).all())
+        return sum((await self._visit(work, self.endpoints)).all())
 
-    async def warn_of_group(self, group: str, checkers: Sequence[Checker]) -> None:
+    async def _warn_of_group(self, group: str, checkers: Sequence[Checker]) -> None:
         """Log that a producer group cannot work, before its first message.
 
         It is no error, because a producer that only recovers needs no group. Only brokers that are
@@ -244,7 +244,7 @@ class AsyncBrokers(AsyncClosing):
             except (UnknownProducerGroup, ConfigurationError) as error:
                 logger.warning("the first message will be refused: %s", error)
 
-        await self.visit(look, [endpoint for endpoint in self.endpoints if endpoint.connected])
+        await self._visit(look, [endpoint for endpoint in self.endpoints if endpoint.connected])
 
     async def pick(self, key: str | None = None) -> AsyncClient:
         """Find a broker that answers.
@@ -261,12 +261,12 @@ class AsyncBrokers(AsyncClosing):
         if len(self.endpoints) == 1:
             return await self.endpoints[0].client()
         # A broker that was connected once may be away now.
-        answers = await self.visit(_ping, self.candidates(key), until=_is_enough)
+        answers = await self._visit(_ping, self._candidates(key), until=_is_enough)
         if not answers.results:
             raise ConnectionFailed(f"no broker answers: {'; '.join(map(str, answers.failures))}")
         return answers.results[0][0]
 
-    async def pin(self, key: str | None = None) -> str:
+    async def _pin(self, key: str | None = None) -> str:
         """Choose the broker of a message that is stored now and sent later.
 
         Args:
@@ -278,9 +278,9 @@ class AsyncBrokers(AsyncClosing):
         Raises:
             ConnectionFailed: No broker was ever reached.
         """
-        candidates = list(self.candidates(key))
+        candidates = list(self._candidates(key))
         strangers = takewhile(lambda endpoint: endpoint.broker_id is None, candidates)
-        answers = await self.visit(_broker_id, strangers, until=_is_enough)
+        answers = await self._visit(_broker_id, strangers, until=_is_enough)
         known = [endpoint.broker_id for endpoint in candidates if endpoint.broker_id is not None]
         return known[0] if known else answers.first()[1]
 
@@ -298,9 +298,9 @@ class AsyncBrokers(AsyncClosing):
             ConnectionFailed: The broker does not answer, or one that does not answer may be the
                 one.
         """
-        return await self.by_id(handle.partition(".")[0])
+        return await self._by_id(handle.partition(".")[0])
 
-    async def by_id(self, broker_id: str) -> AsyncClient:
+    async def _by_id(self, broker_id: str) -> AsyncClient:
         """Find a broker by its id.
 
         Args:
@@ -317,7 +317,7 @@ class AsyncBrokers(AsyncClosing):
         strangers = [endpoint for endpoint in self.endpoints if endpoint.broker_id is None]
         answers: Answers[str] = Answers()
         if all(endpoint.broker_id != broker_id for endpoint in self.endpoints):
-            answers = await self.visit(_broker_id, strangers, until=lambda found: found == broker_id)
+            answers = await self._visit(_broker_id, strangers, until=lambda found: found == broker_id)
         for endpoint in self.endpoints:
             if endpoint.broker_id == broker_id:
                 return await endpoint.client()

@@ -65,14 +65,14 @@ class AsyncOutboxProducer(AsyncClosing):
     def __init__(
         self, mq: AsyncClient | AsyncBrokers, *, database: str | URL | Engine, group: str | None = None
     ) -> None:
-        self.brokers = AsyncBrokers.around(mq)
+        self.brokers = AsyncBrokers._around(mq)
         self.group = group
         self.outbox = Outbox(UserDatabase(database))
 
     async def __aenter__(self) -> Self:
         """Log a warning if the producer group is missing or has another checker."""
         if self.group is not None:
-            await self.brokers.warn_of_group(self.group, _CHECKERS)
+            await self.brokers._warn_of_group(self.group, _CHECKERS)
         return self
 
     async def close(self) -> None:
@@ -135,7 +135,7 @@ class AsyncOutboxProducer(AsyncClosing):
         if qos != 1:
             raise InvalidArgument(f"qos must be 0 or 1, and 1 with conn, not {shown(qos)}; transaction() is QoS 2")
         await self.outbox.verify()
-        row = StoredMessage.new("send", await self.brokers.pin(key), self.group, draft)
+        row = StoredMessage.new("send", await self.brokers._pin(key), self.group, draft)
         if conn is not None:
             await self.outbox.store(require_connection(conn), row)
             return None
@@ -144,7 +144,7 @@ class AsyncOutboxProducer(AsyncClosing):
 
     async def _send_stored(self, row: StoredMessage) -> int | None:
         try:
-            mq = await self.brokers.by_id(row.broker)
+            mq = await self.brokers._by_id(row.broker)
             message_id = await send_message(mq, row)
         except ConnectionFailed as error:
             logger.warning("message %s is stored, but its broker is away; recovery sends it: %s", row.id, error)
@@ -242,7 +242,7 @@ class AsyncOutboxProducer(AsyncClosing):
                 disk in time.
         """
         await self.outbox.verify()
-        return await self.brokers.each(lambda mq: self._finish_rows(mq, max_rows, older_than))
+        return await self.brokers._each(lambda mq: self._finish_rows(mq, max_rows, older_than))
 
     async def run_recovery(self, stop: Event, interval: float = 1.0) -> None:
         """Run `recover` periodically, through restarts of any database.
@@ -262,7 +262,7 @@ class AsyncOutboxProducer(AsyncClosing):
         async def prepare_at(mq: AsyncClient) -> tuple[StoredMessage, str]:
             return await self._prepare_at(mq, draft, merged)
 
-        answers = await self.brokers.visit(prepare_at, self.brokers.candidates(draft.key), until=bool)
+        answers = await self.brokers._visit(prepare_at, self.brokers._candidates(draft.key), until=bool)
         mq, (row, handle) = answers.first()
         return mq, row, handle
 

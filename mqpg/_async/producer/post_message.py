@@ -70,7 +70,7 @@ class AsyncPostProducer:
         group: str,
         check: Callable[[HalfCheck], Returns[object]] | None = None,
     ) -> None:
-        self.brokers = AsyncBrokers.around(mq)
+        self.brokers = AsyncBrokers._around(mq)
         self.group = group
         self._check = check
 
@@ -141,7 +141,7 @@ class AsyncPostProducer:
         """
         if self._check is None:
             raise ConfigurationError(f"producer group {self.group} has no check: PostProducer(…, check=…)")
-        return await self.brokers.each(lambda mq: self._answer_at(mq, max_messages, lease))
+        return await self.brokers._each(lambda mq: self._answer_at(mq, max_messages, lease))
 
     async def run_answers(self, stop: Event, interval: float = 5.0) -> None:
         """Run `answer` periodically, through restarts of the brokers.

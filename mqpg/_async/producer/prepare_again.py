@@ -30,7 +30,7 @@ logger = logging.getLogger("mqpg")
 async def find_lost(mq: AsyncClient, ledger: AsyncLedger, handles: Sequence[str]) -> list[LostHalf]:
     """Which of these committed ledger rows name half messages that this broker has lost."""
     found = await mq.queries.lost_halves(handles) if handles else []
-    topics = await ledger.topics(found)
+    topics = await ledger._topics(found)
     return [LostHalf(handle, _message_id(handle), topics.get(handle), None, None) for handle in found]
 
 
@@ -40,7 +40,7 @@ async def prepare_again(mq: AsyncClient, ledger: AsyncLedger, lost: LostHalf) ->
     Returns what became of it. None if another process has replaced the handle, or does so.
     """
     kept = await ledger.messages.read(lost.handle) if await ledger.messages.exists() else None
-    if kept is None and not await ledger.topics([lost.handle]):
+    if kept is None and not await ledger._topics([lost.handle]):
         return None
     if kept is None:
         logger.error("ledger row %s (local): the broker has lost it, and the ledger keeps no message", lost.handle)
@@ -53,7 +53,7 @@ async def prepare_again(mq: AsyncClient, ledger: AsyncLedger, lost: LostHalf) ->
     except Error as error:
         logger.error("ledger row %s (local): the broker has lost it, and refuses it now: %s", lost.handle, error)
         # It may be marked done. Recovery would not look at it again then, and a purge would delete it.
-        await ledger.reopen(lost.handle)
+        await ledger._reopen(lost.handle)
         return lost
     if not await ledger.messages.replace_handle(lost.handle, handle, headers):
         await rollback_half(mq, handle)

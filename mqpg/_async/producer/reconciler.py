@@ -58,7 +58,7 @@ class AsyncReconciler(AsyncClosing):
         older_than: timedelta = timedelta(minutes=1),
         page: int = 1000,
     ) -> None:
-        self.brokers = AsyncBrokers.around(mq)
+        self.brokers = AsyncBrokers._around(mq)
         self.ledger = ledger if isinstance(ledger, AsyncLedger) else AsyncLedger(ledger)
         self._older_than = older_than
         self._page = page
@@ -95,7 +95,7 @@ class AsyncReconciler(AsyncClosing):
             return found
 
         try:
-            answers = await self.brokers.visit(compare_with, self.brokers.endpoints)
+            answers = await self.brokers._visit(compare_with, self.brokers.endpoints)
         except _LedgerAway as error:
             raise ConnectionFailed(str(error)) from error
         return [hit for found in answers.all() for hit in found]

@@ -83,7 +83,7 @@ class Recovery:
             again = sum(one.new_handle is not None for one in await self.recover_lost())
             self._compared = incarnation
         while True:
-            rows = await self._ledger.open_rows(max_rows, older_than, broker_id=info.broker_id, after=self._after)
+            rows = await self._ledger._open_rows(max_rows, older_than, broker_id=info.broker_id, after=self._after)
             self._after = rows[-1] if len(rows) == max_rows else None
             done = again + await self._decide(rows)
             if done or self._after is None:
@@ -97,11 +97,11 @@ class Recovery:
         broker_id, incarnation = (await self._mq.info()).broker_id, await self._mq.queries.incarnation()
         lost: list[LostHalf] = []
         after = ""
-        while rows := await self._ledger.committed_before(broker_id, incarnation, after):
+        while rows := await self._ledger._committed_before(broker_id, incarnation, after):
             after = rows[-1].handle
             handles = [row.handle for row in rows]
             if not dry_run:
-                await self._ledger.flush(after)
+                await self._ledger._flush(after)
                 outcomes = await self._commit(rows)
                 handles = [handle for handle, outcome in outcomes if outcome is Outcome.UNKNOWN]
             for one in await find_lost(self._mq, self._ledger, handles):
@@ -112,7 +112,7 @@ class Recovery:
     async def _decide(self, rows: Sequence[OpenRow]) -> int:
         if not rows:
             return 0
-        await self._ledger.flush(rows[-1].handle)
+        await self._ledger._flush(rows[-1].handle)
         entries = {row.handle: row.entry for row in rows}
         commits = [row for row in rows if row.entry == "local"]
         outcomes = await self._commit(commits) if commits else []

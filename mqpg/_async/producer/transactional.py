@@ -70,7 +70,7 @@ class AsyncTransactionalProducer(AsyncClosing):
         keep_messages: bool = False,
     ) -> None:
         self.mq = mq
-        self.brokers = AsyncBrokers.around(mq)
+        self.brokers = AsyncBrokers._around(mq)
         self.group = group
         self.ledger = ledger if isinstance(ledger, AsyncLedger) else AsyncLedger(ledger)
         self.keep_messages = keep_messages
@@ -79,7 +79,7 @@ class AsyncTransactionalProducer(AsyncClosing):
 
     async def __aenter__(self) -> Self:
         """Log a warning if the producer group is missing or has another checker."""
-        await self.brokers.warn_of_group(self.group, _CHECKERS)
+        await self.brokers._warn_of_group(self.group, _CHECKERS)
         return self
 
     async def close(self) -> None:
@@ -156,7 +156,7 @@ class AsyncTransactionalProducer(AsyncClosing):
         if self.keep_messages:
             await self.ledger.messages.verify()
         # If an answer is lost, no ledger has the handle of that half message. It is rolled back.
-        answers = await self.brokers.visit(prepare, self.brokers.candidates(key), until=bool)
+        answers = await self.brokers._visit(prepare, self.brokers._candidates(key), until=bool)
         mq, handle = answers.first()
         try:
             tx = await begin_local(mq, self.ledger, handle, topic, conn, self.group)
@@ -218,7 +218,7 @@ class AsyncTransactionalProducer(AsyncClosing):
             recovery = self._recoveries.setdefault(mq.dsn, Recovery(mq, self.ledger))
             return await recovery.run(max_rows, older_than)
 
-        return await self.brokers.each(recover_at)
+        return await self.brokers._each(recover_at)
 
     async def recover_lost(self, *, dry_run: bool = False) -> list[LostHalf]:
         """Find committed ledger rows whose half messages a broker has lost, and send these again.
@@ -245,7 +245,7 @@ class AsyncTransactionalProducer(AsyncClosing):
             lost.extend(found)
             return len(found)
 
-        await self.brokers.each(recover_at)
+        await self.brokers._each(recover_at)
         return lost
 
     async def run_recovery(self, stop: Event, interval: float = 5.0) -> None:

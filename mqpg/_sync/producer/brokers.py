@@ -141,7 +141,7 @@ class Brokers(Closing):
         self._turn = 0
 
     @classmethod
-    def around(cls, mq: Client | Brokers) -> Brokers:
+    def _around(cls, mq: Client | Brokers) -> Brokers:
         """Make one client look like brokers.
 
         Args:
@@ -161,7 +161,7 @@ class Brokers(Closing):
         for endpoint in self.endpoints:
             endpoint.close()
 
-    def candidates(self, key: str | None = None) -> Iterator[Endpoint]:
+    def _candidates(self, key: str | None = None) -> Iterator[Endpoint]:
         """Order the brokers for a message.
 
         Args:
@@ -181,7 +181,7 @@ class Brokers(Closing):
         yield from rested
         yield from (endpoint for endpoint in ordered if endpoint not in rested)
 
-    def visit(
+    def _visit(
         self,
         work: Callable[[Client], Returns[T]],
         endpoints: Iterable[Endpoint],
@@ -214,7 +214,7 @@ class Brokers(Closing):
                 break
         return answers
 
-    def each(self, work: Callable[[Client], Returns[int]]) -> int:
+    def _each(self, work: Callable[[Client], Returns[int]]) -> int:
         """Do some work at every broker and skip those that are away.
 
         Args:
@@ -226,9 +226,9 @@ class Brokers(Closing):
         Raises:
             ConnectionFailed: No broker answers.
         """
-        return sum((self.visit(work, self.endpoints)).all())
+        return sum((self._visit(work, self.endpoints)).all())
 
-    def warn_of_group(self, group: str, checkers: Sequence[Checker]) -> None:
+    def _warn_of_group(self, group: str, checkers: Sequence[Checker]) -> None:
         """Log that a producer group cannot work, before its first message.
 
         It is no error, because a producer that only recovers needs no group. Only brokers that are
@@ -245,7 +245,7 @@ class Brokers(Closing):
             except (UnknownProducerGroup, ConfigurationError) as error:
                 logger.warning("the first message will be refused: %s", error)
 
-        self.visit(look, [endpoint for endpoint in self.endpoints if endpoint.connected])
+        self._visit(look, [endpoint for endpoint in self.endpoints if endpoint.connected])
 
     def pick(self, key: str | None = None) -> Client:
         """Find a broker that answers.
@@ -262,12 +262,12 @@ class Brokers(Closing):
         if len(self.endpoints) == 1:
             return self.endpoints[0].client()
         # A broker that was connected once may be away now.
-        answers = self.visit(_ping, self.candidates(key), until=_is_enough)
+        answers = self._visit(_ping, self._candidates(key), until=_is_enough)
         if not answers.results:
             raise ConnectionFailed(f"no broker answers: {'; '.join(map(str, answers.failures))}")
         return answers.results[0][0]
 
-    def pin(self, key: str | None = None) -> str:
+    def _pin(self, key: str | None = None) -> str:
         """Choose the broker of a message that is stored now and sent later.
 
         Args:
@@ -279,9 +279,9 @@ class Brokers(Closing):
         Raises:
             ConnectionFailed: No broker was ever reached.
         """
-        candidates = list(self.candidates(key))
+        candidates = list(self._candidates(key))
         strangers = takewhile(lambda endpoint: endpoint.broker_id is None, candidates)
-        answers = self.visit(_broker_id, strangers, until=_is_enough)
+        answers = self._visit(_broker_id, strangers, until=_is_enough)
         known = [endpoint.broker_id for endpoint in candidates if endpoint.broker_id is not None]
         return known[0] if known else answers.first()[1]
 
@@ -299,9 +299,9 @@ class Brokers(Closing):
             ConnectionFailed: The broker does not answer, or one that does not answer may be the
                 one.
         """
-        return self.by_id(handle.partition(".")[0])
+        return self._by_id(handle.partition(".")[0])
 
-    def by_id(self, broker_id: str) -> Client:
+    def _by_id(self, broker_id: str) -> Client:
         """Find a broker by its id.
 
         Args:
@@ -318,7 +318,7 @@ class Brokers(Closing):
         strangers = [endpoint for endpoint in self.endpoints if endpoint.broker_id is None]
         answers: Answers[str] = Answers()
         if all(endpoint.broker_id != broker_id for endpoint in self.endpoints):
-            answers = self.visit(_broker_id, strangers, until=lambda found: found == broker_id)
+            answers = self._visit(_broker_id, strangers, until=lambda found: found == broker_id)
         for endpoint in self.endpoints:
             if endpoint.broker_id == broker_id:
                 return endpoint.client()

@@ -64,14 +64,14 @@ class OutboxProducer(Closing):
     """
 
     def __init__(self, mq: Client | Brokers, *, database: str | URL | Engine, group: str | None = None) -> None:
-        self.brokers = Brokers.around(mq)
+        self.brokers = Brokers._around(mq)
         self.group = group
         self.outbox = Outbox(UserDatabase(database))
 
     def __enter__(self) -> Self:
         """Log a warning if the producer group is missing or has another checker."""
         if self.group is not None:
-            self.brokers.warn_of_group(self.group, _CHECKERS)
+            self.brokers._warn_of_group(self.group, _CHECKERS)
         return self
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ class OutboxProducer(Closing):
         if qos != 1:
             raise InvalidArgument(f"qos must be 0 or 1, and 1 with conn, not {shown(qos)}; transaction() is QoS 2")
         self.outbox.verify()
-        row = StoredMessage.new("send", self.brokers.pin(key), self.group, draft)
+        row = StoredMessage.new("send", self.brokers._pin(key), self.group, draft)
         if conn is not None:
             self.outbox.store(require_connection(conn), row)
             return None
@@ -143,7 +143,7 @@ class OutboxProducer(Closing):
 
     def _send_stored(self, row: StoredMessage) -> int | None:
         try:
-            mq = self.brokers.by_id(row.broker)
+            mq = self.brokers._by_id(row.broker)
             message_id = send_message(mq, row)
         except ConnectionFailed as error:
             logger.warning("message %s is stored, but its broker is away; recovery sends it: %s", row.id, error)
@@ -241,7 +241,7 @@ class OutboxProducer(Closing):
                 disk in time.
         """
         self.outbox.verify()
-        return self.brokers.each(lambda mq: self._finish_rows(mq, max_rows, older_than))
+        return self.brokers._each(lambda mq: self._finish_rows(mq, max_rows, older_than))
 
     def run_recovery(self, stop: Event, interval: float = 1.0) -> None:
         """Run `recover` periodically, through restarts of any database.
@@ -261,7 +261,7 @@ class OutboxProducer(Closing):
         def prepare_at(mq: Client) -> tuple[StoredMessage, str]:
             return self._prepare_at(mq, draft, merged)
 
-        answers = self.brokers.visit(prepare_at, self.brokers.candidates(draft.key), until=bool)
+        answers = self.brokers._visit(prepare_at, self.brokers._candidates(draft.key), until=bool)
         mq, (row, handle) = answers.first()
         return mq, row, handle
 

@@ -71,7 +71,7 @@ class PostProducer:
         group: str,
         check: Callable[[HalfCheck], Returns[object]] | None = None,
     ) -> None:
-        self.brokers = Brokers.around(mq)
+        self.brokers = Brokers._around(mq)
         self.group = group
         self._check = check
 
@@ -142,7 +142,7 @@ class PostProducer:
         """
         if self._check is None:
             raise ConfigurationError(f"producer group {self.group} has no check: PostProducer(…, check=…)")
-        return self.brokers.each(lambda mq: self._answer_at(mq, max_messages, lease))
+        return self.brokers._each(lambda mq: self._answer_at(mq, max_messages, lease))
 
     def run_answers(self, stop: Event, interval: float = 5.0) -> None:
         """Run `answer` periodically, through restarts of the brokers.

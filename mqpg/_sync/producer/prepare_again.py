@@ -31,7 +31,7 @@ logger = logging.getLogger("mqpg")
 def find_lost(mq: Client, ledger: Ledger, handles: Sequence[str]) -> list[LostHalf]:
     """Which of these committed ledger rows name half messages that this broker has lost."""
     found = mq.queries.lost_halves(handles) if handles else []
-    topics = ledger.topics(found)
+    topics = ledger._topics(found)
     return [LostHalf(handle, _message_id(handle), topics.get(handle), None, None) for handle in found]
 
 
@@ -41,7 +41,7 @@ def prepare_again(mq: Client, ledger: Ledger, lost: LostHalf) -> LostHalf | None
     Returns what became of it. None if another process has replaced the handle, or does so.
     """
     kept = ledger.messages.read(lost.handle) if ledger.messages.exists() else None
-    if kept is None and not ledger.topics([lost.handle]):
+    if kept is None and not ledger._topics([lost.handle]):
         return None
     if kept is None:
         logger.error("ledger row %s (local): the broker has lost it, and the ledger keeps no message", lost.handle)
@@ -54,7 +54,7 @@ def prepare_again(mq: Client, ledger: Ledger, lost: LostHalf) -> LostHalf | None
     except Error as error:
         logger.error("ledger row %s (local): the broker has lost it, and refuses it now: %s", lost.handle, error)
         # It may be marked done. Recovery would not look at it again then, and a purge would delete it.
-        ledger.reopen(lost.handle)
+        ledger._reopen(lost.handle)
         return lost
     if not ledger.messages.replace_handle(lost.handle, handle, headers):
         rollback_half(mq, handle)

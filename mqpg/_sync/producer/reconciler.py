@@ -59,7 +59,7 @@ class Reconciler(Closing):
         older_than: timedelta = timedelta(minutes=1),
         page: int = 1000,
     ) -> None:
-        self.brokers = Brokers.around(mq)
+        self.brokers = Brokers._around(mq)
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
         self._older_than = older_than
         self._page = page
@@ -96,7 +96,7 @@ class Reconciler(Closing):
             return found
 
         try:
-            answers = self.brokers.visit(compare_with, self.brokers.endpoints)
+            answers = self.brokers._visit(compare_with, self.brokers.endpoints)
         except _LedgerAway as error:
             raise ConnectionFailed(str(error)) from error
         return [hit for found in answers.all() for hit in found]

@@ -84,7 +84,7 @@ class Recovery:
             again = sum(one.new_handle is not None for one in self.recover_lost())
             self._compared = incarnation
         while True:
-            rows = self._ledger.open_rows(max_rows, older_than, broker_id=info.broker_id, after=self._after)
+            rows = self._ledger._open_rows(max_rows, older_than, broker_id=info.broker_id, after=self._after)
             self._after = rows[-1] if len(rows) == max_rows else None
             done = again + self._decide(rows)
             if done or self._after is None:
@@ -98,11 +98,11 @@ class Recovery:
         broker_id, incarnation = (self._mq.info()).broker_id, self._mq.queries.incarnation()
         lost: list[LostHalf] = []
         after = ""
-        while rows := self._ledger.committed_before(broker_id, incarnation, after):
+        while rows := self._ledger._committed_before(broker_id, incarnation, after):
             after = rows[-1].handle
             handles = [row.handle for row in rows]
             if not dry_run:
-                self._ledger.flush(after)
+                self._ledger._flush(after)
                 outcomes = self._commit(rows)
                 handles = [handle for handle, outcome in outcomes if outcome is Outcome.UNKNOWN]
             for one in find_lost(self._mq, self._ledger, handles):
@@ -113,7 +113,7 @@ class Recovery:
     def _decide(self, rows: Sequence[OpenRow]) -> int:
         if not rows:
             return 0
-        self._ledger.flush(rows[-1].handle)
+        self._ledger._flush(rows[-1].handle)
         entries = {row.handle: row.entry for row in rows}
         commits = [row for row in rows if row.entry == "local"]
         outcomes = self._commit(commits) if commits else []

@@ -71,7 +71,7 @@ class TransactionalProducer(Closing):
         keep_messages: bool = False,
     ) -> None:
         self.mq = mq
-        self.brokers = Brokers.around(mq)
+        self.brokers = Brokers._around(mq)
         self.group = group
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
         self.keep_messages = keep_messages
@@ -80,7 +80,7 @@ class TransactionalProducer(Closing):
 
     def __enter__(self) -> Self:
         """Log a warning if the producer group is missing or has another checker."""
-        self.brokers.warn_of_group(self.group, _CHECKERS)
+        self.brokers._warn_of_group(self.group, _CHECKERS)
         return self
 
     def close(self) -> None:
@@ -157,7 +157,7 @@ class TransactionalProducer(Closing):
         if self.keep_messages:
             self.ledger.messages.verify()
         # If an answer is lost, no ledger has the handle of that half message. It is rolled back.
-        answers = self.brokers.visit(prepare, self.brokers.candidates(key), until=bool)
+        answers = self.brokers._visit(prepare, self.brokers._candidates(key), until=bool)
         mq, handle = answers.first()
         try:
             tx = begin_local(mq, self.ledger, handle, topic, conn, self.group)
@@ -219,7 +219,7 @@ class TransactionalProducer(Closing):
             recovery = self._recoveries.setdefault(mq.dsn, Recovery(mq, self.ledger))
             return recovery.run(max_rows, older_than)
 
-        return self.brokers.each(recover_at)
+        return self.brokers._each(recover_at)
 
     def recover_lost(self, *, dry_run: bool = False) -> list[LostHalf]:
         """Find committed ledger rows whose half messages a broker has lost, and send these again.
@@ -246,7 +246,7 @@ class TransactionalProducer(Closing):
             lost.extend(found)
             return len(found)
 
-        self.brokers.each(recover_at)
+        self.brokers._each(recover_at)
         return lost
 
     def run_recovery(self, stop: Event, interval: float = 5.0) -> None:

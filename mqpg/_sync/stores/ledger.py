@@ -171,21 +171,10 @@ class Ledger(Closing):
         Raises:
             LedgerError: The table is missing or not as it must be, or a right is missing.
         """
-        return (self.look_up(handle, lock_timeout)).verdict
+        return (self._look_up(handle, lock_timeout)).verdict
 
-    def look_up(self, handle: str, lock_timeout: float = 1.0) -> Finding:
-        """Rule as `verdict` does, and say why it is WAIT.
-
-        Args:
-            handle: The half message's handle.
-            lock_timeout: How many seconds to wait for the end of an open local transaction.
-
-        Returns:
-            The verdict and the reason.
-
-        Raises:
-            LedgerError: The table is missing or not as it must be, or a right is missing.
-        """
+    def _look_up(self, handle: str, lock_timeout: float = 1.0) -> Finding:
+        """Rule as `verdict` does, and say why it is WAIT. Raises as it does."""
         try:
             self.verify()
             fenced = self._fence(handle, lock_timeout)
@@ -212,17 +201,10 @@ class Ledger(Closing):
             found = (conn.execute(select(ledger.c.payload).where(ledger.c.handle == handle))).scalar()
         return None if found is None else Json(found)
 
-    def foreign_broker(self, broker_id: str, lock_timeout: float = 1.0) -> str | None:
-        """Find out whether the table belongs to other brokers, which a wrong URL would explain.
+    def _foreign_broker(self, broker_id: str, lock_timeout: float = 1.0) -> str | None:
+        """Another broker's id if the table has handles of that one and none of `broker_id`: its URL is probably wrong.
 
-        Args:
-            broker_id: The broker that asks.
-            lock_timeout: How many seconds to wait if the table is locked. After that the
-                driver's error is raised.
-
-        Returns:
-            Another broker's id if the table has handles of that one and none of this one. None
-            otherwise.
+        Raises the driver's error if the table stays locked for `lock_timeout` seconds.
         """
         with self.database.short_transaction(lock_timeout) as conn:
             mine = select(ledger.c.handle).where(ledger.c.handle.startswith(f"{broker_id}.", autoescape=True)).limit(1)
@@ -247,19 +229,13 @@ class Ledger(Closing):
                 chosen = ledger.c.handle.in_(some)
                 conn.execute(update(ledger).where(chosen, ledger.c.done_at.is_(None)).values(done_at=clock()))
 
-    def reopen(self, handle: str) -> None:
-        """Note that the broker lacks the decision over this handle after all: it has lost it.
-
-        Recovery then tries again, and `purge` keeps the row and its message.
-
-        Args:
-            handle: The handle of a committed row.
-        """
+    def _reopen(self, handle: str) -> None:
+        """Note that the broker has lost this decision: recovery tries again, and `purge` keeps the row."""
         with self.database.engine.begin() as conn:
             mine = (ledger.c.handle == handle, ledger.c.entry == "local")
             conn.execute(update(ledger).where(*mine).values(done_at=None))
 
-    def open_rows(
+    def _open_rows(
         self,
         limit: int = 1000,
         older_than: timedelta = timedelta(0),
@@ -267,17 +243,7 @@ class Ledger(Closing):
         broker_id: str | None = None,
         after: OpenRow | None = None,
     ) -> list[OpenRow]:
-        """List rows that are not marked done, oldest first.
-
-        Args:
-            limit: How many rows to list at most.
-            older_than: Leave out younger rows.
-            broker_id: Only handles of this broker. None: of any broker.
-            after: Continue behind this row. None: from the oldest.
-
-        Returns:
-            The rows.
-        """
+        """Rows that are not marked done, oldest first, of one broker or of any, from behind `after` on."""
         query = _ROWS.where(ledger.c.done_at.is_(None)).order_by(ledger.c.created_at, ledger.c.handle).limit(limit)
         if broker_id is not None:
             query = query.where(ledger.c.handle.startswith(f"{broker_id}.", autoescape=True))
@@ -291,15 +257,8 @@ class Ledger(Closing):
             rows = (conn.execute(query)).all()
         return [_open_row(*row) for row in rows]
 
-    def topics(self, handles: Sequence[str]) -> dict[str, str | None]:
-        """Look up the topics of ledger rows.
-
-        Args:
-            handles: The handles of the rows.
-
-        Returns:
-            The topic of each handle that has a row, or None if the row names none.
-        """
+    def _topics(self, handles: Sequence[str]) -> dict[str, str | None]:
+        """The topic of each handle that has a row; None if the row names none."""
         found: dict[str, str | None] = {}
         with self.database.engine.connect() as conn:
             for some in chunks(handles):
@@ -307,20 +266,8 @@ class Ledger(Closing):
                 found |= {row[0]: row[1] for row in conn.execute(query)}
         return found
 
-    def committed_before(self, broker_id: str, incarnation: int, after: str = "", limit: int = 1000) -> list[OpenRow]:
-        """List committed rows whose handles a broker issued in other incarnations, by handle.
-
-        They may be marked done or not.
-
-        Args:
-            broker_id: The broker.
-            incarnation: The incarnation that is left out.
-            after: Continue behind this handle.
-            limit: How many rows to list at most.
-
-        Returns:
-            The rows.
-        """
+    def _committed_before(self, broker_id: str, incarnation: int, after: str = "", limit: int = 1000) -> list[OpenRow]:
+        """Committed rows, done or not, whose handles the broker issued in other incarnations, by handle."""
         query = _ROWS.where(
             ledger.c.entry == "local",
             ledger.c.handle.startswith(f"{broker_id}.", autoescape=True),
@@ -348,18 +295,11 @@ class Ledger(Closing):
                 self.messages.purge(conn, old)
             return int((conn.execute(delete(ledger).where(old))).rowcount)
 
-    def flush(self, handle: str, lock_timeout: float = 5.0) -> None:
-        """Flush everything that is committed in this database.
+    def _flush(self, handle: str, lock_timeout: float = 5.0) -> None:
+        """Flush everything that is committed in this database, by rewriting the row of `handle`.
 
-        Some databases show a commit to others before it is on disk; docs/testing/proof.md shows
-        what could happen otherwise.
-
-        Args:
-            handle: A handle that has a row, which is rewritten.
-            lock_timeout: How many seconds to wait for that row.
-
-        Raises:
-            LedgerError: It takes too long.
+        Some databases show a commit to others before it is on disk; docs/testing/proof.md shows what could happen
+        otherwise. Raises LedgerError if it takes too long.
         """
         with self.database.short_transaction(lock_timeout) as conn:
             flush_with_commit(conn, handle)
