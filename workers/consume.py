@@ -87,17 +87,9 @@ def run(
 ) -> None:
     """Consume until `stop` is set. An iteration that has begun is finished.
 
-    Args:
-        consumer: The consumer.
-        target: Its `module:name`, for the log and worker_status.
-        dsn: The broker's database.
-        stop: An event that ends the consumer when it is set.
-        heartbeat: Seconds between two heartbeats.
-        patience: How many seconds to try the first connection.
-
-    Raises:
-        Error: The first connection fails, or the consumer cannot continue without loss or repetition.
-        SchemaTooNew: A migration has made the schema too new for this release.
+    `target` is the consumer's `module:name`, for the log and worker_status. `patience` is how many
+    seconds to try the first connection. Raises Error if that fails or the consumer cannot continue
+    without loss or repetition, and SchemaTooNew if a migration has made the schema too new.
     """
     options = consumer.options
     detail: dict[str, Any] = {

@@ -23,13 +23,7 @@ select mqpg._heartbeat(
 
 
 class Heartbeat:
-    """Reports that this process is alive, and what it has done.
-
-    Args:
-        role: The role in the process, for instance "appender".
-        interval: Seconds between two heartbeats. A change of state is reported at once.
-        detail: What the process has done. It is read at each heartbeat.
-    """
+    """Reports every `interval` seconds that this process is alive, and what it has done: `detail`."""
 
     def __init__(self, role: str, interval: float, detail: dict[str, Any]) -> None:
         self._identity = {

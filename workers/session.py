@@ -58,12 +58,8 @@ _WATCHED = {
 def connect(dsn: str, name: str) -> Connection:
     """Open an autocommit connection with the settings that workers need.
 
-    The server shows `name`, what the connection is for, in application_name.
-
-    Raises:
-        ConnectionFailed: The database does not answer.
-        SchemaError: The schema is missing, or this release cannot work with it.
-        ConfigurationError: A pooler in transaction mode is in between.
+    The server shows `name`, what the connection is for, in application_name. Raises ConnectionFailed,
+    SchemaError, and ConfigurationError if a pooler in transaction mode is in between.
     """
     extra = transport(dsn, _CONNECT_TIMEOUT)
     try:

@@ -97,10 +97,7 @@ class Worker(ABC):
     def run(self) -> None:
         """Work until `stop` is set. An iteration that has begun is finished.
 
-        Raises:
-            ConnectionFailed: The first connection cannot be made in time.
-            SchemaError: The schema is missing, or this release cannot work with it.
-            SchemaTooNew: A migration has made the schema too new for this release, at the start or later.
+        Raises ConnectionFailed if the first connection cannot be made in time, and SchemaError.
         """
         dsn = self.options.dsn
         conn = patiently(lambda: connect(dsn, self.role), self.stop, self.options.patience)

@@ -99,14 +99,7 @@ def _options(
 
 
 def main(command: Callable[[], None] = app) -> None:
-    """Run a command; every expected failure is one line on stderr.
-
-    Args:
-        command: The command; `mqpg` by default.
-
-    Raises:
-        SystemExit: Always, with the exit status.
-    """
+    """Run a command, `mqpg` by default. Every expected failure is one line on stderr, and raises SystemExit."""
     _accept_any_text()
     try:
         command()

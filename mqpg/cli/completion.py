@@ -15,38 +15,17 @@ _MOST = 200  # names that are offered
 
 
 def complete_topic(incomplete: str) -> list[str]:
-    """Offer the topics that begin with what was typed.
-
-    Args:
-        incomplete: What was typed.
-
-    Returns:
-        Their names; none where the broker does not answer within two seconds.
-    """
+    """Offer the topics that begin with what was typed; none if the broker does not answer within two seconds."""
     return _names("select distinct topic from mqpg.topics", "topic", incomplete)
 
 
 def complete_group(incomplete: str) -> list[str]:
-    """Offer the consumer groups that begin with what was typed.
-
-    Args:
-        incomplete: What was typed.
-
-    Returns:
-        Their names; none where the broker does not answer within two seconds.
-    """
+    """Offer the consumer groups that begin with what was typed, as `complete_topic` does."""
     return _names("select distinct consumer_group from mqpg._subscriptions(null::text)", "consumer_group", incomplete)
 
 
 def complete_producer_group(incomplete: str) -> list[str]:
-    """Offer the producer groups that begin with what was typed.
-
-    Args:
-        incomplete: What was typed.
-
-    Returns:
-        Their names; none where the broker does not answer within two seconds.
-    """
+    """Offer the producer groups that begin with what was typed, as `complete_topic` does."""
     return _names("select producer_group from mqpg._producer_groups()", "producer_group", incomplete)
 
 

@@ -23,37 +23,13 @@ _RAW = {"payload": "raw", "headers": "raw_headers", "history": "raw_history", "d
 
 @contextmanager
 def broker(dsn: str | None) -> Iterator[mqpg.Client]:
-    """Open a client for one command. It does not retry, so a failure is reported at once.
-
-    Args:
-        dsn: The broker's database. None: the sources that `mqpg.connect` names.
-
-    Yields:
-        The client, which is closed at the end of the block.
-
-    Raises:
-        ConnectionFailed: The database does not answer.
-        SchemaError: The schema is missing, or this release cannot work with it.
-        ConfigurationError: The DSN is malformed, or there is none.
-    """
+    """Open a client for one command. It does not retry, so a failure is reported at once."""
     with mqpg.connect(dsn, retry_timeout=0, pool_timeout=5) as client:
         yield client
 
 
 def rows(client: mqpg.Client, query: str, values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Run a query.
-
-    Args:
-        client: The client of the broker.
-        query: The SQL text.
-        values: Values of its named parameters. None: it has none.
-
-    Returns:
-        One dictionary for each row, in the order of the columns.
-
-    Raises:
-        Error: The query failed.
-    """
+    """Run a query with named parameters, and return its rows as dictionaries."""
     try:
         with client.transaction() as conn, conn.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(query.encode(), values).fetchall()
@@ -62,15 +38,10 @@ def rows(client: mqpg.Client, query: str, values: Mapping[str, Any] | None = Non
 
 
 def show(found: Iterable[Any], columns: list[str], *, as_json: bool) -> None:
-    """Print dataclasses or dictionaries as a listing.
+    """Print these columns of dataclasses or dictionaries, as a table or as a JSON array.
 
     A table shows the JSON of messages as it was sent. With `as_json` it is part of the array, as a
-    string where Python does not decode it.
-
-    Args:
-        found: The objects.
-        columns: Which of their attributes to print, in this order.
-        as_json: Print a JSON array instead of a table.
+    string if Python does not decode it.
     """
     listed = [{column: _value(one, column, as_json=as_json) for column in columns} for one in found]
     print_rows(listed, columns, as_json=as_json)

@@ -17,15 +17,7 @@ _MOST = 10  # names that a sentence lists
 def topic_of(mq: mqpg.Client, group: str) -> str | None:
     """Find the topic that a group reads.
 
-    Args:
-        mq: The client of the broker.
-        group: The name of the consumer group.
-
-    Returns:
-        The topic, where it reads only one. None: the group is not known, or its role may not ask.
-
-    Raises:
-        InvalidArgument: It reads several. The text names them.
+    None: the group is not known, or the role may not ask. Raises InvalidArgument if it reads several.
     """
     read = sorted(one["topic"] for one in _subscriptions(mq) if one["group"] == group)
     if len(read) > 1:
@@ -34,28 +26,12 @@ def topic_of(mq: mqpg.Client, group: str) -> str | None:
 
 
 def unknown_group(mq: mqpg.Client, group: str) -> str:
-    """Say which groups have a name like one that is not known.
-
-    Args:
-        mq: The client of the broker.
-        group: What somebody typed.
-
-    Returns:
-        A question, or nothing.
-    """
+    """Ask for the groups that have a name like one that is not known. Empty if none has."""
     return did_you_mean(group, {one["group"] for one in _subscriptions(mq)})
 
 
 def unknown_topic(mq: mqpg.Client, topic: str) -> UnknownTopic:
-    """Say which topics there are instead of one that does not exist.
-
-    Args:
-        mq: The client of the broker.
-        topic: What somebody typed.
-
-    Returns:
-        The error.
-    """
+    """The error for a topic that does not exist, which says which topics there are."""
     try:
         known = [one["topic"] for one in rows(mq, "select distinct t.topic from mqpg.topics as t order by 1")]
     except NotGranted:
@@ -65,15 +41,7 @@ def unknown_topic(mq: mqpg.Client, topic: str) -> UnknownTopic:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Ask for the names that are like one that is not known.
-
-    Args:
-        name: What somebody typed.
-        known: The names that there are.
-
-    Returns:
-        For example `did you mean mails?`. Empty if no name is like it.
-    """
+    """Ask for the names that are like one that is not known: `did you mean mails?`. Empty if none is."""
     close = get_close_matches(name, sorted(known), n=3)
     return f"did you mean {' or '.join(close)}?" if close else ""
 

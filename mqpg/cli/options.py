@@ -56,27 +56,13 @@ _PIPED_WIDTH = 200
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask on a terminal before something that cannot be taken back.
-
-    Args:
-        question: The question.
-        yes: Do not ask.
-
-    Raises:
-        Abort: The answer was no.
-    """
+    """Ask on a terminal before something that cannot be taken back. Raises Abort if the answer is no."""
     if not yes and sys.stdin.isatty():
         typer.confirm(question, abort=True, err=True)
 
 
 def print_rows(rows: Iterable[Mapping[str, Any]], columns: list[str], *, as_json: bool) -> None:
-    """Print a listing on stdout.
-
-    Args:
-        rows: The rows.
-        columns: The columns of the table, in this order.
-        as_json: Print a JSON array of objects instead of a table.
-    """
+    """Print these columns as a table, or the whole rows as a JSON array of objects."""
     if as_json:
         _print_json([dict(row) for row in rows])
         return
@@ -87,13 +73,9 @@ def print_rows(rows: Iterable[Mapping[str, Any]], columns: list[str], *, as_json
 
 
 def print_result(action: str, /, text: object = None, *, as_json: bool, **facts: Any) -> None:
-    """Say what a command has done.
+    """Say what a command has done: `text`, or else the sentence about this action.
 
-    Args:
-        action: The name of the action, that of the SQL function where there is one.
-        text: What people read. None: the sentence about this action.
-        as_json: Print the action and the facts as one JSON object instead.
-        facts: What it did, and to what. Those that are None are left out.
+    With `as_json` it is one object with the action and the facts. Those that are None are left out.
     """
     if as_json:
         _print_json({"action": action} | {name: fact for name, fact in facts.items() if fact is not None})
@@ -114,12 +96,5 @@ def _cell(value: object) -> Text:
 
 
 def printable(text: str) -> str:
-    """Make control characters visible.
-
-    Args:
-        text: A text that somebody else has chosen, such as the reason of a failure.
-
-    Returns:
-        The text in one line, which no terminal takes for a command.
-    """
+    """Make control characters visible, so that no terminal takes somebody else's text for a command."""
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)

@@ -15,13 +15,7 @@ __all__ = ["warn_of_password"]
 def warn_of_password(context: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
     """Callback of an option that takes DSNs or URLs: warn in one line on stderr of a password.
 
-    Args:
-        context: The context of the command line.
-        param: The option.
-        value: The DSN, several of them, or None. Each may have a name in front, as in name=url.
-
-    Returns:
-        The value, as it is.
+    The value is one of them, several, or None. Each may have a name in front, as in name=url.
     """
     source = context.get_parameter_source(param.name or "")
     if source is not None and source.name == "COMMANDLINE":

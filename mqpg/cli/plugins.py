@@ -36,27 +36,12 @@ class PluginGroup(TyperGroup):
     """The commands of the core, and those of the entry points."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """List the names of all commands, the core's first.
-
-        Args:
-            ctx: The context of the command line.
-
-        Returns:
-            The names.
-        """
+        """List the names of all commands, the core's first."""
         core = list(super().list_commands(ctx))
         return core + sorted(name for name in _plugins() if name not in core)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Find a command, and load it where it comes from an entry point.
-
-        Args:
-            ctx: The context of the command line.
-            cmd_name: The command's name.
-
-        Returns:
-            The command. None if there is none of that name.
-        """
+        """Find a command, and load it if it comes from an entry point. None: there is none of that name."""
         found = super().get_command(ctx, cmd_name)
         if found is None and cmd_name in _plugins():
             return _load(_plugins()[cmd_name])
@@ -64,14 +49,7 @@ class PluginGroup(TyperGroup):
 
 
 def missing_extra(error: ModuleNotFoundError) -> str | None:
-    """Explain a failed import by the extra that brings the module.
-
-    Args:
-        error: The failed import.
-
-    Returns:
-        What to install, on one line. None if no extra brings the module.
-    """
+    """Explain a failed import by the extra that brings the module. None if no extra brings it."""
     module = (error.name or "").partition(".")[0]
     extra = _EXTRAS.get(module)
     return extra and f"the package {module} is missing: pip install 'mqpg[{extra}]'"

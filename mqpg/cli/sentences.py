@@ -66,15 +66,7 @@ _WORDS = Words()
 
 
 def sentence(action: str, facts: Mapping[str, Any]) -> str | None:
-    """Say what a command has done.
-
-    Args:
-        action: The name of the action.
-        facts: What it did, and to what.
-
-    Returns:
-        One line. None: nothing is said of this action.
-    """
+    """Say in one line what a command has done. None: nothing is said of this action."""
     verb, _, right = action.partition("_")
     if verb in ("grant", "revoke"):
         return _of_right(verb == "grant", _DONE[right].format_map(facts), facts)
@@ -116,14 +108,7 @@ def _ids(facts: Mapping[str, Any]) -> str:
 
 
 def hint(error: Error) -> str | None:
-    """Say what helps against an error, in the words of the command line.
-
-    Args:
-        error: The error.
-
-    Returns:
-        The broker's hint, or a command in its place. None: there is no hint.
-    """
+    """Say what helps against an error, in the words of the command line. None: there is no hint."""
     if error.remedy is None:
         return error.hint
     return _HINTS.get(error.remedy.function, _GRANT).format(as_command(error.remedy))

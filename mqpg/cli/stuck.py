@@ -52,14 +52,7 @@ class Stuck:
 
 
 def described(cause: Cause) -> dict[str, Any]:
-    """Describe a cause in the words of the command line.
-
-    Args:
-        cause: The cause.
-
-    Returns:
-        Its word, its facts, the call that would move it, and the advice that says so in words.
-    """
+    """Describe a cause: its word, its facts, the call that would move it, and advice that says so in words."""
     said = explain(cause)
     if cause.cause == "not_subscribed":
         question = did_you_mean(cause.detail["consumer_group"], cause.detail.get("groups") or [])
@@ -71,12 +64,8 @@ def described(cause: Cause) -> dict[str, Any]:
 def everything_stuck(mq: mqpg.Client) -> Iterator[Stuck]:
     """Look for everything that is stuck, and ask why.
 
-    Args:
-        mq: The client of the broker. Its role needs the right of an operator or an auditor.
-
-    Yields:
-        What `mqpg status` says needs attention, the most urgent first, then what has been waiting
-        for ten seconds.
+    First comes what `mqpg status` says needs attention, the most urgent first, then what has been
+    waiting for ten seconds. The role needs the right of an operator or an auditor.
     """
     overview = read_overview(partial(rows, mq))
     groups, producers = set[tuple[str, str]](), set[str | None]()

@@ -19,14 +19,7 @@ class TextListDumper(ListDumper):
     """
 
     def dump(self, obj: list[Any]) -> Buffer | None:
-        """Write a list as the text of an array.
-
-        Args:
-            obj: The list.
-
-        Returns:
-            The text, encoded for the connection.
-        """
+        """Write a list as the text of an array, encoded for the connection."""
         sub_dumper: Any = self.sub_dumper
         if sub_dumper is not None and sub_dumper.cls is str:
             with suppress(TypeError):  # nested lists

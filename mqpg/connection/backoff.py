@@ -25,11 +25,7 @@ class Backoff:
     _failures: int = field(default=0, init=False)
 
     def next(self) -> float:
-        """Count one more failure.
-
-        Returns:
-            How many seconds to wait.
-        """
+        """Count one more failure, and say how many seconds to wait."""
         self._failures += 1
         pause = min(self.most, self.first * 2.0 ** min(self._failures - 1, 30))
         return float(pause * random.uniform(1.0 - self.jitter, 1.0))

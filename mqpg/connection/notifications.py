@@ -56,15 +56,10 @@ class Notifications:
         self._trust()
 
     def looked(self, *, announced: bool, news: bool, known: int) -> float:
-        """A look is over.
+        """A look is over. Returns how many seconds to read no notification, because the last one was junk.
 
-        Args:
-            announced: Whether a notification of a new tick had caused it.
-            news: Whether it found a new tick.
-            known: The newest tick before it.
-
-        Returns:
-            How many seconds to read no notification, because the last one was junk.
+        `announced`: a notification of a new tick had caused it. `news`: it found a new tick. `known` is the
+        newest tick before it.
         """
         if announced:
             self.credible = news

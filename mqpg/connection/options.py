@@ -19,15 +19,10 @@ KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count"
 
 
 def transport(dsn: str, connect_timeout: int = 10) -> dict[str, Any]:
-    """Say how a connection is made and watched.
+    """The parameters that say how a connection is made and watched, without those that the DSN has.
 
-    Args:
-        dsn: The DSN in libpq notation. What it says takes precedence.
-        connect_timeout: How many seconds to try each host; 10 by default.
-
-    Returns:
-        The parameters that the DSN leaves out. Of several hosts the one that can write is the
-        primary, whichever of them that is at the moment.
+    `connect_timeout` is how many seconds each host is tried. Of several hosts the one that can write is
+    the primary, whichever of them that is at the moment.
     """
     given = conninfo_to_dict(dsn)
     wanted: dict[str, Any] = {"connect_timeout": connect_timeout, **KEEPALIVE}

@@ -25,12 +25,7 @@ _stop: ContextVar[_Flag | None] = ContextVar("mqpg_stop", default=None)
 
 @contextmanager
 def stops_with(stop: _Flag | None) -> Iterator[None]:
-    """Once `stop` is set, calls in the block do not wait for a broker that is away.
-
-    Args:
-        stop: The event that ends the consumer when it is set. None: calls in the block wait as
-            those of anybody else.
-    """
+    """Once `stop` is set, calls in the block do not wait for a broker that is away. None: they always wait."""
     token = _stop.set(stop)
     try:
         yield
@@ -39,10 +34,6 @@ def stops_with(stop: _Flag | None) -> Iterator[None]:
 
 
 def is_stopping() -> bool:
-    """Say whether this call is made by a consumer that has to end.
-
-    Returns:
-        Whether it is. False for calls of anybody else.
-    """
+    """Whether this call is made by a consumer that has to end."""
     stop = _stop.get()
     return stop is not None and stop.is_set()

@@ -25,17 +25,9 @@ set idle_in_transaction_session_timeout = 0;
 
 
 def text_session(dsn: str, program: str) -> psycopg.Connection[dict[str, Any]]:
-    """Connect to a database whose rows are read as text.
+    """Connect in autocommit mode to a database whose rows are read as text. Raises ConnectionFailed.
 
-    Args:
-        dsn: The DSN in libpq notation.
-        program: What reads. The server shows it as application_name.
-
-    Returns:
-        The connection in autocommit mode.
-
-    Raises:
-        ConnectionFailed: The database does not answer.
+    `program` is what the server shows as application_name.
     """
     try:
         connection = psycopg.connect(
@@ -48,9 +40,5 @@ def text_session(dsn: str, program: str) -> psycopg.Connection[dict[str, Any]]:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the text of an error in one line.
-
-    Args:
-        error: The error.
-    """
+    """The text of an error in one line."""
     return " ".join(str(error).split())

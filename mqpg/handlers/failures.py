@@ -181,14 +181,7 @@ class Watchlist:
 
 
 def handler_traceback(error: BaseException) -> TracebackType | None:
-    """Leave out the frames of the library that called the handler.
-
-    Args:
-        error: What the handler raised.
-
-    Returns:
-        The traceback from the handler's own frame on. The whole one where it has no other frames.
-    """
+    """The traceback from the handler's own frame on; the whole one if it has no other frames."""
     inner = error.__traceback__
     while inner is not None and _calls_handlers(str(inner.tb_frame.f_globals.get("__name__"))):
         inner = inner.tb_next

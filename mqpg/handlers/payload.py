@@ -23,18 +23,10 @@ _MOST_SAID = 3  # how many faults of a payload the reason of its dead letter nam
 
 
 def what_is_given(handler: Callable[..., Any], options: ConsumerOptions) -> Given | None:
-    """Choose by the annotation of the handler's first parameter.
+    """Choose by the annotation of the handler's first parameter what makes the argument of a message.
 
-    Args:
-        handler: The handler.
-        options: Those of its consumer.
-
-    Returns:
-        What makes the argument of a message. None: the handler gets the message itself, because the
-        parameter is annotated with it or not at all.
-
-    Raises:
-        ConfigurationError: The annotation is no type that a payload can be read as.
+    None: the handler gets the message itself, because the parameter is annotated with it or not at all.
+    Raises ConfigurationError if the annotation is no type that a payload can be read as.
     """
     wanted = positional(handler)[0].annotation
     if options.batch:

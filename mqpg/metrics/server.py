@@ -21,20 +21,11 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def serving(address: str, source: Source) -> Iterator[int]:
-    """Serve the metrics of a broker and of this process while the block runs, by threads.
+    """Serve the metrics of a broker and of this process while the block runs, by threads. Yields the port.
 
-    The server has no login: let it listen on loopback, or on a network of the monitoring.
-
-    Args:
-        address: Where to listen, for instance "127.0.0.1:9464" or "[::1]:9464". Port 0: any free
-            one.
-        source: The broker, whose connections are closed at the end.
-
-    Yields:
-        The port.
-
-    Raises:
-        ConfigurationError: The address is no HOST:PORT, or cannot be listened on.
+    The address is "127.0.0.1:9464" or "[::1]:9464", for example. Port 0: any free one. The server has no
+    login: let it listen on loopback, or on a network of the monitoring. The connections of the source
+    are closed at the end. Raises ConfigurationError if the address cannot be used.
     """
     host, port = _host_and_port(address)
     registry = CollectorRegistry()

@@ -24,16 +24,12 @@ def judge_clocks(
 ) -> list[Finding]:
     """Compare the clocks of the server, this machine and workers, and say which are wrong.
 
-    Args:
-        here: The name of this machine.
-        tolerance: Seconds that the question took.
-        workers: Host of a worker -> by how many seconds its clock is ahead of the server's.
-        synchronised: Whether the kernel of this machine knows that its clock is right.
+    `tolerance` is the time that the question took, in seconds. `workers` says by how many seconds the
+    clock of each host is ahead of the server's, and `synchronised` whether this machine's kernel knows
+    that its clock is right.
 
-    Returns:
-        First what was found of this machine and the server. If they differ it has both times, so
-        that a look at a watch tells too. Then the three workers' machines whose clocks differ most
-        from the server's, without those that this machine agrees with.
+    First comes what was found of this machine and the server, with both times if they differ. Then come
+    the three workers' machines whose clocks differ most from the server's and from this machine's.
     """
     difference = (server - local).total_seconds()
     found = f"the clock of the server is {_apart(difference)} that of {here}"

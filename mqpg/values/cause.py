@@ -42,17 +42,7 @@ class Cause:
 
     @classmethod
     def from_json(cls, cause: str, detail: str, remedy: str | None, at: datetime) -> Cause:
-        """Make a cause of a row of `mqpg.why`.
-
-        Args:
-            cause: The word.
-            detail: The facts, as JSON text.
-            remedy: The call, as JSON text. None: there is none.
-            at: The server's time.
-
-        Returns:
-            The cause.
-        """
+        """Make a cause of a row of `mqpg.why`, whose detail and remedy are JSON text."""
         return cls(cause, json.loads(detail), None if remedy is None else Remedy(**json.loads(remedy)), at)
 
     @property

@@ -149,14 +149,9 @@ class _Facts(Words):
 
 
 def explain(cause: Cause, render: Callable[[Remedy], str] = as_command) -> str:
-    """Say what would move something.
+    """Say in a sentence or two what would move something, with calls written by `render`.
 
-    Args:
-        cause: What holds it up.
-        render: How a call is written. Default: as a command.
-
-    Returns:
-        A sentence or two. Empty, if a newer broker names a cause that is not known here.
+    Empty, if a newer broker names a cause that is not known here.
     """
     facts = {name: fact for name, fact in cause.detail.items() if fact not in (None, [], "")}
     if not facts.get("acknowledged_ahead"):

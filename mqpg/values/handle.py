@@ -11,13 +11,6 @@ HANDLE = re.compile(r"^([^.]+)\.\d+\.(\d{1,18})\.([0-9a-f]{32})\Z")
 
 
 def parse_handle(text: str) -> tuple[str, int] | None:
-    """Read a handle.
-
-    Args:
-        text: The handle.
-
-    Returns:
-        The id of its broker, and the message id. None: it is no handle.
-    """
+    """The id of the broker and the message id that are in a handle. None: the text is no handle."""
     found = HANDLE.match(text)
     return (found[1], int(found[2])) if found else None

@@ -58,14 +58,7 @@ _RESUME_GROUP = Command("mqpg subscription resume", _GROUP)
 
 
 def as_sql(remedy: Remedy) -> str:
-    """Write a remedy for psql.
-
-    Args:
-        remedy: The call.
-
-    Returns:
-        A statement without a semicolon. `...` stands for an argument that you choose.
-    """
+    """Write a remedy for psql, without a semicolon. `...` stands for an argument that you choose."""
     command = _command(remedy)
     names = sorted(remedy.arguments, key=[*command.places, *command.options].index)
     arguments = [f"{name} => {_literal(remedy.arguments[name])}" for name in names]
@@ -73,14 +66,7 @@ def as_sql(remedy: Remedy) -> str:
 
 
 def as_command(remedy: Remedy) -> str:
-    """Write a remedy for a shell.
-
-    Args:
-        remedy: The call.
-
-    Returns:
-        A command. A name in capitals stands for an argument that you choose.
-    """
+    """Write a remedy for a shell. A name in capitals stands for an argument that you choose."""
     command = _command(remedy)
     said = [command.words]
     said += [_word(name, remedy.arguments.get(name)) for name in command.places]

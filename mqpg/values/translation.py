@@ -39,14 +39,9 @@ _CONNECTION_STATES = ("08", "28", "3D000", "57P", "53300")
 
 
 def by_sqlstate(sqlstate: str | None) -> type[Error]:
-    """Find the class for an SQLSTATE.
+    """The class for an SQLSTATE; DatabaseError if mqpg has none of its own.
 
-    Args:
-        sqlstate: Five characters. None: an error of libpq itself, which is a lost or refused
-            connection.
-
-    Returns:
-        The class. It is DatabaseError where mqpg has none of its own.
+    None is an error of libpq itself, which is a lost or refused connection.
     """
     if sqlstate is None or sqlstate.startswith(_CONNECTION_STATES):
         return ConnectionFailed
@@ -66,13 +61,9 @@ _ADVICE = {
 
 
 def translate(error: BaseException) -> Error:
-    """Make the exception of mqpg for an error of a driver.
+    """Make the exception of mqpg, with a message of one line, for an error of a driver or of SQLAlchemy.
 
-    Args:
-        error: An error of psycopg or another driver, or a SQLAlchemy error that contains one.
-
-    Returns:
-        The exception, with a message of one line. An exception of mqpg is returned unchanged.
+    An exception of mqpg is returned unchanged.
     """
     origin: BaseException = getattr(error, "orig", None) or error
     if isinstance(origin, Error):

@@ -21,26 +21,14 @@ class Words(string.Formatter):
 
 
 def counted(number: int, noun: str) -> str:
-    """Put a number and a noun together.
-
-    Args:
-        number: How many.
-        noun: What, in the singular.
-
-    Returns:
-        For example `1 queue` or `2,000 queues`.
-    """
+    """Put a number and a noun together: `1 queue`, `2,000 queues`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:
-    """Say how long something takes.
+    """Seconds below two minutes, else the two largest units: `90 s`, `22 min 39 s`, `1 d 2 h`.
 
-    Args:
-        seconds: The length. What is negative counts as 0.
-
-    Returns:
-        Seconds below two minutes, else the two largest units: `90 s`, `22 min 39 s`, `1 d 2 h`.
+    What is negative counts as 0.
     """
     left = max(0, round(seconds))
     if left < 120:
@@ -53,12 +41,5 @@ def duration(seconds: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """Say how long something takes that may be shorter than a second.
-
-    Args:
-        seconds: The length. What is negative counts as 0.
-
-    Returns:
-        Milliseconds below one second, such as `90 ms`, else the duration.
-    """
+    """Milliseconds below one second, such as `90 ms`, else as `duration` says."""
     return f"{seconds * 1000:,.0f} ms" if 0 < seconds < 1 else duration(seconds)

@@ -33,13 +33,7 @@ _AGAIN = "4"  # seconds after which a page about a broker that is away is loaded
 
 
 class PageRequest(Request):
-    """A request to the dashboard.
-
-    Args:
-        site: The dashboard.
-        scope: The scope of the request.
-        fields: The fields of its form; empty for GET.
-    """
+    """A request to the dashboard. `fields` are those of its form; empty for GET."""
 
     def __init__(self, site: Site, scope: Scope, fields: dict[str, list[str]]) -> None:
         super().__init__(scope)

@@ -66,11 +66,9 @@ class NoDelivery:
         self._suspected = {}
 
     async def look(self, mq: AsyncClient, *, unread: bool) -> None:
-        """Look, where it is time. An error of the broker is not raised.
+        """Look, if it is time. An error of the broker is not raised.
 
-        Args:
-            mq: The broker.
-            unread: Whether the group has unread messages, as far as the last wait has learnt.
+        `unread`: whether the group has unread messages, as far as the last wait has learnt.
         """
         now = time.monotonic()
         if now < (self._next_look if unread else self._next_idle_look):

@@ -141,14 +141,7 @@ class AsyncBrokers(AsyncClosing):
 
     @classmethod
     def _around(cls, mq: AsyncClient | AsyncBrokers) -> AsyncBrokers:
-        """Make one client look like brokers.
-
-        Args:
-            mq: A client, which stays the caller's, or brokers, which are returned unchanged.
-
-        Returns:
-            The brokers.
-        """
+        """One client as brokers. The client stays the caller's; brokers are returned unchanged."""
         if isinstance(mq, AsyncBrokers):
             return mq
         brokers = cls([mq.dsn])
@@ -161,14 +154,7 @@ class AsyncBrokers(AsyncClosing):
             await endpoint.close()
 
     def _candidates(self, key: str | None = None) -> Iterator[Endpoint]:
-        """Order the brokers for a message.
-
-        Args:
-            key: The message's key. None: the brokers take turns.
-
-        Returns:
-            The brokers in the order in which to try them. Those that are left alone come last.
-        """
+        """The brokers in the order in which to try them. Those that are left alone come last."""
         if key is None:
             self._turn += 1
             first = self._turn
@@ -187,16 +173,9 @@ class AsyncBrokers(AsyncClosing):
         *,
         until: Callable[[T], bool] = lambda result: False,
     ) -> Answers[T]:
-        """Do some work at one broker after another. This is the only loop over brokers.
+        """Do some work at one broker after another, until a result fits. This is the only loop over brokers.
 
-        Args:
-            work: Called with the client of each broker. ConnectionFailed means that the broker is
-                away.
-            endpoints: The brokers to visit, in this order.
-            until: End with the first result for which this is true.
-
-        Returns:
-            The results and the failures.
+        ConnectionFailed of `work` means that the broker is away.
         """
         answers: Answers[T] = Answers()
         for endpoint in endpoints:
@@ -214,28 +193,14 @@ class AsyncBrokers(AsyncClosing):
         return answers
 
     async def _each(self, work: Callable[[AsyncClient], Returns[int]]) -> int:
-        """Do some work at every broker and skip those that are away.
-
-        Args:
-            work: Called with the client of each broker; returns a number.
-
-        Returns:
-            The sum of these numbers.
-
-        Raises:
-            ConnectionFailed: No broker answers.
-        """
+        """Do some work at every broker that answers, and add the results up. Raises if none answers."""
         return sum((await self._visit(work, self.endpoints)).all())
 
     async def _warn_of_group(self, group: str, checkers: Sequence[Checker]) -> None:
         """Log that a producer group cannot work, before its first message.
 
-        It is no error, because a producer that only recovers needs no group. Only brokers that are
-        connected are asked. One that is away is skipped.
-
-        Args:
-            group: The producer group.
-            checkers: The checkers that it may have.
+        It is no error, because a producer that only recovers needs no group. Only brokers that are connected are
+        asked. One that is away is skipped.
         """
 
         async def look(mq: AsyncClient) -> None:
@@ -269,14 +234,8 @@ class AsyncBrokers(AsyncClosing):
     async def _pin(self, key: str | None = None) -> str:
         """Choose the broker of a message that is stored now and sent later.
 
-        Args:
-            key: The message's key, as in `candidates`. None: the brokers take turns.
-
-        Returns:
-            The id of the first candidate that was ever reached. It does not have to answer now.
-
-        Raises:
-            ConnectionFailed: No broker was ever reached.
+        It is the first candidate that was ever reached, and does not have to answer now. Returns its id. Raises
+        ConnectionFailed if no broker was ever reached.
         """
         candidates = list(self._candidates(key))
         strangers = takewhile(lambda endpoint: endpoint.broker_id is None, candidates)
@@ -301,19 +260,7 @@ class AsyncBrokers(AsyncClosing):
         return await self._by_id(handle.partition(".")[0])
 
     async def _by_id(self, broker_id: str) -> AsyncClient:
-        """Find a broker by its id.
-
-        Args:
-            broker_id: The id that `AsyncClient.info` returns.
-
-        Returns:
-            The broker's client.
-
-        Raises:
-            UnknownHandle: None of these brokers has the id.
-            ConnectionFailed: The broker does not answer, or one that does not answer may be the
-                one.
-        """
+        """Find a broker by its id, as `of` finds that of a handle. Raises as it does."""
         strangers = [endpoint for endpoint in self.endpoints if endpoint.broker_id is None]
         answers: Answers[str] = Answers()
         if all(endpoint.broker_id != broker_id for endpoint in self.endpoints):

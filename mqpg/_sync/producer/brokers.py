@@ -142,14 +142,7 @@ class Brokers(Closing):
 
     @classmethod
     def _around(cls, mq: Client | Brokers) -> Brokers:
-        """Make one client look like brokers.
-
-        Args:
-            mq: A client, which stays the caller's, or brokers, which are returned unchanged.
-
-        Returns:
-            The brokers.
-        """
+        """One client as brokers. The client stays the caller's; brokers are returned unchanged."""
         if isinstance(mq, Brokers):
             return mq
         brokers = cls([mq.dsn])
@@ -162,14 +155,7 @@ class Brokers(Closing):
             endpoint.close()
 
     def _candidates(self, key: str | None = None) -> Iterator[Endpoint]:
-        """Order the brokers for a message.
-
-        Args:
-            key: The message's key. None: the brokers take turns.
-
-        Returns:
-            The brokers in the order in which to try them. Those that are left alone come last.
-        """
+        """The brokers in the order in which to try them. Those that are left alone come last."""
         if key is None:
             self._turn += 1
             first = self._turn
@@ -188,16 +174,9 @@ class Brokers(Closing):
         *,
         until: Callable[[T], bool] = lambda result: False,
     ) -> Answers[T]:
-        """Do some work at one broker after another. This is the only loop over brokers.
+        """Do some work at one broker after another, until a result fits. This is the only loop over brokers.
 
-        Args:
-            work: Called with the client of each broker. ConnectionFailed means that the broker is
-                away.
-            endpoints: The brokers to visit, in this order.
-            until: End with the first result for which this is true.
-
-        Returns:
-            The results and the failures.
+        ConnectionFailed of `work` means that the broker is away.
         """
         answers: Answers[T] = Answers()
         for endpoint in endpoints:
@@ -215,28 +194,14 @@ class Brokers(Closing):
         return answers
 
     def _each(self, work: Callable[[Client], Returns[int]]) -> int:
-        """Do some work at every broker and skip those that are away.
-
-        Args:
-            work: Called with the client of each broker; returns a number.
-
-        Returns:
-            The sum of these numbers.
-
-        Raises:
-            ConnectionFailed: No broker answers.
-        """
+        """Do some work at every broker that answers, and add the results up. Raises if none answers."""
         return sum((self._visit(work, self.endpoints)).all())
 
     def _warn_of_group(self, group: str, checkers: Sequence[Checker]) -> None:
         """Log that a producer group cannot work, before its first message.
 
-        It is no error, because a producer that only recovers needs no group. Only brokers that are
-        connected are asked. One that is away is skipped.
-
-        Args:
-            group: The producer group.
-            checkers: The checkers that it may have.
+        It is no error, because a producer that only recovers needs no group. Only brokers that are connected are
+        asked. One that is away is skipped.
         """
 
         def look(mq: Client) -> None:
@@ -270,14 +235,8 @@ class Brokers(Closing):
     def _pin(self, key: str | None = None) -> str:
         """Choose the broker of a message that is stored now and sent later.
 
-        Args:
-            key: The message's key, as in `candidates`. None: the brokers take turns.
-
-        Returns:
-            The id of the first candidate that was ever reached. It does not have to answer now.
-
-        Raises:
-            ConnectionFailed: No broker was ever reached.
+        It is the first candidate that was ever reached, and does not have to answer now. Returns its id. Raises
+        ConnectionFailed if no broker was ever reached.
         """
         candidates = list(self._candidates(key))
         strangers = takewhile(lambda endpoint: endpoint.broker_id is None, candidates)
@@ -302,19 +261,7 @@ class Brokers(Closing):
         return self._by_id(handle.partition(".")[0])
 
     def _by_id(self, broker_id: str) -> Client:
-        """Find a broker by its id.
-
-        Args:
-            broker_id: The id that `Client.info` returns.
-
-        Returns:
-            The broker's client.
-
-        Raises:
-            UnknownHandle: None of these brokers has the id.
-            ConnectionFailed: The broker does not answer, or one that does not answer may be the
-                one.
-        """
+        """Find a broker by its id, as `of` finds that of a handle. Raises as it does."""
         strangers = [endpoint for endpoint in self.endpoints if endpoint.broker_id is None]
         answers: Answers[str] = Answers()
         if all(endpoint.broker_id != broker_id for endpoint in self.endpoints):
