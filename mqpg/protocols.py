@@ -1,4 +1,4 @@
-"""Further protocols: several brokers, postMessage, FastMiniMQ's outbox, reconciliation.
+"""Further protocols: several brokers, postMessage, FastMiniMQ's outbox, inboxes, reconciliation.
 
 ::
 
@@ -12,11 +12,13 @@
 
 from __future__ import annotations
 
+from mqpg._async.consumer.inbox import AsyncInbox
 from mqpg._async.consumer.realign import realign as realign_async
 from mqpg._async.producer.brokers import AsyncBrokers
 from mqpg._async.producer.outbox import AsyncOutboxProducer
 from mqpg._async.producer.post_message import AsyncPostProducer
 from mqpg._async.producer.reconciler import AsyncReconciler
+from mqpg._sync.consumer.inbox import Inbox
 from mqpg._sync.consumer.realign import realign
 from mqpg._sync.producer.brokers import Brokers
 from mqpg._sync.producer.outbox import OutboxProducer
@@ -26,11 +28,13 @@ from mqpg.values.messages import HalfState, LostHalf, Realigned, Result, Unsettl
 
 __all__ = [
     "AsyncBrokers",
+    "AsyncInbox",
     "AsyncOutboxProducer",
     "AsyncPostProducer",
     "AsyncReconciler",
     "Brokers",
     "HalfState",
+    "Inbox",
     "LostHalf",
     "OutboxProducer",
     "PostProducer",

@@ -33,6 +33,7 @@ NAMES = {
     "AsyncConsumer": "Consumer",
     "AsyncDelivery": "Delivery",
     "AsyncGenerator": "Generator",
+    "AsyncInbox": "Inbox",
     "AsyncIterator": "Iterator",
     "AsyncLedger": "Ledger",
     "AsyncOutboxProducer": "OutboxProducer",

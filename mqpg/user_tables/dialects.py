@@ -18,6 +18,7 @@ from mqpg.values.errors import LedgerError
 __all__ = [
     "MYSQL",
     "chunks",
+    "commits_each_statement",
     "has",
     "has_failed",
     "in_transaction",
@@ -221,3 +222,13 @@ def is_autocommit(driver: Any) -> bool:
     if isinstance(flags, int):  # pymysql, aiomysql: the last answer's; 1 is "in a transaction"
         return not flags & 1
     return in_transaction(driver) is False
+
+
+def commits_each_statement(driver: Any) -> bool:
+    """Whether a driver's connection, after it has read something, would commit a write at once."""
+    flags = getattr(driver, "server_status", None)
+    if isinstance(flags, int):  # pymysql, aiomysql; a read does not set 1, and 2 is autocommit mode
+        return flags & 3 == 2
+    # By default Python's sqlite3 begins a transaction before it writes, and not before it reads.
+    begins_later = isinstance(getattr(driver, "isolation_level", None), str)
+    return in_transaction(driver) is False and not begins_later

@@ -205,8 +205,9 @@ outbox = Table(
     **_transactional,
 )
 
-# The inbox of a relay topic (protocol T4, S3): the last PREPARE of each half message that is not
-# decided yet.
+# The inbox of a relay topic, or (topic '') of another queue (protocol T4, S3): the last PREPARE of each
+# half message that is not decided yet. For another queue a decided one stays for some days, with an
+# empty payload, and prepared_at is when it was decided.
 prepared = Table(
     "mqpg_prepared",
     prepared_metadata,

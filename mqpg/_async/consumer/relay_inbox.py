@@ -99,7 +99,7 @@ class RelayInbox:
             # This is the message's fault, so it must not stop the queue.
             raise InvalidArgument(f"header {_HANDLE} must have at most {_LONGEST_HANDLE} characters, all of them ASCII")
         if phase == "prepare":
-            await self._prepared.store(conn, handle, message)
+            await self._prepared.store(conn, handle, message.raw, message.message_id, message.queue_id)
             return None
         body = await self._prepared.take(conn, handle)
         if phase == "commit" and body is not None:

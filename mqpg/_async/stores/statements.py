@@ -37,12 +37,11 @@ class StoreStatement:
     def _query(self) -> bytes:
         return str(self._clause.compile(dialect=_POSTGRESQL)).encode()
 
-    async def execute(self, conn: PgConnection | Connection, values: dict[str, Any]) -> None:
-        """Run it once."""
+    async def execute(self, conn: PgConnection | Connection, values: dict[str, Any]) -> int:
+        """Run it once, and return how many rows it wrote."""
         if isinstance(conn, DriverConnection):
-            await conn.execute(self._query, values)
-        else:
-            await conn.execute(self._clause, values)
+            return (await conn.execute(self._query, values)).rowcount
+        return (await conn.execute(self._clause, values)).rowcount
 
     async def execute_all(self, conn: PgConnection | Connection, rows: Sequence[dict[str, Any]]) -> None:
         """Run it once for each row of values."""

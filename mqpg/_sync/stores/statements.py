@@ -38,12 +38,11 @@ class StoreStatement:
     def _query(self) -> bytes:
         return str(self._clause.compile(dialect=_POSTGRESQL)).encode()
 
-    def execute(self, conn: PgConnection | Connection, values: dict[str, Any]) -> None:
-        """Run it once."""
+    def execute(self, conn: PgConnection | Connection, values: dict[str, Any]) -> int:
+        """Run it once, and return how many rows it wrote."""
         if isinstance(conn, DriverConnection):
-            conn.execute(self._query, values)
-        else:
-            conn.execute(self._clause, values)
+            return (conn.execute(self._query, values)).rowcount
+        return (conn.execute(self._clause, values)).rowcount
 
     def execute_all(self, conn: PgConnection | Connection, rows: Sequence[dict[str, Any]]) -> None:
         """Run it once for each row of values."""
