@@ -89,6 +89,7 @@ def test_expressions_are_compiled_where_interpreting_them_takes_longer() -> None
 
 
 @pytest.mark.spark
+@pytest.mark.audits
 def test_a_real_jvm_writes_and_uses_an_archive_and_keeps_stdout_clean(tmp_path: Path) -> None:
     environ = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
     for finished in (False, True):

@@ -100,6 +100,17 @@ def test_what_a_seek_back_brought_again_may_be_applied_again(audit: Callable[...
     assert found(audit()) == {"duplicated": 1}
 
 
+def test_a_row_that_is_missing_from_a_queue_excuses_no_second_effect(
+    story: Story, audit: Callable[..., Report]
+) -> None:
+    """A seek back excuses one for what is in the queue, or was dropped with it by retention."""
+    story.broker.execute("select mqpg.seek('board', 'orders', 'earliest')")
+    story.drain()
+    assert audit().verdict is Verdict.VALID
+    story.broker.execute("delete from mqpg.consume_queue where (queue_id, base_offset) = (0, 0)")
+    assert [reason for reason in audit().reasons if reason.endswith(" duplicated")]
+
+
 def test_a_pinned_snapshot_keeps_its_tables_from_being_dropped(trio: Trio) -> None:
     """Without locks, keep() could drop a partition between the snapshot and the read."""
     with pinned_snapshot(parse_database(trio.broker)), psycopg.connect(trio.broker, autocommit=True) as keeper:

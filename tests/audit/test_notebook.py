@@ -1,4 +1,4 @@
-"""An audit in a process that has a Spark session of its own, as a notebook has."""
+"""A thread of a process that has a Spark session of its own, as a notebook has; test_engines.py audits in one."""
 
 from __future__ import annotations
 
@@ -7,23 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pyspark.sql import SparkSession
 
-from mqpg.audit.options import AuditOptions
-from mqpg.audit.verdict import Verdict
-from mqpg.spark.jobs.audit import run_audit
-from mqpg.spark.read.session import open_session, session_settings
-from tests.audit.story import Trio
+from mqpg.spark.read.session import open_session
 
 pytestmark = pytest.mark.spark
 
 ZONE = "spark.sql.session.timeZone"
-
-
-def test_an_audit_leaves_the_session_as_it_was(spark: SparkSession, trio: Trio) -> None:
-    with session_settings(spark, {ZONE: "Asia/Tokyo"}):
-        report = run_audit(AuditOptions(dsn=trio.broker, ledgers={"shop": trio.ledger}))
-        assert report.verdict is Verdict.VALID
-        assert spark.conf.get(ZONE) == "Asia/Tokyo"
-    assert spark.range(3).count() == 3
 
 
 def test_a_thread_uses_the_same_session(spark: SparkSession) -> None:

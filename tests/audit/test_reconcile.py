@@ -144,6 +144,7 @@ def test_errors(spark: SparkSession, mq: mqpg.Client, dsn: str, other_database: 
         reconcile_in(spark, ReconcileOptions(("postgresql://nobody@127.0.0.1:1/none",)))
 
 
+@pytest.mark.audits
 def test_the_command_waits_for_a_broker_that_is_away(
     mq: mqpg.Client, dsn: str, other_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
