@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine, text
 import mqpg
 from mqpg.workers.compensator import Compensator
 from mqpg.workers.worker import Options
+from tests.support.killing import die_at
 
 SALE = text("insert into sale (id) values (:id)")
 EFFECT = text("insert into effect (id) values (:id)")
@@ -167,3 +169,15 @@ def consume_c3(dsn: str, lease: float, effects: str) -> None:
             with open(effects, "a") as out:
                 out.write(f"{message.payload['id']}\n")
             mq.ack(message)
+
+
+def main(actor: str, arguments: dict[str, Any], step: str | None = None, when: str = "", nth: int = 1) -> None:
+    """Run an actor, and die before or after the nth call of `module:name` or `module:Class.name`."""
+    if step is not None:
+        module, _, path = step.partition(":")
+        owner: Any = importlib.import_module(module)
+        *parents, name = path.split(".")
+        for parent in parents:
+            owner = getattr(owner, parent)
+        die_at(owner, name, when, nth)
+    globals()[actor](**arguments)

@@ -13,21 +13,12 @@ import pytest
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
 from tests.failures.stage import SHOP_TABLES, CrashingStage, Stage
-from tests.failures.zygote import Zygote
 from tests.fixtures.databases import Databases
 from tests.fixtures.emptying import empty
 from tests.fixtures.server import Server
 from tests.support.losing import UNFLUSHED
 from tests.support.servers import temporary_server
 from tests.support.standby import Pair, replicated
-
-
-@pytest.fixture(scope="session")
-def zygote() -> Iterator[Zygote]:
-    """The process that forks the processes to be killed."""
-    made = Zygote()
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="session")
@@ -54,10 +45,10 @@ def shop_dsn(shop_database: str) -> str:
 
 
 @pytest.fixture
-def stage(stage_dsn: str, shop_dsn: str, zygote: Zygote) -> Iterator[Stage]:
+def stage(stage_dsn: str, shop_dsn: str) -> Iterator[Stage]:
     """A broker and a shop. After the test the broker as a whole must be consistent."""
     empty(stage_dsn)
-    made = Stage(stage_dsn, shop_dsn, zygote)
+    made = Stage(stage_dsn, shop_dsn)
     try:
         yield made
         made.consistent()
@@ -74,11 +65,11 @@ def crashing_server() -> Iterator[EmbeddedServer]:
 
 
 @pytest.fixture
-def crashing(crashing_server: EmbeddedServer, shop_dsn: str, zygote: Zygote) -> Iterator[CrashingStage]:
+def crashing(crashing_server: EmbeddedServer, shop_dsn: str) -> Iterator[CrashingStage]:
     """A broker whose server can be crashed, and a shop whose server stays up."""
     dsn = crashing_server.dsn("broker")
     empty(dsn)
-    made = CrashingStage(Stage(dsn, shop_dsn, zygote), crashing_server)
+    made = CrashingStage(Stage(dsn, shop_dsn), crashing_server)
     try:
         yield made
         made.stage.consistent()
@@ -96,8 +87,8 @@ def pair() -> Iterator[Pair]:
 
 
 @pytest.fixture
-def own_stage(dsn: str, shop_dsn: str, zygote: Zygote) -> Iterator[Stage]:
+def own_stage(dsn: str, shop_dsn: str) -> Iterator[Stage]:
     """A stage on a broker for this test alone, so that it may drop segments or change functions."""
-    made = Stage(dsn, shop_dsn, zygote)
+    made = Stage(dsn, shop_dsn)
     yield made
     made.close()

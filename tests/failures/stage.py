@@ -21,8 +21,9 @@ from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.embedded import EmbeddedServer
 from mqpg.workers.compensator import Compensator
 from mqpg.workers.worker import Options
+from tests.failures import actors
 from tests.failures.actors import SALE
-from tests.failures.zygote import Zygote
+from tests.support import killing
 from tests.support.broker import HOT_TABLES, Broker, Session, positions
 from tests.support.losing import losing_the_unflushed
 from tests.support.servers import restart
@@ -54,8 +55,8 @@ class Stage:
     works on the shop's database.
     """
 
-    def __init__(self, dsn: str, shop_dsn: str, zygote: Zygote) -> None:
-        self.dsn, self.shop_dsn, self._zygote = dsn, shop_dsn, zygote
+    def __init__(self, dsn: str, shop_dsn: str) -> None:
+        self.dsn, self.shop_dsn = dsn, shop_dsn
         self.broker = Broker(dsn)
         self.sql = self.broker.session()
         self.shop = Broker(shop_dsn).session()
@@ -118,16 +119,17 @@ class Stage:
         return tx.handle
 
     def killed(self, actor: str, when: str, step: str, nth: int = 1, **arguments: Any) -> None:
-        """Run an actor on this broker until SIGKILL ends it at that step."""
-        self._zygote.killed(actor, when, step, nth, **self._places(actor) | arguments)
+        """Run an actor on this broker until SIGKILL ends it before or after the nth call of a step.
+
+        A step is, for example, "mqpg:Client.ack".
+        """
+        killing.killed(actors.__name__, actor, self._places(actor) | arguments, step, when, nth)
 
     def finished(self, actor: str, **arguments: Any) -> None:
         """Run an actor on this broker to its end."""
-        self._zygote.finished(actor, **self._places(actor), **arguments)
+        killing.finished(actors.__name__, actor, self._places(actor) | arguments)
 
     def _places(self, actor: str) -> dict[str, str]:
-        from tests.failures import actors
-
         known = getattr(actors, actor).__code__.co_varnames
         return {name: place for name, place in (("dsn", self.dsn), ("shop", self.shop_url)) if name in known}
 

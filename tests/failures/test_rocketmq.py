@@ -22,7 +22,6 @@ import mqpg
 from lab.proxy import Proxy
 from mqpg import errors
 from tests.failures.stage import SALE, CrashingStage, Stage, expire
-from tests.failures.zygote import Zygote
 from tests.support.broker import cut_off, refused, seconds
 from tests.support.standby import Pair
 from tests.support.waiting import eventually
@@ -473,14 +472,14 @@ def _consume_until(dsn: str, done: Callable[[], bool]) -> None:
 
 
 @pytest.mark.chaos
-def test_1_3_25_primary_and_its_disk_are_lost(pair: Pair, shop_dsn: str, zygote: Zygote) -> None:
+def test_1_3_25_primary_and_its_disk_are_lost(pair: Pair, shop_dsn: str) -> None:
     """Sellers and a consumer work on the primary. It is killed with SIGKILL while all sellers wait for the standby, and its
     data are deleted. The standby is promoted and continues: each sale has its effect once.
 
     Mutations that this notices: prepare() does not call _force_sync(); adopt() leaves the claims.
     """
     primary = pair.primary.dsn("broker")
-    stage = Stage(primary, shop_dsn, zygote)
+    stage = Stage(primary, shop_dsn)
     stage.sell_here()
     for group in ("effects", "slow"):
         stage.mq.subscribe(group, "orders")
@@ -501,7 +500,7 @@ def test_1_3_25_primary_and_its_disk_are_lost(pair: Pair, shop_dsn: str, zygote:
     promoted = pair.promote().dsn("broker")
     with psycopg.connect(promoted, autocommit=True) as conn:
         conn.execute("select mqpg.adopt()")
-    stage = Stage(promoted, shop_dsn, zygote)
+    stage = Stage(promoted, shop_dsn)
     try:
         stage.recover()
         stage.check_back()

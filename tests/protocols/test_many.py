@@ -227,7 +227,7 @@ def test_handles_that_are_not_ours_stay_unknown(mq: mqpg.Client, topics: list[st
     assert mq.commit(handle) is mqpg.Outcome.COMMITTED
 
 
-def _main(dsn: str, local_url: str, when: str, step: str) -> None:
+def main(dsn: str, local_url: str, when: str, step: str) -> None:
     from importlib import import_module
 
     from sqlalchemy import create_engine
@@ -240,8 +240,3 @@ def _main(dsn: str, local_url: str, when: str, step: str) -> None:
             tx.execute(INSERT, {"id": 1})
             tx.add("invoices", 2)
 
-
-if __name__ == "__main__":
-    import sys
-
-    _main(*sys.argv[1:])

@@ -508,7 +508,7 @@ async def test_async(amq: mqpg.AsyncClient, mq: mqpg.Client, orders: str, sqlite
     assert (business(sqlite), delivered(mq, orders)) == ([1], [1, 2])
 
 
-def _main(dsn: str, local_url: str, when: str, step: str, kind: str) -> None:
+def main(dsn: str, local_url: str, when: str, step: str, kind: str) -> None:
     from sqlalchemy import create_engine
 
     from mqpg._sync.producer import outbox as outboxing
@@ -522,11 +522,6 @@ def _main(dsn: str, local_url: str, when: str, step: str, kind: str) -> None:
         with producer.transaction("orders", 1, merged=kind == "merged") as tx:
             tx.execute(INSERT, {"id": 1})
 
-
-if __name__ == "__main__":
-    import sys
-
-    _main(*sys.argv[1:])
 
 
 @pytest.mark.parametrize(("checker", "target"), [("ledger", None), ("url", "shop")])

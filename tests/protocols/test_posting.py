@@ -243,7 +243,7 @@ async def test_async(amq: mqpg.AsyncClient, mq: mqpg.Client, orders: str) -> Non
     assert delivered(mq, orders) == [1]
 
 
-def _main(dsn: str, local_url: str, when: str, step: str) -> None:
+def main(dsn: str, local_url: str, when: str, step: str) -> None:
     from importlib import import_module
 
     from sqlalchemy import create_engine
@@ -253,11 +253,6 @@ def _main(dsn: str, local_url: str, when: str, step: str) -> None:
     with mqpg.connect(dsn) as mq:
         protocols.PostProducer(mq, group="shop").post("orders", 1, booking(create_engine(local_url), 1))
 
-
-if __name__ == "__main__":
-    import sys
-
-    _main(*sys.argv[1:])
 
 
 @pytest.mark.parametrize(("checker", "target"), [("ledger", None), ("url", "shop")])

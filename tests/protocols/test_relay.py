@@ -355,11 +355,12 @@ def test_producers_and_a_consumer_at_once(mq: mqpg.Client, engine: Engine) -> No
     consumer.close()
 
 
-def _main(dsn: str, local_url: str, when: str, step: str) -> None:
+def main(dsn: str, local_url: str, when: str, step: str) -> None:
     from importlib import import_module
 
     from sqlalchemy import create_engine
 
+    os.environ.setdefault("MQPG_CONSUMER", "one")
     path, _, name = step.rpartition(".")
     module, _, owner = path.rpartition(".")
     die_at(getattr(import_module(module), owner), name, when)
@@ -367,10 +368,3 @@ def _main(dsn: str, local_url: str, when: str, step: str) -> None:
         consumer = reader(create_engine(local_url))
         while True:
             consumer.step(mq)
-
-
-if __name__ == "__main__":
-    import sys
-
-    os.environ.setdefault("MQPG_CONSUMER", "one")
-    _main(*sys.argv[1:])

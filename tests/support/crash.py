@@ -1,12 +1,7 @@
-"""A process that kills itself at a named step of a role.
-
-`python -m tests.support.crash ROLE DSN LOCAL_URL before|after STEP`, where ROLE is producer,
-recoverer, same_database, own_database or replier.
-"""
+"""A process that kills itself at a named step of a role: a producer, a recovery, a consumer or a replier."""
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import Any
 
@@ -19,7 +14,7 @@ INSERT = "insert into business (id) values ({})"
 
 
 def crash_at(role: str, dsn: str, local_url: str, when: str, step: str) -> None:
-    """Run this file until it is dead by its own SIGKILL."""
+    """Play a role in a process until it is dead by its own SIGKILL."""
     killed("tests.support.crash", role, dsn, local_url, when, step)
 
 
@@ -84,7 +79,3 @@ def main(role: str, dsn: str, local_url: str, when: str, step: str) -> None:
     with mqpg.connect(dsn) as mq:
         die_at(owner, name, when)
         _ROLES[role](mq, local_url)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

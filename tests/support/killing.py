@@ -1,34 +1,112 @@
-"""Processes that kill themselves with SIGKILL before or after a named step."""
+"""Processes that kill themselves with SIGKILL before or after a named step.
+
+They are forked from one process that has imported the library, so a crash costs milliseconds: `python -m
+tests.support.killing` reads one request a line, forks, calls `main` of a module in the child, and answers with how the
+child ended. A child is a process of its own, with its own connections.
+"""
 
 from __future__ import annotations
 
+import atexit
+import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
+import traceback
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-__all__ = ["die_at", "killed"]
+__all__ = ["die_at", "finished", "killed"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-def killed(module: str, *arguments: str) -> None:
-    """Run a module until it is dead by its own SIGKILL."""
-    command = [sys.executable, "-m", module, *arguments]
-    done = subprocess.run(command, cwd=_ROOT, check=False, timeout=60, capture_output=True, text=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+def killed(module: str, *arguments: Any) -> None:
+    """Call `main` of a module in a process until that is dead by its own SIGKILL."""
+    status, errors = _call(module, arguments)
+    assert status == -signal.SIGKILL, f"{module} {arguments} was to die, but ended with {status}\n{errors}"
 
 
-def die_at(owner: Any, name: str, when: str) -> None:
-    """Make this process kill itself before or after function `name` of `owner` is called."""
+def finished(module: str, *arguments: Any) -> None:
+    """Call `main` of a module in a process, to its end."""
+    status, errors = _call(module, arguments)
+    assert status == 0, errors
+
+
+def die_at(owner: Any, name: str, when: str, nth: int = 1) -> None:
+    """Make this process kill itself before or after the nth call of function `name` of `owner`."""
     step: Callable[..., Any] = getattr(owner, name)
+    calls = 0
 
     def deadly(*args: Any, **kwargs: Any) -> Any:
-        if when == "after":
-            step(*args, **kwargs)
-        os.kill(os.getpid(), signal.SIGKILL)
+        nonlocal calls
+        calls += 1
+        if calls == nth and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = step(*args, **kwargs)
+        if calls == nth:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
 
     setattr(owner, name, deadly)
+
+
+@cache
+def _forking() -> tuple[IO[str], IO[str]]:
+    """The pipes to and from the process that forks."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__], cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    @atexit.register
+    def end() -> None:
+        process.communicate()
+
+    return process.stdin, process.stdout
+
+
+def _call(module: str, arguments: tuple[Any, ...]) -> tuple[int, str]:
+    requests, answers = _forking()
+    requests.write(json.dumps([module, arguments]) + "\n")
+    requests.flush()
+    status, errors = json.loads(answers.readline())
+    return status, errors
+
+
+def _child(module: str, arguments: list[Any], errors: int) -> None:
+    os.dup2(errors, 1)
+    os.dup2(errors, 2)
+    try:
+        import_module(module).main(*arguments)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    os._exit(0)
+
+
+def _main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    for line in sys.stdin:
+        module, arguments = json.loads(line)
+        import_module(module)  # here, so that its imports are done once
+        with tempfile.TemporaryFile() as errors:
+            pid = os.fork()
+            if pid == 0:
+                _child(module, arguments, errors.fileno())
+            _, status = os.waitpid(pid, 0)
+            errors.seek(0)
+            said = errors.read().decode(errors="replace")
+        answers.write(json.dumps([os.waitstatus_to_exitcode(status), said]) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    _main()
