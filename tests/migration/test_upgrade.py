@@ -224,6 +224,7 @@ def test_producers_and_consumers_work_during_an_upgrade(
     reached(db, 10)
     migrate.upgrade(dsn, source=later)
     assert migrate.status(dsn, source=later).up_to_date
+    assert db.execute("select from mqpg.foreign_locks").rowcount == 0  # the appender has a seat
     reached(db, len(effects(db)) + 10)
     # And once more, only the code: the argument and the column of the view go again.
     db.execute("delete from mqpg.migration where migration_no = 2")
