@@ -16,7 +16,7 @@ export PYTHON
 # Tests start hundreds of Python processes, and each would compile mqpg again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java demo test test-long fuzz soak years audit-scale test-mariadb test-node test-java test-pgbouncer test-patroni test-browser test-deploy test-kills test-chaos test-crashtest test-audit test-lab test-lowest test-postgres matrix size pgspot dist lint format prove sql bench bench-peers chaos failover idle docs clean
+.PHONY: help setup java demo test test-long fuzz soak years audit-scale test-mariadb test-node test-java test-pgbouncer test-patroni test-browser test-deploy test-kills test-chaos test-crashtest test-audit test-slow test-lab test-lowest test-postgres matrix size pgspot dist lint format prove sql bench bench-peers chaos failover idle docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -77,6 +77,9 @@ test-crashtest: setup ## Try mqpg crashtest at every crash point of the examples
 
 test-audit: setup java ## Audit each planted fault and each legal history in Spark, too, which takes long
 	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder -m audits $(ARGS)
+
+test-slow: setup java ## Test the wheel in a fresh environment, and the longest pages of the documentation
+	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder -m slow $(ARGS)
 
 test-lowest: setup ## Test the library with the lowest versions of its dependencies (PYTHON=…)
 	@tools/lowest.sh .lowest
@@ -143,7 +146,7 @@ chaos: setup java ## Kill ten nodes in rounds, compare all ids, audit (ARGS="--r
 	@$(BIN)/python -m lab.chaos $(or $(ARGS),--short)
 
 test-kills: setup java ## Run only the tests that kill processes and servers
-	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node and not jdk and not pgbouncer and not patroni and not browser and not deploy and not crashtest and not audits and not rounds" $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node and not jdk and not pgbouncer and not patroni and not browser and not deploy and not crashtest and not audits and not slow and not rounds" $(ARGS)
 
 test-chaos: setup ## Run chaos on broken builds, which must end invalid, and step clocks and fill a disk (20 minutes)
 	@lab/chaos/faketime.sh

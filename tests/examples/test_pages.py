@@ -44,6 +44,7 @@ def test_snippets(name: str, db: psycopg.Connection, dsn: str, tmp_path: Path, m
 
 @pytest.mark.spark
 @pytest.mark.chaos
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # minutes on a busy machine, most of them Spark
 def test_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("MQPG_", "PG", "DATABASE_URL"))]:
@@ -56,6 +57,7 @@ def test_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.chaos
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_crash_test_page(tmp_path: Path) -> None:
     """Its handler with the mistake, the mended one, and its producers."""

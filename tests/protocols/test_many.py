@@ -239,4 +239,3 @@ def main(dsn: str, local_url: str, when: str, step: str) -> None:
         with producer.transaction("orders", 1) as tx:
             tx.execute(INSERT, {"id": 1})
             tx.add("invoices", 2)
-

@@ -523,7 +523,6 @@ def main(dsn: str, local_url: str, when: str, step: str, kind: str) -> None:
             tx.execute(INSERT, {"id": 1})
 
 
-
 @pytest.mark.parametrize(("checker", "target"), [("ledger", None), ("url", "shop")])
 def test_a_group_whose_checker_rolls_back_what_it_does_not_know_is_refused(
     mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine, checker: Any, target: str | None

@@ -19,11 +19,12 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 __all__ = ["die_at", "finished", "killed"]
 
 _ROOT = Path(__file__).resolve().parents[2]
+_SECONDS = 60  # after which a child that neither died nor ended is ended
 
 
 def killed(module: str, *arguments: Any) -> None:
@@ -57,32 +58,29 @@ def die_at(owner: Any, name: str, when: str, nth: int = 1) -> None:
 
 
 @cache
-def _forking() -> tuple[IO[str], IO[str]]:
-    """The pipes to and from the process that forks."""
+def _forking() -> subprocess.Popen[str]:
+    """The process that forks."""
     process = subprocess.Popen(
         [sys.executable, "-m", __name__], cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
-
-    @atexit.register
-    def end() -> None:
-        process.communicate()
-
-    return process.stdin, process.stdout
+    atexit.register(process.communicate)
+    return process
 
 
 def _call(module: str, arguments: tuple[Any, ...]) -> tuple[int, str]:
-    requests, answers = _forking()
-    requests.write(json.dumps([module, arguments]) + "\n")
-    requests.flush()
-    status, errors = json.loads(answers.readline())
+    process = _forking()
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps([module, arguments]) + "\n")
+    process.stdin.flush()
+    status, errors = json.loads(process.stdout.readline())
     return status, errors
 
 
 def _child(module: str, arguments: list[Any], errors: int) -> None:
     os.dup2(errors, 1)
     os.dup2(errors, 2)
+    signal.alarm(_SECONDS)
     try:
         import_module(module).main(*arguments)
     except BaseException:

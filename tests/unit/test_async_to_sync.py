@@ -10,20 +10,21 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_check_notices_a_changed_file_and_one_too_many(tmp_path: Path) -> None:
-    generated = ROOT / "mqpg" / "_sync"
     spec = spec_from_file_location("async_to_sync", ROOT / "tools" / "async_to_sync.py")
     assert spec is not None
     assert spec.loader is not None
     tool = module_from_spec(spec)
     spec.loader.exec_module(tool)
-    target = tmp_path / "_sync"
-    vars(tool)["TARGET"] = target
-    shutil.copytree(generated, target, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, folder in (("SOURCE", "_async"), ("TARGET", "_sync")):
+        (tmp_path / folder / "client").mkdir(parents=True)
+        shutil.copy(ROOT / "mqpg" / folder / "client" / "trace.py", tmp_path / folder / "client")
+        vars(tool)[name] = tmp_path / folder
     assert tool.main(["--check"]) == 0
     trace = tool.TARGET / "client" / "trace.py"
-    trace.write_text(trace.read_text() + "\n# changed by hand\n")
+    generated = trace.read_text()
+    trace.write_text(generated + "\n# changed by hand\n")
     assert tool.main(["--check"]) == 1
-    shutil.copy(generated / "client" / "trace.py", trace)
+    trace.write_text(generated)
     (tool.TARGET / "client" / "old.py").write_text("# its source is gone\n")
     assert tool.main(["--check"]) == 1
 
