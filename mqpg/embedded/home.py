@@ -100,7 +100,11 @@ class Home:
             return (workers or server) is not None
 
     def worker_pid(self) -> int | None:
-        """The process id of the background workers, which hold a lock on the file that has it. None: none run."""
+        """Look for the background workers, which hold a lock on the file with their process id.
+
+        Returns:
+            Their process id, or None if they do not run.
+        """
         with suppress(OSError, ValueError), self._pid_file.open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
