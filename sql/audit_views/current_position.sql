@@ -1,33 +1,20 @@
 -- Where each subscription is now in each queue and in its retry lane.
 -- Cost: a few index lookups per partition for each queue of each subscription.
 create view mqpg_audit.current_position as
-select
-    s.subscription_id,
-    s.consumer_group,
-    nullif(s.member, '') as consumer,
-    s.topic_id,
-    t.name as topic,
-    q.queue_id,
-    c.committed as committed_offset,
-    c.claimed as claimed_offset,
+select s.subscription_id, s.consumer_group, nullif(s.member, '') as consumer, s.topic_id, t.name as topic, q.queue_id,
+    c.committed as committed_offset, c.claimed as claimed_offset,
     greatest(e.end_offset, n.next_offset, 0) as end_offset,
     greatest(e.end_offset, n.next_offset, 0) - c.committed as lag,
     (
         select count(*)::int from unnest(c.claims) as u
         where u.epoch > 0
     ) as deliveries,
-    c.version,
-    c.at as changed_at
+    c.version, c.at as changed_at
 from mqpg.subscription as s
 inner join mqpg.topic as t on s.topic_id = t.topic_id
 cross join lateral generate_series(-1, t.queues - 1) as q (queue_id)
 cross join lateral (
-    select
-        k.committed,
-        k.claimed,
-        k.claims,
-        k.version,
-        k.at
+    select k.committed, k.claimed, k.claims, k.version, k.at
     from mqpg.cursor as k
     where k.subscription_id = s.subscription_id and k.queue_id = q.queue_id
     order by k.version desc

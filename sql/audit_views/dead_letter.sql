@@ -2,41 +2,14 @@
 -- after its last attempt, or if it expires.
 -- Cost: as the two tables, which are small.
 create view mqpg_audit.dead_letter as
-select
-    d.subscription_id,
-    s.consumer_group,
-    nullif(s.member, '') as consumer,
-    s.topic_id,
-    t.name as topic,
-    d.message_id,
-    d.message_id >> 10 as batch_id,
-    d.state,
-    d.attempts,
-    d.reason,
-    d.died_at,
-    d.left_at,
-    d.left_by
+select d.subscription_id, s.consumer_group, nullif(s.member, '') as consumer, s.topic_id, t.name as topic, d.message_id,
+    d.message_id >> 10 as batch_id, d.state, d.attempts, d.reason, d.died_at, d.left_at, d.left_by
 from (
-    select
-        l.subscription_id,
-        l.message_id,
-        'dead' as state,
-        l.attempts,
-        l.reason,
-        l.died_at,
-        null::timestamptz as left_at,
-        null as left_by
+    select l.subscription_id, l.message_id, 'dead' as state, l.attempts, l.reason, l.died_at,
+        null::timestamptz as left_at, null as left_by
     from mqpg.dead_letter as l
     union all
-    select
-        f.subscription_id,
-        f.message_id,
-        f.fate as state,
-        f.attempts,
-        f.reason,
-        f.died_at,
-        f.left_at,
-        f.by as left_by
+    select f.subscription_id, f.message_id, f.fate as state, f.attempts, f.reason, f.died_at, f.left_at, f.by as left_by
     from mqpg.former_dead_letter as f
 ) as d
 left join mqpg.subscription as s on d.subscription_id = s.subscription_id

@@ -3,18 +3,10 @@
 -- A condition on message_id leaves out partitions and uses the index.
 -- Cost: as the op log.
 create view mqpg_audit.decision as
-select
-    o.message_id,
-    o.message_id >> 10 as batch_id,
-    o.topic_id,
-    t.name as topic,
+select o.message_id, o.message_id >> 10 as batch_id, o.topic_id, t.name as topic,
     case o.op when 'c' then 'commit' when 'b' then 'rollback' when 'd' then 'due' when 'r' then 'recall' end
         as decision,
-    o.at as decided_at,
-    o.decided_by,
-    o.reason,
-    o.order_no,
-    nullif(o.visible_at, 'infinity') as due_at
+    o.at as decided_at, o.decided_by, o.reason, o.order_no, nullif(o.visible_at, 'infinity') as due_at
 from mqpg.op_log as o
 left join mqpg.topic as t on o.topic_id = t.topic_id;
 comment on column mqpg_audit.decision.message_id is 'Id of the message; the cut column';

@@ -4,23 +4,12 @@
 -- A condition on written_at leaves out partitions, and one on due_at uses an index.
 -- Cost: the rows in the range of written_at, and one look at the newest tick.
 create view mqpg_audit.delayed as
-select
-    d.first_id + i.i as message_id,
-    (d.first_id + i.i) >> 10 as batch_id,
-    d.topic_id,
-    t.name as topic,
-    nullif(d.subscription_id, 0) as subscription_id,
-    s.consumer_group,
-    nullif(s.member, '') as consumer,
-    d.visible_at as due_at,
-    d.written_at,
-    case when d.subscription_id <> 0 then d.attempt::int end as attempt,
-    d.reason,
+select d.first_id + i.i as message_id, (d.first_id + i.i) >> 10 as batch_id, d.topic_id, t.name as topic,
+    nullif(d.subscription_id, 0) as subscription_id, s.consumer_group, nullif(s.member, '') as consumer,
+    d.visible_at as due_at, d.written_at, case when d.subscription_id <> 0 then d.attempt::int end as attempt, d.reason,
     d.visible_at <= k.due_until and pg_visible_in_snapshot(d.xid, k.snapshot) as is_due
 from (
-    select
-        n.due_until,
-        n.snapshot
+    select n.due_until, n.snapshot
     from mqpg.tick as n
     order by n.tick_id desc
     limit 1

@@ -3,14 +3,9 @@
 -- in other databases are tables mqpg_ledger of your own.
 -- Cost: as the ledger. A condition on message_id reads all of it.
 create view mqpg_audit.ledger as
-select
-    split_part(l.handle, '.', 3)::bigint as message_id,
-    split_part(l.handle, '.', 3)::bigint >> 10 as batch_id,
-    split_part(l.handle, '.', 1) as broker_id,
-    split_part(l.handle, '.', 2)::int as incarnation,
-    l.entry,
-    l.at as written_at,
-    encode(sha256(decode(split_part(l.handle, '.', 4), 'hex')), 'hex') as handle_hash
+select split_part(l.handle, '.', 3)::bigint as message_id, split_part(l.handle, '.', 3)::bigint >> 10 as batch_id,
+    split_part(l.handle, '.', 1) as broker_id, split_part(l.handle, '.', 2)::int as incarnation, l.entry,
+    l.at as written_at, encode(sha256(decode(split_part(l.handle, '.', 4), 'hex')), 'hex') as handle_hash
 from mqpg.ledger as l
 where l.handle ~ '^[0-9a-f]{12}[.][0-9]{1,9}[.][0-9]{1,18}[.][0-9a-f]{32}$';
 comment on column mqpg_audit.ledger.message_id is 'Id of the half message: third part of the handle';

@@ -10,12 +10,7 @@
 -- or delayed message. If key_hash or payload_bytes is read, also the keys or the bodies of these
 -- batches, once for each batch; if handle_hash is read, three hashes for each half message.
 create view mqpg_audit.message as
-select
-    b.first_id + i.i as message_id,
-    b.batch_id,
-    b.topic_id,
-    t.name as topic,
-    b.queue_id::int as queue_id,
+select b.first_id + i.i as message_id, b.batch_id, b.topic_id, t.name as topic, b.queue_id::int as queue_id,
     case b.kind when 'h' then 'half' when 'd' then 'delayed' else 'normal' end as kind,
     case
         when b.kind = 'h' and d.op is null and not b.decision_gone then 'undecided'
@@ -25,52 +20,21 @@ select
         else 'committed'
     end as state,
     b.born_at as created_at,
-    case when b.kind <> 'h' then b.born_at when d.op = 'c' then d.decided_at end as committed_at,
-    d.decided_at,
-    b.check_at,
-    g.name as producer_group,
-    b.incarnation,
-    d.relayed_as,
-    b.kept,
-    w.key_hashes[i.i + 1] as key_hash,
+    case when b.kind <> 'h' then b.born_at when d.op = 'c' then d.decided_at end as committed_at, d.decided_at,
+    b.check_at, g.name as producer_group, b.incarnation, d.relayed_as, b.kept, w.key_hashes[i.i + 1] as key_hash,
     case
         when b.kind = 'h' then
             encode(sha256(substr(sha256(uuid_send(b.nonce) || int8send(b.first_id + i.i)), 1, 16)), 'hex')
     end as handle_hash,
     w.sizes[i.i + 1] as payload_bytes
 from (
-    select
-        l.batch_id,
-        l.batch_id * 1024 as first_id,
-        l.n::int as n,
-        l.topic_id,
-        l.queue_id,
-        l.kind,
-        l.born_at,
-        l.check_at,
-        l.producer_group_id,
-        l.incarnation,
-        l.nonce,
-        l.keys,
-        l.payloads,
-        false as kept,
+    select l.batch_id, l.batch_id * 1024 as first_id, l.n::int as n, l.topic_id, l.queue_id, l.kind, l.born_at,
+        l.check_at, l.producer_group_id, l.incarnation, l.nonce, l.keys, l.payloads, false as kept,
         false as decision_gone
     from mqpg.commit_log as l
     union all
-    select
-        h.message_id >> 10 as batch_id,
-        h.message_id as first_id,
-        1 as n,
-        h.topic_id,
-        h.queue_id,
-        h.kind,
-        h.born_at,
-        h.check_at,
-        h.producer_group_id,
-        h.incarnation,
-        h.nonce,
-        array[h.key] as keys,
-        array[h.payload] as payloads,
+    select h.message_id >> 10 as batch_id, h.message_id as first_id, 1 as n, h.topic_id, h.queue_id, h.kind, h.born_at,
+        h.check_at, h.producer_group_id, h.incarnation, h.nonce, array[h.key] as keys, array[h.payload] as payloads,
         true as kept,
         (
             select count(*) from mqpg.segment as s
@@ -102,9 +66,7 @@ cross join lateral (  -- noqa: ST05
     order by b.batch_id
 ) as w
 cross join lateral (
-    select
-        max(o.op::text) filter (where o.stage = 0) as op,
-        max(o.at) filter (where o.stage = 0) as decided_at,
+    select max(o.op::text) filter (where o.stage = 0) as op, max(o.at) filter (where o.stage = 0) as decided_at,
         max(o.deliver_id) filter (where o.stage = 0 and o.visible_at = 'infinity') as relayed_as,
         bool_or(o.stage = 1 and o.op = 'r') as recalled
     from mqpg.op_log as o

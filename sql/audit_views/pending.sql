@@ -6,28 +6,13 @@
 -- history. An offset among claims is looked for in each open claim of its queue, which are 64 at
 -- most.
 create view mqpg_audit.pending as
-select
-    s.subscription_id,
-    s.consumer_group,
-    nullif(s.member, '') as consumer,
-    s.topic_id,
-    t.name as topic,
-    p.queue_id,
-    p.queue_offset,
-    p.message_id,
-    p.message_id >> 10 as batch_id,
-    p.state,
-    p.deliveries,
-    p.holder,
-    p.lease_until,
+select s.subscription_id, s.consumer_group, nullif(s.member, '') as consumer, s.topic_id, t.name as topic, p.queue_id,
+    p.queue_offset, p.message_id, p.message_id >> 10 as batch_id, p.state, p.deliveries, p.holder, p.lease_until,
     p.due_at
 from mqpg.subscription as s
 inner join mqpg.topic as t on s.topic_id = t.topic_id
 cross join lateral (
-    select
-        q.queue_id,
-        e.base_offset + r.first + i.i as queue_offset,
-        r.first_id + i.i as message_id,
+    select q.queue_id, e.base_offset + r.first + i.i as queue_offset, r.first_id + i.i as message_id,
         case when k.epoch > 0 then 'in_flight' when k.epoch < 0 then 'returned' else 'waiting' end as state,
         coalesce(r.attempt, 1) - 1 + coalesce(k.attempt, 0) as deliveries,
         case when k.epoch > 0 then k.consumer end as holder,
@@ -35,10 +20,7 @@ cross join lateral (
         case when k.epoch < 0 then nullif(k.lease_until, '-infinity') end as due_at
     from generate_series(-1, t.queues - 1) as q (queue_id)
     cross join lateral (
-        select
-            v.committed,
-            v.claimed,
-            v.claims
+        select v.committed, v.claimed, v.claims
         from mqpg.cursor as v
         where v.subscription_id = s.subscription_id and v.queue_id = q.queue_id
         order by v.version desc
@@ -46,12 +28,7 @@ cross join lateral (
     ) as c
     -- A row of a queue has 4096 offsets at most. ORDER BY: looked up in the index for each queue.
     cross join lateral (
-        select
-            l.base_offset,
-            l.n,
-            l.first_ids,
-            l.starts,
-            l.attempts
+        select l.base_offset, l.n, l.first_ids, l.starts, l.attempts
         from mqpg.consume_queue as l
         where l.topic_id = s.topic_id and l.queue_id = q.queue_id
             and l.subscription_id = case when q.queue_id = -1 then s.subscription_id else 0 end
@@ -62,11 +39,7 @@ cross join lateral (
         as r (first_id, first, after_last, attempt)
     cross join lateral generate_series(0, r.after_last - r.first - 1) as i (i)
     left join lateral (
-        select
-            u.epoch,
-            u.attempt,
-            u.consumer,
-            u.lease_until
+        select u.epoch, u.attempt, u.consumer, u.lease_until
         from unnest(c.claims) as u
         where u.from_offset <= e.base_offset + r.first + i.i and u.to_offset > e.base_offset + r.first + i.i
             and (u.settled is null or e.base_offset + r.first + i.i <> all(u.settled))
@@ -77,19 +50,10 @@ cross join lateral (
     where e.base_offset + r.first + i.i >= c.committed
         and (e.base_offset + r.first + i.i >= c.claimed or k.epoch is not null)
     union all
-    select
-        -1 as queue_id,
-        null as queue_offset,
-        d.first_id + i.i as message_id,
-        'retry' as state,
-        d.attempt - 1 as deliveries,
-        null as holder,
-        null as lease_until,
-        d.visible_at as due_at
+    select -1 as queue_id, null as queue_offset, d.first_id + i.i as message_id, 'retry' as state,
+        d.attempt - 1 as deliveries, null as holder, null as lease_until, d.visible_at as due_at
     from (
-        select
-            n.due_until,
-            n.snapshot
+        select n.due_until, n.snapshot
         from mqpg.tick as n
         order by n.tick_id desc
         limit 1

@@ -2,15 +2,8 @@
 -- A condition on slot leaves out partitions; one on subscription_id and queue_id uses the index.
 -- Cost: as the cursors. A condition on changed_at reads all of them.
 create view mqpg_audit.position_change as
-select
-    c.subscription_id,
-    s.consumer_group,
-    nullif(s.member, '') as consumer,
-    s.topic_id,
-    t.name as topic,
-    c.queue_id::int as queue_id,
-    c.version,
-    c.at as changed_at,
+select c.subscription_id, s.consumer_group, nullif(s.member, '') as consumer, s.topic_id, t.name as topic,
+    c.queue_id::int as queue_id, c.version, c.at as changed_at,
     case c.action
         when 's' then 'subscribe'
         when 'r' then 'receive'
@@ -29,10 +22,7 @@ select
         when 'c' then 'closed'
         when 'k' then 'carried'
     end as action,
-    c.committed as committed_offset,
-    c.claimed as claimed_offset,
-    c.epoch,
-    c.slot
+    c.committed as committed_offset, c.claimed as claimed_offset, c.epoch, c.slot
 from mqpg.cursor as c
 left join mqpg.subscription as s on c.subscription_id = s.subscription_id
 left join mqpg.topic as t on s.topic_id = t.topic_id;

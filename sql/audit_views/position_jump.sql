@@ -3,20 +3,8 @@
 -- get them again.
 -- Cost: as the table, which is small. Rows are deleted after the setting position_jump_keep.
 create view mqpg_audit.position_jump as
-select
-    j.jump_id,
-    j.at as jumped_at,
-    j.subscription_id,
-    j.consumer_group,
-    nullif(j.member, '') as consumer,
-    j.topic_id,
-    j.topic,
-    j.queue_id::int as queue_id,
-    j.from_offset,
-    j.to_offset,
-    j.why,
-    j.back as moved_back,
-    j.by as jumped_by
+select j.jump_id, j.at as jumped_at, j.subscription_id, j.consumer_group, nullif(j.member, '') as consumer, j.topic_id,
+    j.topic, j.queue_id::int as queue_id, j.from_offset, j.to_offset, j.why, j.back as moved_back, j.by as jumped_by
 from mqpg.position_jump as j;
 comment on column mqpg_audit.position_jump.jump_id is 'Ascending number';
 comment on column mqpg_audit.position_jump.jumped_at is 'When it was';

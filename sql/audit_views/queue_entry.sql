@@ -6,19 +6,10 @@
 -- Cost: the rows of the queues in the range of tick_id; if appended_at is read, one index lookup
 -- for each of them (a row has up to 4096 offsets).
 create view mqpg_audit.queue_entry as
-select
-    c.topic_id,
-    t.name as topic,
-    c.queue_id::int as queue_id,
-    c.base_offset + r.first + i.i as queue_offset,
-    r.first_id + i.i as message_id,
-    (r.first_id + i.i) >> 10 as batch_id,
-    nullif(c.subscription_id, 0) as subscription_id,
-    s.consumer_group,
-    nullif(s.member, '') as consumer,
-    coalesce(r.attempt, 1)::int as attempt,
-    c.tick_id,
-    w.appended_at
+select c.topic_id, t.name as topic, c.queue_id::int as queue_id, c.base_offset + r.first + i.i as queue_offset,
+    r.first_id + i.i as message_id, (r.first_id + i.i) >> 10 as batch_id,
+    nullif(c.subscription_id, 0) as subscription_id, s.consumer_group, nullif(s.member, '') as consumer,
+    coalesce(r.attempt, 1)::int as attempt, c.tick_id, w.appended_at
 from mqpg.consume_queue as c
 cross join lateral unnest(c.first_ids, c.starts, c.starts[2:] || c.n, c.attempts)
     as r (first_id, first, after_last, attempt)

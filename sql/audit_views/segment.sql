@@ -3,15 +3,9 @@
 -- was opened before it and closed after it.
 -- Cost: one row for each segment.
 create view mqpg_audit.segment as
-select
-    case s.family when 'log' then 'messages' else 'queues' end as content,
-    s.segment_no,
-    case s.family when 'log' then 'batch_id' else 'tick_id' end as cut_column,
-    s.lower_bound::bigint as lower_bound,
-    s.upper_bound::bigint as upper_bound,
-    s.opened_at,
-    s.closed_at,
-    s.body_dropped_at as dropped_at
+select case s.family when 'log' then 'messages' else 'queues' end as content, s.segment_no,
+    case s.family when 'log' then 'batch_id' else 'tick_id' end as cut_column, s.lower_bound::bigint as lower_bound,
+    s.upper_bound::bigint as upper_bound, s.opened_at, s.closed_at, s.body_dropped_at as dropped_at
 from mqpg.segment as s
 where s.family in ('log', 'tick');
 comment on column mqpg_audit.segment.content is 'messages (message, decision) | queues (queue_entry, tick)';

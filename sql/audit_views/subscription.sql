@@ -2,21 +2,8 @@
 -- because each has positions of its own.
 -- Cost: one row for each subscription.
 create view mqpg_audit.subscription as
-select
-    s.subscription_id,
-    s.consumer_group,
-    nullif(s.member, '') as consumer,
-    s.topic_id,
-    t.name as topic,
-    s.mode,
-    s.start,
-    s.filter::text as filter,
-    s.tags,
-    s.max_attempts,
-    s.retry_delay,
-    s.on_failure,
-    s.paused,
-    s.created_at
+select s.subscription_id, s.consumer_group, nullif(s.member, '') as consumer, s.topic_id, t.name as topic, s.mode,
+    s.start, s.filter::text as filter, s.tags, s.max_attempts, s.retry_delay, s.on_failure, s.paused, s.created_at
 from mqpg.subscription as s
 inner join mqpg.topic as t on s.topic_id = t.topic_id
 where s.mode <> 'broadcast' or s.member <> '';

@@ -3,11 +3,7 @@
 -- A condition on tick_id leaves out partitions and uses the index.
 -- Cost: as the ticks. A condition on appended_at reads all of them.
 create view mqpg_audit.tick as
-select
-    t.tick_id,
-    t.at as appended_at,
-    t.messages,
-    nullif(t.due_until, '-infinity') as due_until
+select t.tick_id, t.at as appended_at, t.messages, nullif(t.due_until, '-infinity') as due_until
 from mqpg.tick as t;
 comment on column mqpg_audit.tick.tick_id is 'Number of the tick; the cut column';
 comment on column mqpg_audit.tick.appended_at is 'When it was';

@@ -1,34 +1,12 @@
 -- Topics, also dropped ones. Their ids remain in the other views until retention drops the rows.
 -- Cost: one row for each topic.
 create view mqpg_audit.topic as
-select
-    t.topic_id,
-    t.name as topic,
-    t.kind,
-    t.queues,
-    t.retention,
-    t.message_ttl,
-    t.on_expired,
-    t.lose_after,
-    t.lose_over,
-    t.paused,
-    t.created_at,
-    null::timestamptz as dropped_at
+select t.topic_id, t.name as topic, t.kind, t.queues, t.retention, t.message_ttl, t.on_expired, t.lose_after,
+    t.lose_over, t.paused, t.created_at, null::timestamptz as dropped_at
 from mqpg.topic as t
 union all
-select
-    d.topic_id,
-    d.name,
-    null as kind,
-    null as queues,
-    null as retention,
-    null as message_ttl,
-    null as on_expired,
-    null as lose_after,
-    null as lose_over,
-    null as paused,
-    null as created_at,
-    d.dropped_at
+select d.topic_id, d.name, null as kind, null as queues, null as retention, null as message_ttl, null as on_expired,
+    null as lose_after, null as lose_over, null as paused, null as created_at, d.dropped_at
 from mqpg.dropped_topic as d;
 comment on column mqpg_audit.topic.topic_id is 'Id; a name that is used again gets a new one';
 comment on column mqpg_audit.topic.topic is 'Name';

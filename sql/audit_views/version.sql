@@ -3,12 +3,7 @@
 -- appear under the same number.
 -- Cost: reads two tables of one row.
 create view mqpg_audit.version as
-select
-    1 as contract,
-    i.release,
-    b.broker_id,
-    b.incarnation,
-    b.installed_at
+select 1 as contract, i.release, b.broker_id, b.incarnation, b.installed_at
 from mqpg.installation as i
 cross join mqpg.broker as b;
 comment on column mqpg_audit.version.contract is

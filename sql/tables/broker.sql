@@ -24,7 +24,5 @@ comment on column mqpg.broker.key_hash_seed is 'A secret, with which the views o
 comment on column mqpg.broker.adoption_ticks is
     'The tick with which each incarnation but the first began; the last one is that of the present incarnation';
 insert into mqpg.broker (system_identifier, timeline)
-select
-    system_identifier,
-    left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) as timeline
+select system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) as timeline
 from pg_control_system();

@@ -7,19 +7,8 @@
 -- Cost: as the table. If handle_hashes is read, two hashes for each half message; if key_hashes is
 -- read, one for each key; if sizes or intact is read, the bodies.
 create view mqpg.audit_commit_log as
-select
-    l.batch_id,
-    l.xid,
-    l.born_at,
-    l.topic_id,
-    l.producer_group_id,
-    l.incarnation,
-    l.queue_id,
-    l.n,
-    l.kind,
-    l.check_at,
-    l.delay,
-    l.relay,
+select l.batch_id, l.xid, l.born_at, l.topic_id, l.producer_group_id, l.incarnation, l.queue_id, l.n, l.kind,
+    l.check_at, l.delay, l.relay,
     case
         when l.nonce is not null then array(
             select encode(sha256(substr(sha256(uuid_send(l.nonce) || int8send(l.batch_id * 1024 + i.i)), 1, 16)), 'hex')

@@ -1,15 +1,7 @@
 -- The table cursor for the audit, with the words of its actions (see _action()). Only auditors read
 -- it; see audit_commit_log.
 create view mqpg.audit_cursor as
-select
-    c.version,
-    c.committed,
-    c.claimed,
-    c.at,
-    c.epoch,
-    c.subscription_id,
-    c.slot,
-    c.queue_id,
+select c.version, c.committed, c.claimed, c.at, c.epoch, c.subscription_id, c.slot, c.queue_id,
     case c.action
         when 's' then 'subscribe'
         when 'r' then 'receive'
@@ -29,8 +21,5 @@ select
         when 'k' then 'carried'
         else c.action::text
     end as action,
-    c.owner,
-    c.claims,
-    c.failed,
-    c.reason
+    c.owner, c.claims, c.failed, c.reason
 from mqpg.cursor as c;

@@ -9,16 +9,9 @@
 -- body is not judged.
 -- Cost: reads the bodies of all filtered topics, once for each such subscription and filter.
 create view mqpg.audit_unmatched as
-select
-    p.subscription_id,
-    r.first_id + m.o - 1 as message_id
+select p.subscription_id, r.first_id + m.o - 1 as message_id
 from (
-    select
-        v.subscription_id,
-        v.topic_id,
-        q.queue_id,
-        v.filter,
-        v.tags,
+    select v.subscription_id, v.topic_id, q.queue_id, v.filter, v.tags,
         coalesce((
             select max(c.claimed) from mqpg.cursor as c
             where c.subscription_id = v.subscription_id and c.queue_id = q.queue_id and c.at <= v.since
@@ -34,26 +27,13 @@ from (
                 order by c.version limit 1
             )) end as to_offset
     from (
-        select
-            f.subscription_id,
-            s.topic_id,
-            f.filter,
-            f.tags,
-            f.until,
+        select f.subscription_id, s.topic_id, f.filter, f.tags, f.until,
             lag(f.until) over (partition by f.subscription_id order by f.until nulls last) as since
         from (
-            select
-                c.subscription_id,
-                c.filter,
-                c.tags,
-                null::timestamptz as until
+            select c.subscription_id, c.filter, c.tags, null::timestamptz as until
             from mqpg.subscription as c
             union all
-            select
-                o.subscription_id,
-                o.filter,
-                o.tags,
-                o.replaced_at
+            select o.subscription_id, o.filter, o.tags, o.replaced_at
             from mqpg.former_filter as o
         ) as f
         inner join mqpg.subscription as s on f.subscription_id = s.subscription_id
@@ -66,20 +46,12 @@ from (
 inner join mqpg.consume_queue as c on p.topic_id = c.topic_id and p.queue_id = c.queue_id and c.subscription_id = 0
     and p.to_offset > c.base_offset and c.base_offset + c.n > p.from_offset
 cross join lateral (
-    select
-        u.first_id,
-        coalesce(u.deliver_id, u.first_id) as body,
-        c.base_offset + u.start as first_offset,
+    select u.first_id, coalesce(u.deliver_id, u.first_id) as body, c.base_offset + u.start as first_offset,
         coalesce(c.starts[u.i + 1], c.n) - u.start as n
     from unnest(c.first_ids, c.starts, c.deliver_ids) with ordinality as u (first_id, start, deliver_id, i)
 ) as r
 cross join lateral (
-    select
-        e.o,
-        e.key,
-        e.tag,
-        e.headers,
-        e.payload
+    select e.o, e.key, e.tag, e.headers, e.payload
     from mqpg.commit_log as b
     cross join lateral unnest(
         b.payloads[r.body % 1024 + 1:r.body % 1024 + r.n], b.keys[r.body % 1024 + 1:r.body % 1024 + r.n],
@@ -87,12 +59,7 @@ cross join lateral (
     ) with ordinality as e (payload, key, tag, headers, o)
     where b.batch_id = r.body / 1024
     union all
-    select
-        h.message_id - r.body + 1 as o,
-        h.key,
-        h.tag,
-        h.headers,
-        h.payload
+    select h.message_id - r.body + 1 as o, h.key, h.tag, h.headers, h.payload
     from mqpg.held as h
     where h.message_id >= r.body and h.message_id < r.body + r.n
         and not exists (

@@ -4,14 +4,7 @@
 -- what is here for an hour.
 -- Cost: reads the server's list of locks once or twice.
 create view mqpg.blocked_segments as
-select
-    v.family,
-    v.segment_no,
-    v.table_name,
-    v.state,
-    v.since,
-    v.age,
-    v.blocked_by
+select v.family, v.segment_no, v.table_name, v.state, v.since, v.age, v.blocked_by
 from mqpg._blocked_segments() as v;
 comment on column mqpg.blocked_segments.table_name is
     'The partition, in the schema mqpg; of a merge the first of its tables';

@@ -10,12 +10,7 @@
 -- Cost: reads the server's list of locks, and once more if somebody holds such a lock.
 create view mqpg.foreign_locks as
 with held as materialized (
-    select
-        k.classid::bigint as lock_class,
-        k.objid::bigint as lock_key,
-        k.pid,
-        k.virtualtransaction,
-        k.mode
+    select k.classid::bigint as lock_class, k.objid::bigint as lock_key, k.pid, k.virtualtransaction, k.mode
     from pg_locks as k
     where
         k.locktype = 'advisory' and k.granted and k.objsubid = 2
@@ -28,10 +23,7 @@ with held as materialized (
 
 -- The count makes this read come after that of held.
 later as materialized (
-    select
-        k.virtualtransaction,
-        k.classid::bigint as lock_class,
-        k.objid::bigint as lock_key,
+    select k.virtualtransaction, k.classid::bigint as lock_class, k.objid::bigint as lock_key,
         k.locktype = 'relation' as is_work
     from pg_locks as k
     left join pg_class as c on k.relation = c.oid
@@ -44,13 +36,8 @@ later as materialized (
         )
 )
 
-select
-    h.pid,
-    coalesce(a.usename, p.owner) as role,
-    a.application_name as application,
-    a.backend_start as connected_at,
-    h.lock_class,
-    h.lock_key,
+select h.pid, coalesce(a.usename, p.owner) as role, a.application_name as application, a.backend_start as connected_at,
+    h.lock_class, h.lock_key,
     case h.lock_class
         when 1836150833 then coalesce(
             case
@@ -108,10 +95,7 @@ where case
             where w.is_work
         )
         and (h.virtualtransaction, h.lock_class, h.lock_key) in (
-            select
-                w.virtualtransaction,
-                w.lock_class,
-                w.lock_key
+            select w.virtualtransaction, w.lock_class, w.lock_key
             from later as w
         )
         and not coalesce(

@@ -1,16 +1,7 @@
 -- What each consumer group has left to do in each topic. One row for each subscription.
 -- Cost: as _group_status().
 create view mqpg.group_status as
-select
-    v.consumer_group,
-    v.topic,
-    v.mode,
-    v.paused,
-    v.lag,
-    v.claims,
-    v.oldest_unread_at,
-    v.dead_letters,
-    v.changed_at
+select v.consumer_group, v.topic, v.mode, v.paused, v.lag, v.claims, v.oldest_unread_at, v.dead_letters, v.changed_at
 from mqpg._group_status() as v;
 comment on column mqpg.group_status.paused is 'Whether the subscription or the topic is paused';
 comment on column mqpg.group_status.lag is

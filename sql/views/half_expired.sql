@@ -2,15 +2,7 @@
 -- ended, newest first.
 -- Cost: reads the table of expired half messages once.
 create view mqpg.half_expired as
-select
-    e.message_id,
-    e.handle,
-    e.producer_group,
-    e.topic,
-    e.prepared_at,
-    e.expired_at,
-    e.outcome,
-    e.reason
+select e.message_id, e.handle, e.producer_group, e.topic, e.prepared_at, e.expired_at, e.outcome, e.reason
 from mqpg.expired_half as e
 order by e.expired_at desc;
 comment on column mqpg.half_expired.prepared_at is 'When prepare() stored it';

@@ -2,15 +2,7 @@
 -- checked again with rearm().
 -- Cost: as _half_parked().
 create view mqpg.half_parked as
-select
-    v.handle,
-    v.producer_group,
-    v.topic,
-    v.prepared_at,
-    v.check_at,
-    v.checks,
-    v.reason,
-    v.parked_at
+select v.handle, v.producer_group, v.topic, v.prepared_at, v.check_at, v.checks, v.reason, v.parked_at
 from mqpg._half_parked() as v;
 comment on column mqpg.half_parked.prepared_at is 'When prepare() stored it';
 comment on column mqpg.half_parked.check_at is 'When it was first due for a check';

@@ -2,17 +2,8 @@
 -- was moved over by seek() or purge_topic() are no losses.
 -- Cost: reads the table of skipped offsets once.
 create view mqpg.losses as
-select
-    j.at,
-    j.topic,
-    j.consumer_group,
-    nullif(j.member, '') as consumer,
-    j.queue_id,
-    j.from_offset,
-    j.to_offset,
-    j.to_offset - j.from_offset as messages,
-    j.why,
-    j.by
+select j.at, j.topic, j.consumer_group, nullif(j.member, '') as consumer, j.queue_id, j.from_offset, j.to_offset,
+    j.to_offset - j.from_offset as messages, j.why, j.by
 from mqpg.position_jump as j
 where j.why in ('age', 'size') and not j.back
 order by j.jump_id desc;

@@ -2,18 +2,8 @@
 -- broadcast group) and queue: which offsets of the segment it has not read.
 -- Cost: a few index lookups for each closed segment and each queue of each subscription.
 create view mqpg.pins as
-select
-    p.consumer_group,
-    nullif(p.member, '') as consumer,
-    p.topic,
-    p.queue_id,
-    p.segment_no,
-    p.closed_at,
-    clock_timestamp() - p.closed_at as age,
-    p.from_offset,
-    p.to_offset,
-    p.messages,
-    p.bytes
+select p.consumer_group, nullif(p.member, '') as consumer, p.topic, p.queue_id, p.segment_no, p.closed_at,
+    clock_timestamp() - p.closed_at as age, p.from_offset, p.to_offset, p.messages, p.bytes
 from mqpg._pins() as p;
 comment on column mqpg.pins.consumer is 'Mode broadcast: the consumer; else null';
 comment on column mqpg.pins.queue_id is '-1: the retry lane';

@@ -2,14 +2,10 @@
 -- NOINHERIT. Superusers, the owner of the schema and its members may everything and have no row.
 -- Cost: one row for each right.
 create view mqpg.rights as
-select
-    p.rolname as role,
-    r.privilege,
+select p.rolname as role, r.privilege,
     case when r.privilege in ('send', 'receive') then coalesce(t.name, '*') end as topic,
     case when r.privilege = 'receive' then coalesce(s.consumer_group, r.consumer_group, '*') end as consumer_group,
-    case when r.privilege = 'produce' then coalesce(g.name, '*') end as producer_group,
-    r.granted_by,
-    r.granted_at
+    case when r.privilege = 'produce' then coalesce(g.name, '*') end as producer_group, r.granted_by, r.granted_at
 from mqpg.role_right as r
 inner join pg_catalog.pg_roles as p on r.role = p.oid
 left join mqpg.subscription as s on r.subscription_id = s.subscription_id

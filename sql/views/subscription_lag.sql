@@ -1,17 +1,7 @@
 -- Position and lag of each subscription on each queue.
 -- Cost: two index lookups per partition for each queue of each subscription.
 create view mqpg.subscription_lag as
-select
-    v.consumer_group,
-    v.topic,
-    v.queue_id,
-    v.committed,
-    v.next_offset,
-    v.lag,
-    v.claims,
-    v.owner,
-    v.mode,
-    v.changed_at
+select v.consumer_group, v.topic, v.queue_id, v.committed, v.next_offset, v.lag, v.claims, v.owner, v.mode, v.changed_at
 from mqpg._subscription_lag() as v;
 comment on column mqpg.subscription_lag.queue_id is '-1: the subscription''s retry lane';
 comment on column mqpg.subscription_lag.committed is 'All messages below this offset are done';

@@ -1,20 +1,8 @@
 -- Topics and their settings.
 -- Cost: one row per topic.
 create view mqpg.topics as
-select
-    t.name as topic,
-    t.kind,
-    t.queues,
-    t.retention,
-    t.paused,
-    t.max_payload,
-    t.message_ttl,
-    t.on_expired,
-    t.lose_after,
-    t.lose_over,
-    t.checksums,
-    t.archive,
-    t.created_at
+select t.name as topic, t.kind, t.queues, t.retention, t.paused, t.max_payload, t.message_ttl, t.on_expired,
+    t.lose_after, t.lose_over, t.checksums, t.archive, t.created_at
 from mqpg.topic as t;
 comment on column mqpg.topics.kind is 'normal | relay';
 comment on column mqpg.topics.queues is 'Number of ordered queues';
