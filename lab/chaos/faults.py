@@ -1,11 +1,10 @@
-"""The faults: each kind is begun, lasts for a while, and is ended."""
+"""The faults: each kind is begun, lasts for a while, and is ended. The method `_kind` carries it out."""
 
 from __future__ import annotations
 
 import random
 import signal
 import time
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from typing import Any, cast
@@ -13,12 +12,13 @@ from typing import Any, cast
 import psycopg
 
 from lab.processes import crash
+from mqpg.embedded import EmbeddedServer
 
 from .disk import recover, run_full
 from .interruption import Interruption, Work, adopt_twice, interrupt
 from .names import EVENTS, LEASE
-from .nodes import Nodes
-from .schedule import Kind, Round, Target
+from .nodes import Node, Nodes
+from .schedule import Round, Target
 
 __all__ = ["Faults"]
 
@@ -30,7 +30,7 @@ _HOLD = 5.0  # seconds of faults that last
 _APART = _SLOW = 12.0  # seconds; a call of a client lasts 8, and a lease 3
 _STORM = 20  # times
 _FULL = 4.0  # seconds
-_STEPPED = 10.0  # seconds
+_STEPPED, _FELT = 10.0, 2.0  # seconds of a step, and until a process feels one
 
 
 class Faults:
@@ -46,37 +46,10 @@ class Faults:
 
     def carry_out(self, one: Round) -> None:
         """Carry out a round; return when the fault is over and everything is started again."""
-        on_nodes: dict[Kind, Callable[[], None]] = {
-            "kill": lambda: self._kill(one.nodes),
-            "stop": lambda: self._stop(one.nodes),
-            "clock": lambda: self._step(one.nodes, one.how[0]),
-        }
-        on_broker: dict[Kind, Callable[[str], None]] = {
-            "crash": lambda name: crash(self._nodes.broker(name).server),
-            "terminate": lambda name: self._storm(name, _TERMINATE),
-            "cancel": lambda name: self._storm(name, _CANCEL),
-            "cut": lambda name: self._nodes.proxies[name][0].cut(_HOLD),
-            "halfopen": lambda name: self._nodes.proxies[name][0].half_open(),
-            "slow": self._slow,
-            "hold": self._hold,
-            "exhaust": self._exhaust,
-            "lock": self._lock,
-            "timeout": self._timeout,
-            "partition": lambda name: self._partition(name, one.how),
-            "keep": lambda name: self._interrupt("keep", name, one.how),
-            "upgrade": lambda name: self._interrupt("upgrade", name, one.how),
-            "audit": lambda name: self._interrupt("audit", name, one.how),
-            "adopt": lambda name: self._interrupt("adopt", name, one.how),
-            "disk": self._disk,
-        }
-        if one.kind in on_nodes:
-            on_nodes[one.kind]()
-        else:
-            for name in one.nodes:
-                on_broker[one.kind](name)
+        getattr(self, f"_{one.kind}")(one)
 
-    def _kill(self, names: Sequence[str]) -> None:
-        nodes = [self._nodes.nodes[name] for name in names]
+    def _kill(self, one: Round) -> None:
+        nodes = self._hit(one)
         for node in nodes:
             node.kill()
         time.sleep(_DOWN)
@@ -85,9 +58,9 @@ class Faults:
             for done in [pool.submit(node.start) for node in nodes]:
                 done.result()
 
-    def _stop(self, names: Sequence[str]) -> None:
+    def _stop(self, one: Round) -> None:
         """Freeze nodes until their leases are over, and let them continue."""
-        nodes = [self._nodes.nodes[name] for name in names]
+        nodes = self._hit(one)
         try:
             for node in nodes:
                 node.send(signal.SIGSTOP)
@@ -96,72 +69,85 @@ class Faults:
             for node in nodes:
                 node.send(signal.SIGCONT)
 
-    def _step(self, names: Sequence[str], seconds: str) -> None:
-        """Step the clocks of nodes, of a broker that of its workers, and set them right again.
-
-        Each node is seen to feel both steps.
-        """
+    def _clock(self, one: Round) -> None:
+        """Step the clocks of nodes, of a broker that of its workers, and set them right again."""
         assert self._nodes.clocks is not None
-        for step in (seconds, "+0"):
-            for name in names:
+        for step, seconds in ((one.how[0], _STEPPED), ("+0", _FELT)):
+            for name in one.nodes:
                 self._nodes.clocks.step(name, step)
-            time.sleep(0 if step == "+0" else _STEPPED)
+            time.sleep(seconds)
 
-    def _interrupt(self, work: Work, name: str, how: Sequence[str]) -> None:
+    def _interrupt(self, one: Round) -> None:
         """Kill in the middle of some work; the work is done again to its end."""
-        interruption = Interruption(work, cast("Target", how[0]), _DOWN)
-        carry_out = adopt_twice if work == "adopt" else interrupt
-        broker = self._nodes.broker(name)
-        self.findings += carry_out(broker, self._nodes.direct[name], self._nodes.folder, interruption)
+        (node,), (target,) = self._hit(one), one.how
+        interruption = Interruption(cast("Work", one.kind), cast("Target", target), _DOWN)
+        carry_out = adopt_twice if one.kind == "adopt" else interrupt
+        self.findings += carry_out(node, self._nodes.direct[node.name], self._nodes.folder, interruption)
 
-    def _disk(self, name: str) -> None:
+    _keep = _upgrade = _audit = _adopt = _interrupt
+
+    def _crash(self, one: Round) -> None:
+        crash(self._server(one))
+
+    def _disk(self, one: Round) -> None:
         """Fill the file system of a broker's data until the server breaks off, and free it."""
-        server = self._nodes.broker(name).server
-        run_full(server, self._nodes.direct[name], _FULL)
-        recover(server)
+        run_full(self._server(one), self._nodes.direct[one.nodes[0]], _FULL)
+        recover(self._server(one))
 
-    def _storm(self, name: str, statement: str) -> None:
+    def _terminate(self, one: Round) -> None:
+        self._storm(one, _TERMINATE)
+
+    def _cancel(self, one: Round) -> None:
+        self._storm(one, _CANCEL)
+
+    def _cut(self, one: Round) -> None:
+        self._nodes.proxies[one.nodes[0]][0].cut(_HOLD)
+
+    def _halfopen(self, one: Round) -> None:
+        self._nodes.proxies[one.nodes[0]][0].half_open()
+
+    def _storm(self, one: Round, statement: str) -> None:
         """Terminate or cancel what the clients and the workers do, again and again."""
-        with self._connected(name) as conn:
+        with self._connected(one) as conn:
             for _ in range(_STORM):
                 conn.execute(statement.encode())
                 time.sleep(_HOLD / _STORM)
 
-    def _slow(self, name: str) -> None:
-        self._nodes.proxies[name][0].slow(_SLOW)
+    def _slow(self, one: Round) -> None:
+        self._nodes.proxies[one.nodes[0]][0].slow(_SLOW)
         time.sleep(_SLOW)
 
-    def _partition(self, name: str, apart: Sequence[str]) -> None:
+    def _partition(self, one: Round) -> None:
         """Keep some nodes and a broker apart for longer than clients wait and leases last."""
-        for proxy in self._nodes.proxies[name]:
-            proxy.part(_APART, apart)
+        for proxy in self._nodes.proxies[one.nodes[0]]:
+            proxy.part(_APART, one.how)
         time.sleep(_APART)
 
-    def _hold(self, name: str) -> None:
+    def _hold(self, one: Round) -> None:
         """Hold an old transaction with an xid and a snapshot."""
-        with self._connected(name) as conn, conn.transaction(force_rollback=True):
+        with self._connected(one) as conn, conn.transaction(force_rollback=True):
             conn.execute("set transaction isolation level repeatable read")
             conn.execute("insert into public.business values (0, 'none', 'none', null)")
             time.sleep(_HOLD)
 
-    def _exhaust(self, name: str) -> None:
+    def _exhaust(self, one: Round) -> None:
         """Take every connection that is left, throw out half of the others, and keep it so."""
         with ExitStack() as stack:
-            admin = stack.enter_context(self._connected(name))
+            admin = stack.enter_context(self._connected(one))
             mine: list[int] = []
             until = None
             while until is None or time.monotonic() < until:
                 try:
-                    mine.append(stack.enter_context(self._connected(name)).info.backend_pid)
+                    mine.append(stack.enter_context(self._connected(one)).info.backend_pid)
                 except psycopg.OperationalError:
                     if until is None:
                         until = time.monotonic() + _HOLD
                         admin.execute(f"{_TERMINATE} and not pid = any(%s) and pid %% 2 = 0".encode(), [mine])
                     time.sleep(0.05)
 
-    def _lock(self, name: str) -> None:
+    def _lock(self, one: Round) -> None:
         """Deadlock with the producers: lock the business tables against the order of their work."""
-        with self._connected(name) as conn:
+        with self._connected(one) as conn:
             until = time.monotonic() + _HOLD
             while time.monotonic() < until:
                 with suppress(psycopg.errors.DeadlockDetected, psycopg.errors.QueryCanceled), conn.transaction():
@@ -175,9 +161,9 @@ class Faults:
                     raise psycopg.Rollback
                 time.sleep(0.05)
 
-    def _timeout(self, name: str) -> None:
+    def _timeout(self, one: Round) -> None:
         """Let statements and locks of all sessions time out soon, by beginning new sessions."""
-        with self._connected(name) as conn:
+        with self._connected(one) as conn:
             try:
                 conn.execute("alter database broker set statement_timeout = '15ms'")
                 conn.execute("alter database broker set lock_timeout = '2ms'")
@@ -188,7 +174,15 @@ class Faults:
                 conn.execute("alter database broker reset lock_timeout")
                 conn.execute(_TERMINATE.encode())
 
-    def _connected(self, name: str) -> psycopg.Connection[Any]:
+    def _hit(self, one: Round) -> list[Node]:
+        return [self._nodes.nodes[name] for name in one.nodes]
+
+    def _server(self, one: Round) -> EmbeddedServer:
+        (node,) = self._hit(one)
+        assert node.server is not None
+        return node.server
+
+    def _connected(self, one: Round) -> psycopg.Connection[Any]:
         """A session of a broker by its own port."""
-        dsn = self._nodes.direct[name]
+        dsn = self._nodes.direct[one.nodes[0]]
         return psycopg.connect(dsn, autocommit=True, connect_timeout=10, application_name="chaos")

@@ -30,7 +30,7 @@ from mqpg.embedded import EmbeddedServer
 
 from .caller import MarkedSource
 from .cluster import query
-from .nodes import Broker
+from .nodes import Node
 from .schedule import Target
 
 __all__ = ["Interruption", "Work", "adopt_twice", "frozen", "interrupt"]
@@ -75,7 +75,7 @@ class Interruption(NamedTuple):
     down: float
 
 
-def interrupt(broker: Broker, dsn: str, folder: Path, interruption: Interruption) -> list[str]:
+def interrupt(broker: Node, dsn: str, folder: Path, interruption: Interruption) -> list[str]:
     """Kill in the middle of some work, and do the work again to its end.
 
     Args:
@@ -109,7 +109,7 @@ def interrupt(broker: Broker, dsn: str, folder: Path, interruption: Interruption
     return _again(work, mark, dsn)
 
 
-def adopt_twice(broker: Broker, dsn: str, folder: Path, interruption: Interruption) -> list[str]:
+def adopt_twice(broker: Node, dsn: str, folder: Path, interruption: Interruption) -> list[str]:
     """Promote a broker's server, kill in the middle of `adopt()`, and adopt it to the end.
 
     The server breaks off, starts again as a standby without a primary, and is promoted. It is then
@@ -117,6 +117,7 @@ def adopt_twice(broker: Broker, dsn: str, folder: Path, interruption: Interrupti
     refuses until `adopt()` has been called. The arguments and the result are those of `interrupt`.
     """
     ((before,),) = query(dsn, _INCARNATION)
+    assert broker.server is not None
     _promote(broker.server, dsn)
     found = interrupt(broker, dsn, folder, interruption)
     # A session whose client is gone ends its statement first, and commits.

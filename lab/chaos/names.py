@@ -12,6 +12,7 @@ __all__ = [
     "BUSINESS",
     "C1",
     "C3",
+    "CLIENTS",
     "CONSUMERS",
     "EFFECT",
     "EVENTS",
@@ -32,7 +33,8 @@ __all__ = [
 
 PRODUCERS = CONSUMERS = (1, 2, 3, 4)
 BROKERS = ("broker-1", "broker-2")
-NODES = (*(f"producer-{n}" for n in PRODUCERS), *(f"consumer-{n}" for n in CONSUMERS), *BROKERS)
+CLIENTS = (*(f"producer-{n}" for n in PRODUCERS), *(f"consumer-{n}" for n in CONSUMERS))
+NODES = (*CLIENTS, *BROKERS)
 
 EVENTS = tuple(f"events-{n}" for n in CONSUMERS)
 RELAYS = tuple(f"relay-{n}" for n in CONSUMERS)  # each is read by one consumer

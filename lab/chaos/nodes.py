@@ -19,37 +19,37 @@ from mqpg.embedded import EmbeddedServer
 
 from .clock import Clocks
 from .cluster import Cluster
-from .names import BROKERS, CONSUMERS, NODES, PRODUCERS, Layout
+from .names import BROKERS, CLIENTS, CONSUMERS, PRODUCERS, Layout
 from .options import Options
 
-__all__ = ["Broker", "Node", "Nodes", "started"]
+__all__ = ["Node", "Nodes", "started"]
 
 _MOST_ENDINGS = 30
 _PROXIED = {"cut", "halfopen", "partition", "slow"}
-_CLIENTS = NODES[: -len(BROKERS)]  # the nodes that are no brokers
 
 
-class Broker:
-    """A PostgreSQL server with all of its processes, and the workers of its broker.
+class Node:
+    """A process group, and the PostgreSQL server that stands and falls with it, if there is one.
 
     Args:
         name: Its name.
-        server: The server, which runs already.
-        worker: The workers.
+        process: The producer, the consumer, or the workers of a broker.
+        server: The server on the node, which runs already. None: there is none.
     """
 
-    def __init__(self, name: str, server: EmbeddedServer, worker: Process) -> None:
-        self.name, self.server, self.worker = name, server, worker
+    def __init__(self, name: str, process: Process, server: EmbeddedServer | None = None) -> None:
+        self.name, self.process, self.server = name, process, server
 
     def start(self) -> None:
-        """Start the server if necessary, wait for its recovery, and start the workers."""
-        self.server.start()
-        self.worker.start()
+        """Start the server if necessary, wait for its recovery, and start the process."""
+        if self.server is not None:
+            self.server.start()
+        self.process.start()
 
     def kill(self) -> None:
-        """End the workers, the postmaster and every other process of the server by SIGKILL."""
-        self.worker.kill()
-        processes = self._send_all(signal.SIGSTOP)
+        """End the process group, the postmaster and every other process of the server by SIGKILL."""
+        self.process.kill()
+        processes = self._send_to_server(signal.SIGSTOP)
         for one in reversed(processes):  # the postmaster, which can start no process meanwhile, is last
             with suppress(psutil.NoSuchProcess):
                 one.kill()
@@ -58,13 +58,13 @@ class Broker:
             time.sleep(0.01)
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to the workers and the server."""
-        self.worker.send(number)
-        self._send_all(number)
+        """Send a signal to the process group and to the server."""
+        self.process.send(number)
+        self._send_to_server(number)
 
-    def _send_all(self, number: signal.Signals) -> list[psutil.Process]:
+    def _send_to_server(self, number: signal.Signals) -> list[psutil.Process]:
         """Send it to the postmaster first, so that the list of its stopped processes is complete."""
-        if self.server.pid is None:
+        if self.server is None or self.server.pid is None:
             return []
         postmaster = psutil.Process(self.server.pid)
         postmaster.send_signal(number)
@@ -79,9 +79,6 @@ def _runs(process: psutil.Process) -> bool:
     with suppress(psutil.NoSuchProcess):
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     return False
-
-
-Node = Process | Broker
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +104,6 @@ class Nodes:
     proxies: Mapping[str, tuple[Proxy, Proxy]]
     clocks: Clocks | None
 
-    def broker(self, name: str) -> Broker:
-        """A broker by its name."""
-        node = self.nodes[name]
-        assert isinstance(node, Broker)
-        return node
-
 
 @contextmanager
 def started(made: Cluster, options: Options) -> Iterator[Nodes]:
@@ -126,7 +117,7 @@ def started(made: Cluster, options: Options) -> Iterator[Nodes]:
         proxies = _proxies(made, stack) if _PROXIED & set(options.faults) else {}
         layout = Layout(
             str(made.folder),
-            {name: _behind(made.brokers, proxies, name) for name in _CLIENTS},
+            {name: _behind(made.brokers, proxies, name) for name in CLIENTS},
             made.stores,
             made.sinks,
             options.rate / len(PRODUCERS),
@@ -137,9 +128,8 @@ def started(made: Cluster, options: Options) -> Iterator[Nodes]:
         nodes = _nodes(made, layout, proxies, clocks)
         fleet = Fleet(made.folder, {}, _MOST_ENDINGS)
         for node in nodes.values():
-            process = node.worker if isinstance(node, Broker) else node
-            stack.callback(process.kill)
-            fleet.include(process)
+            stack.callback(node.process.kill)
+            fleet.include(node.process)
         for node in nodes.values():
             node.start()
         yield Nodes(made.folder, layout, nodes, fleet, dict(zip(BROKERS, made.brokers, strict=True)), proxies, clocks)
@@ -153,7 +143,7 @@ def _proxies(made: Cluster, stack: ExitStack) -> dict[str, tuple[Proxy, Proxy]]:
     """
     found = {}
     for name, server in zip(BROKERS, made.servers, strict=True):
-        ports = ((server.port or 0, _CLIENTS), (made.side.port or 0, _CLIENTS[: len(PRODUCERS)]))
+        ports = ((server.port or 0, CLIENTS), (made.side.port or 0, CLIENTS[: len(PRODUCERS)]))
         before, behind = (stack.enter_context(closing(Proxy("127.0.0.1", port, names))) for port, names in ports)
         found[name] = (before, behind)
     return found
@@ -170,20 +160,19 @@ def _behind(brokers: list[str], proxies: Mapping[str, tuple[Proxy, Proxy]], node
 def _nodes(
     made: Cluster, layout: Layout, proxies: Mapping[str, tuple[Proxy, Proxy]], clocks: Clocks | None
 ) -> dict[str, Node]:
-    path, python = str(layout.write()), [sys.executable, "-m"]
-    env = environment()
+    path, python, env = str(layout.write()), [sys.executable, "-m"], environment()
     found: dict[str, Node] = {}
     for role, numbers in (("producer", PRODUCERS), ("consumer", CONSUMERS)):
         for number in numbers:
             name = f"{role}-{number}"
             clock = clocks.environment(name) if clocks else {}
-            found[name] = Process(name, [*python, f"lab.chaos.{role}", path, str(number)], made.folder, env | clock)
+            command = [*python, f"lab.chaos.{role}", path, str(number)]
+            found[name] = Node(name, Process(name, command, made.folder, env | clock))
     command = [*python, "mqpg", "worker", "--wait", "60", "--heartbeat", "1", "--call-timeout", "10", "--stop-on-eof"]
     for name, server, dsn in zip(BROKERS, made.servers, made.brokers, strict=True):
         more = {"MQPG_DATABASE_URL": dsn} | _ledgers(made, proxies[name][1] if proxies else None)
         more |= clocks.environment(name) if clocks else {}
-        worker = Process(name.replace("broker", "worker"), command, made.folder, env | more)
-        found[name] = Broker(name, server, worker)
+        found[name] = Node(name, Process(name.replace("broker", "worker"), command, made.folder, env | more), server)
     return found
 
 

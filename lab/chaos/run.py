@@ -11,14 +11,14 @@ from functools import partial
 from pathlib import Path
 
 from lab.audits import Audit, audit
-from lab.processes import LabError, Process
+from lab.processes import LabError
 from mqpg.audit.faults import Fault
 
 from .cluster import Cluster, cluster
 from .disk import enlarge
 from .faults import Faults
 from .judge import compare
-from .names import C1, CONSUMERS, FRESH, NODES, c2
+from .names import C1, CLIENTS, CONSUMERS, FRESH, NODES, c2
 from .nodes import Nodes, started
 from .options import Options
 from .progress import Progress, dead_letters, read_afresh, wait_until_drained
@@ -57,10 +57,9 @@ def run(options: Options, say: Callable[[str], None]) -> Result:
             with timed("drain"):
                 nodes.layout.quiet.touch()
                 left = wait_until_drained(made, _DRAIN_PATIENCE, nodes.fleet.tend)
-            # The producers and consumers end, but not the brokers, which fresh groups still read.
-            for node in nodes.nodes.values():
-                if isinstance(node, Process):
-                    node.kill()
+            # The producers and consumers end, but not the servers, which fresh groups still read.
+            for name in CLIENTS:
+                nodes.nodes[name].process.kill()
         if "disk" in options.faults:
             for server in made.servers:
                 enlarge(server.directory)

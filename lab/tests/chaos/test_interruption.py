@@ -7,15 +7,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import psycopg
 import pytest
 
 import mqpg
-from lab.chaos.interruption import Interruption, adopt_twice, frozen, interrupt
-from lab.chaos.nodes import Broker
+from lab.chaos.interruption import Interruption, adopt_twice, interrupt
+from lab.chaos.nodes import Node
 from lab.chaos.schedule import TARGETS, Target
-from lab.processes import LabError, Process
+from lab.processes import Process
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
 from mqpg.schema.source import packaged
@@ -25,25 +24,25 @@ pytestmark = pytest.mark.chaos
 
 IDLE = [sys.executable, "-c", "import time; time.sleep(600)"]
 BUSY = "update mqpg.settings set value = '0 s' where name in ('segment_age', 'cursor_slot_age')"
-KEEPER = "select from pg_locks where locktype = 'advisory' and classid = 1836150835 and pid = %s and granted"
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
+def broker(tmp_path: Path) -> Iterator[Node]:
     with EmbeddedServer(settings={"log_min_messages": "fatal"}) as server:
-        made = Broker("broker-1", server, Process("worker-1", IDLE, tmp_path, os.environ))
+        made = Node("broker-1", Process("worker-1", IDLE, tmp_path, os.environ), server)
         dsn = server.create_database("broker")
         migrate.upgrade(dsn)
         with mqpg.connect(dsn) as mq:
             mq.create_topic("orders", queues=2)
             mq.subscribe("billing", "orders")
             mq.send_batch("orders", [{"id": n} for n in range(50)])
-        made.worker.start()
+        made.process.start()
         yield made
-        made.worker.kill()
+        made.process.kill()
 
 
-def dsn_of(broker: Broker) -> str:
+def dsn_of(broker: Node) -> str:
+    assert broker.server is not None
     return broker.server.dsn("broker")
 
 
@@ -66,7 +65,7 @@ def start_time(dsn: str) -> object:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("work", ["keep", "upgrade"])
 def test_what_was_interrupted_is_finished_by_the_next_one(
-    broker: Broker, tmp_path: Path, work: str, target: Target
+    broker: Node, tmp_path: Path, work: str, target: Target
 ) -> None:
     dsn = dsn_of(broker)
     with psycopg.connect(dsn, autocommit=True) as conn:
@@ -78,7 +77,7 @@ def test_what_was_interrupted_is_finished_by_the_next_one(
     assert ids(dsn) == list(range(50))
 
 
-def test_an_audit_that_was_killed_leaves_no_session_and_the_next_one_judges(broker: Broker, tmp_path: Path) -> None:
+def test_an_audit_that_was_killed_leaves_no_session_and_the_next_one_judges(broker: Node, tmp_path: Path) -> None:
     dsn = dsn_of(broker)
     assert interrupt(broker, dsn, tmp_path, Interruption("audit", "client", 0.1)) == []
     with psycopg.connect(dsn, autocommit=True) as conn:
@@ -88,7 +87,7 @@ def test_an_audit_that_was_killed_leaves_no_session_and_the_next_one_judges(brok
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_promoted_broker_whose_adoption_was_killed_is_adopted_by_the_next_one(
-    broker: Broker, tmp_path: Path, target: Target
+    broker: Node, tmp_path: Path, target: Target
 ) -> None:
     dsn = dsn_of(broker)
     timeline = "select left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), timeline from mqpg.broker"
@@ -98,39 +97,3 @@ def test_a_promoted_broker_whose_adoption_was_killed_is_adopted_by_the_next_one(
     with psycopg.connect(dsn) as conn:
         assert conn.execute(timeline).fetchone() == ("00000002", "00000002") != before
     assert ids(dsn) == list(range(50))  # append() refuses a server that is not adopted
-
-
-def test_an_adoption_that_was_half_done_is_a_finding(
-    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dsn = dsn_of(broker)
-
-    def commit_half(*_: object) -> list[str]:
-        with psycopg.connect(dsn) as conn:
-            conn.execute("update mqpg.broker set incarnation = incarnation + 2")
-        return []
-
-    monkeypatch.setattr("lab.chaos.interruption.interrupt", commit_half)
-    (found,) = adopt_twice(broker, dsn, tmp_path, Interruption("adopt", "backend", 0.1))
-    assert found == "incarnation 1 became 3 by an adopt() that was killed and one that was not"
-
-
-def test_a_frozen_session_is_in_the_middle_of_keep(broker: Broker, tmp_path: Path) -> None:
-    dsn = dsn_of(broker)
-    with psycopg.connect(dsn, autocommit=True) as conn:
-        conn.execute(BUSY)
-        env = os.environ | {"MQPG_DATABASE_URL": f"{dsn}?application_name=chaos%20keep"}
-        keeping = Process("keep", [sys.executable, "-m", "lab.chaos.caller", "keep", "mark"], tmp_path, env)
-        keeping.start()
-        try:
-            with frozen(dsn, "chaos keep", writes=True) as pid:
-                assert psutil.Process(pid).status() == psutil.STATUS_STOPPED
-                assert conn.execute(KEEPER, [pid]).fetchall() == [()]
-        finally:
-            keeping.kill()
-
-
-def test_a_moment_that_never_comes_is_not_claimed(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lab.chaos.interruption._PATIENCE", 0.5)
-    with pytest.raises(LabError, match="'nobody' was seen"), frozen(dsn_of(broker), "nobody", writes=True):
-        raise AssertionError

@@ -1,1 +1,0 @@
-"""The folder that comes first in the PYTHONPATH of nodes with a clock of their own."""
