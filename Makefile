@@ -16,7 +16,7 @@ export PYTHON
 # Tests start hundreds of Python processes, and each would compile mqpg again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java demo test test-long fuzz soak years audit-scale test-mariadb test-node test-java test-pgbouncer test-patroni test-browser test-deploy test-kills test-chaos test-crashtest test-audit test-slow test-lab test-lowest test-postgres matrix size pgspot dist lint format prove sql bench bench-peers chaos failover idle docs clean
+.PHONY: help setup java demo test test-long fuzz soak years test-mariadb test-node test-java test-pgbouncer test-patroni test-browser test-deploy test-kills test-chaos test-crashtest test-audit test-slow test-lab test-lowest test-postgres matrix size pgspot dist lint format prove sql bench chaos failover docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -40,7 +40,7 @@ test-lab: setup java ## Test the rigs of lab/: demo, chaos, benchmarks, long run
 test-long: setup java ## Test random histories against the model for MINUTES (15); MQPG_TEST_SEED repeats a run
 	@MQPG_STATEFUL_MINUTES=$${MINUTES:-15} MQPG_STATEFUL_STEPS=80 $(BIN)/python -m pytest tests/stateful -s -p no:randomly $(ARGS)
 
-fuzz: setup ## Make CALLS (100000) random calls of SQL, client and commands; SEED repeats a run
+fuzz: setup ## Make CALLS (100000) random calls of SQL functions; SEED repeats a run
 	@$(BIN)/python -m lab.fuzz $(ARGS)
 
 soak: setup java ## Run all modes for MINUTES (30) while processes and servers are killed, then drain and audit
@@ -48,9 +48,6 @@ soak: setup java ## Run all modes for MINUTES (30) while processes and servers a
 
 years: setup ## A year in an hour (MINUTES=60): nothing may grow
 	@$(BIN)/python -m lab.years $(ARGS)
-
-audit-scale: setup java ## Audit histories of SIZES=100000,1000000 messages: seconds, memory, files
-	@$(BIN)/python -m lab.bench.audit_scale --sizes "$${SIZES:-100000,1000000}" $(ARGS)
 
 test-mariadb: setup ## Test ledgers and offsets in MariaDB; installs its server where possible
 	@tools/mariadb.sh
@@ -139,9 +136,6 @@ sql: setup ## Print the script that installs the schema with psql
 bench: setup ## Measure mqpg beside pgmq, PgQ and a bare INSERT (VERSION=15; ARGS="--quick")
 	@lab/bench/bench.sh $(if $(filter command environment,$(firstword $(origin VERSION))),$(VERSION),18) $(ARGS)
 
-bench-peers: setup ## Measure the Python client beside procrastinate and pgqueuer (ARGS="--quick")
-	@lab/bench/bench.sh peers $(ARGS)
-
 chaos: setup java ## Kill ten nodes in rounds, compare all ids, audit (ARGS="--rounds 100"; default --short)
 	@$(BIN)/python -m lab.chaos $(or $(ARGS),--short)
 
@@ -155,10 +149,7 @@ test-chaos: setup ## Run chaos on broken builds, which must end invalid, and ste
 failover: setup ## Destroy the primary TRIALS (20) times and promote its standby; workers and clients follow
 	@$(BIN)/python -m lab.failover $(ARGS)
 
-idle: setup ## Check that 10,000 idle subscriptions cost at most 5 % of one core (ARGS="--topics 100")
-	@$(BIN)/python -m lab.bench.idle $(ARGS)
-
 clean: ## Remove .venv and the files of tools; the data of `mqpg up` (.mqpg) stay
 	@if [ -x $(BIN)/mqpg ] && [ -d .mqpg ]; then $(BIN)/mqpg down; fi
-	rm -rf .venv .postgres .lowest .patroni .promtool .peers .bench .pgspot build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .postgres .lowest .patroni .promtool .bench .pgspot build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

@@ -15,7 +15,6 @@ class Kind(StrEnum):
     SEND = "send"  # producers only
     RECEIVE = "receive"  # consumers drain a backlog
     HALF = "half"  # half message and commit, or the nearest thing that the side has
-    LEDGER = "ledger"  # the same around a transaction of a second database, with a ledger row in it
     E2E = "e2e"  # producers and consumers at once
     LATENCY = "latency"  # a message at a time, 200 a second, and one consumer
     SCALE = "scale"  # consumers of a backlog, and then producers, in a broker with much in it
@@ -90,7 +89,6 @@ CELLS = (
     Cell("half-1", "half+commit ×1, 16 clients", Kind.HALF, 16, 1, 4, _HALVES),
     Cell("half-1-packed", "the same, MNS in 2 statements", Kind.HALF, 16, 1, 4, _QUEUES, packed=True),
     Cell("half-100", "half+commit ×100, 2 clients", Kind.HALF, 2, 100, 3, _HALVES),
-    Cell("ledger-1", "half+local transaction+commit ×1, 16 clients", Kind.LEDGER, 16, 1, 4, _HALVES),
     Cell("e2e-100", "end to end 2+2, send ×100, receive ×100", Kind.E2E, 2, 100, 6, receive=100),
     Cell("e2e", "end to end 2+2, send ×100, receive ×1000", Kind.E2E, 2, 100, 6, receive=1000),
     Cell(

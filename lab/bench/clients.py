@@ -19,7 +19,7 @@ import mqpg
 from .cells import Cell, Kind
 from .client import Link, bodies, connected, int8
 from .sides import SIDES
-from .sides.base import Decider, Range, Step, stamped
+from .sides.base import Range, Step, stamped
 
 __all__ = ["Clients", "Job", "Result", "Role"]
 
@@ -51,7 +51,6 @@ class Job:
         index: The client's number.
         dsn: The database.
         drain: Seconds after the measured time in which consumers may empty the queue.
-        local: The database with the ledger.
     """
 
     side: str
@@ -60,7 +59,6 @@ class Job:
     index: int
     dsn: str
     drain: float = 0.0
-    local: str = ""
 
     @property
     def timed_messages(self) -> int:
@@ -175,14 +173,7 @@ def _wait_for(start: float) -> None:
 
 
 def _produce(job: Job, link: Link, start: float) -> Result:
-    side, cell = SIDES[job.side], job.cell
-    if not job.local:
-        return _send(job, side.producer(link, cell, job.index), start)
-    with connected(job.local) as local:
-        return _send(job, _ledger_transactions(side.decider(link, cell, job.index), local), start)
-
-
-def _send(job: Job, step: Step, start: float) -> Result:
+    step = SIDES[job.side].producer(link, job.cell, job.index)
     warm = sum(step() for _ in range(_WARM_UP))
     _wait_for(start)
     now, count = start, 0
@@ -190,25 +181,6 @@ def _send(job: Job, step: Step, start: float) -> Result:
         count += step()
         now = time.monotonic()
     return Result(job.role, count, start, now, warm + count)
-
-
-def _ledger_transactions(broker: Decider, local: Link) -> Step:
-    """Prepare a message, commit a local transaction with its ledger row, commit the message."""
-    local.prepare("begin", "begin")
-    local.prepare("ledger", "insert into bench_ledger (handle) values ($1::text)")
-    local.prepare("order", "insert into bench_order (note) values ($1::text)")
-    local.prepare("commit", "commit")
-
-    def step() -> int:
-        handle = broker.prepare()
-        local.run(b"begin")
-        local.run(b"ledger", [handle])
-        local.run(b"order", [handle])
-        local.run(b"commit")
-        broker.commit()
-        return 1
-
-    return step
 
 
 def _produce_paced(job: Job, link: Link, start: float) -> Result:

@@ -29,9 +29,6 @@ _SCRIPTS = 8  # different documents that pgbench sends, at random; each is a sta
 # Neither a row of these tables nor one of their partitions is ever changed or deleted.
 _DEAD_ROWS = """select coalesce(sum(n_dead_tup), 0) from pg_stat_user_tables
 where schemaname = 'mqpg' and relname ~ '^(commit_log|op_log|consume_queue|tick|cursor|delayed|check_log)'"""
-_LEDGER = """
-create table bench_ledger (handle text primary key, at timestamptz not null default clock_timestamp());
-create table bench_order (id bigint generated always as identity primary key, note text not null)"""
 _SENDERS = 2
 # Each message is sent in a transaction of its own, without the way to the client.
 _SEND_SINGLY = """do $do$
@@ -86,14 +83,14 @@ def run_all(
 
 def _run_or_fail(server: Server, pool: Clients, cell: Cell, side: str, round_no: int) -> Run | Failure:
     try:
-        with server.database() as dsn, _local_database(server, cell) as local, connected(dsn) as link:
-            return replace(_measure(server, pool, link, cell, side, dsn, local), round_no=round_no)
+        with server.database() as dsn, connected(dsn) as link:
+            return replace(_measure(server, pool, link, cell, side, dsn), round_no=round_no)
     except Exception as error:  # whatever it was, the other cells are worth measuring
         pool.restart()
         return Failure(cell.name, side, round_no, f"{type(error).__name__}: {error}".strip())
 
 
-def _measure(server: Server, pool: Clients, link: Link, cell: Cell, side: str, dsn: str, local: str) -> Run:
+def _measure(server: Server, pool: Clients, link: Link, cell: Cell, side: str, dsn: str) -> Run:
     if cell.kind is Kind.APPEND:
         return _append(server, link, cell, side, dsn)
     backlog = min(cell.backlog, SIDES[side].most) if cell.kind is Kind.RECEIVE else cell.backlog
@@ -103,15 +100,10 @@ def _measure(server: Server, pool: Clients, link: Link, cell: Cell, side: str, d
     if cell.scripted:
         return _scripted(pool, link, cell, side, dsn, 0)
     with _old_transaction(dsn, cell.held):
-        run = _judge(link, cell, side, backlog, pool.run(_jobs(side, cell, dsn, local)))
+        run = _judge(link, cell, side, backlog, pool.run(_jobs(side, cell, dsn)))
     if cell.kind is Kind.SCALE:
         sends = _scripted(pool, link, replace(cell, clients=16, batch=1), side, dsn, backlog)
         return replace(run, problems=run.problems + sends.problems, measures={"send": sends.rate})
-    if cell.kind is Kind.LEDGER:
-        with connected(local) as ledger:
-            found = int(ledger.scalar("select count(*) from bench_ledger join bench_order on note = handle"))
-        wrong = () if found == run.sent - backlog else (f"{run.sent - backlog} sent, {found} in the ledger",)
-        return replace(run, problems=run.problems + wrong)
     if cell.kind is Kind.E2E and side == "mqpg":
         return replace(run, measures={"dead rows": float(link.scalar(_DEAD_ROWS))})
     return run
@@ -174,27 +166,16 @@ def _missing(link: Link, cell: Cell, side: str, sent: int) -> tuple[str, ...]:
     return () if stored == sent else (f"{sent} sent, {stored} stored",)
 
 
-def _jobs(side: str, cell: Cell, dsn: str, local: str) -> list[Job]:
+def _jobs(side: str, cell: Cell, dsn: str) -> list[Job]:
     drain = _DRAIN if cell.kind in (Kind.E2E, Kind.LATENCY) else 0.0
     receives = cell.kind in (Kind.RECEIVE, Kind.SCALE)
     roles = [Role.CONSUME] if receives else [Role.PRODUCE, *([Role.CONSUME] if drain else [])]
-    jobs = [Job(side, role, cell, index, dsn, drain, local) for role in roles for index in range(cell.clients)]
+    jobs = [Job(side, role, cell, index, dsn, drain) for role in roles for index in range(cell.clients)]
     return jobs if receives else jobs + _background(side, cell, dsn)
 
 
 def _background(side: str, cell: Cell, dsn: str) -> list[Job]:
     return [Job(side, Role.BACKGROUND, cell, 0, dsn)] if SIDES[side].background else []
-
-
-@contextmanager
-def _local_database(server: Server, cell: Cell) -> Iterator[str]:
-    if cell.kind is not Kind.LEDGER:
-        yield ""
-        return
-    with server.database() as dsn:
-        with connected(dsn) as link:
-            link.execute(_LEDGER)
-        yield dsn
 
 
 @contextmanager

@@ -71,7 +71,6 @@ TARGETS = (
     _same("end to end, received up to 1000", "e2e", 2, "pgq", _PGQ),
     _same("end to end, received up to 1000", "e2e", 1, "bare"),
     _same("half and commit, 16 clients (pgmq: the two-queue MNS scheme)", "half-1", 2),
-    _same("the same with a ledger in a second database", "ledger-1", 1.5),
     _same("half and commit in hundreds (pgmq: the MNS scheme)", "half-100", 1.5),
     _same("half and commit in hundreds", "half-100", 0.7, "bare"),
     *_latency("SQL", "latency-sql", 1.2),

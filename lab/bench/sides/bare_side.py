@@ -57,7 +57,7 @@ class BareSide(Side):
     def producer(self, link: Link, cell: Cell, index: int) -> Step:
         """In an end-to-end cell every producer has its own table, otherwise all share the first."""
         if cell.kind is Kind.HALF:
-            return _Halves(self, link, cell, index).step
+            return self._halves(link, cell, index)
         table = index % _TABLES if cell.kind is Kind.E2E else 0
         return self.sends(link, cell, index, _INSERT_MANY.format(table=table))
 
@@ -65,39 +65,26 @@ class BareSide(Side):
         """Every consumer reads its own table in order."""
         return _Reads(link, cell, index % _TABLES)
 
-    def decider(self, link: Link, cell: Cell, index: int) -> _Halves:
-        """Two INSERTs in two transactions."""
-        return _Halves(self, link, cell, index)
+    def _halves(self, link: Link, cell: Cell, index: int) -> Step:
+        """Two INSERTs in two transactions: the message, then its decision."""
+        link.prepare("prepare", _INSERT_MANY.format(table=0) + " returning id")
+        link.prepare("commit", "insert into bench_decision select unnest($1::bigint[])")
+        batches = self.batches(index, cell.batch)
+
+        def step() -> int:
+            result = link.run(b"prepare", [next(batches)])
+            ids = [result.get_value(row, 0) or b"" for row in range(result.ntuples)]
+            link.run(b"commit", [array(ids, INT8_OID)])
+            return cell.batch
+
+        return step
 
     def stored(self, link: Link, cell: Cell) -> int:
         """Count the rows of the tables."""
-        if cell.kind in (Kind.HALF, Kind.LEDGER):
+        if cell.kind is Kind.HALF:
             return int(link.scalar("select count(*) from bench_decision join bench_message_0 using (id)"))
         tables = " + ".join(f"(select count(*) from bench_message_{table})" for table in range(_TABLES))
         return int(link.scalar(f"select {tables}"))
-
-
-class _Halves:
-    """Two INSERTs in two transactions: the message, then its decision."""
-
-    def __init__(self, side: Side, link: Link, cell: Cell, index: int) -> None:
-        link.prepare("prepare", _INSERT_MANY.format(table=0) + " returning id")
-        link.prepare("commit", "insert into bench_decision select unnest($1::bigint[])")
-        self._link, self._batch, self._batches = link, cell.batch, side.batches(index, cell.batch)
-        self._ids: list[bytes] = []
-
-    def step(self) -> int:
-        self.prepare()
-        self.commit()
-        return self._batch
-
-    def prepare(self) -> bytes:
-        result = self._link.run(b"prepare", [next(self._batches)])
-        self._ids = [result.get_value(row, 0) or b"" for row in range(result.ntuples)]
-        return str(int8(self._ids[0])).encode()
-
-    def commit(self) -> None:
-        self._link.run(b"commit", [array(self._ids, INT8_OID)])
 
 
 class _Reads(Consumer):

@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import cycle, pairwise
-from typing import Protocol
 
 from ..cells import Cell, Kind
 from ..client import Link, array, bodies
 
-__all__ = ["Consumer", "Decider", "Range", "Seen", "Side", "Step", "Unavailable", "ranges_of", "stamped"]
+__all__ = ["Consumer", "Range", "Seen", "Side", "Step", "Unavailable", "ranges_of", "stamped"]
 
 Range = tuple[int, int, int]  # queue, first and last delivered number, both inclusive
 Step = Callable[[], int]  # does one thing, and returns how many messages that were
@@ -24,16 +23,6 @@ _POLL = 0.005  # seconds between two looks for messages, in a latency cell
 
 class Unavailable(Exception):
     """A side cannot be installed on this server. The text says why, and is shown in the report."""
-
-
-class Decider(Protocol):
-    """A client of a cell with a ledger: it prepares a half message, and commits it."""
-
-    def prepare(self) -> bytes:
-        """Store a half message; the text that names it in the ledger."""
-
-    def commit(self) -> None:
-        """Commit that half message."""
 
 
 @dataclass
@@ -125,10 +114,6 @@ class Side:
 
     def consumer(self, link: Link, cell: Cell, index: int) -> Consumer:
         """Client number `index` of a cell that receives."""
-        raise NotImplementedError
-
-    def decider(self, link: Link, cell: Cell, index: int) -> Decider:
-        """Client number `index` of a cell with a ledger."""
         raise NotImplementedError
 
     def stored(self, link: Link, cell: Cell) -> int:

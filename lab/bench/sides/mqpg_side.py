@@ -13,7 +13,7 @@ from mqpg import migrate
 from mqpg.workers.append_pace import AppendPace
 
 from ..cells import Cell, Kind
-from ..client import TEXT_OID, Link, array, bodies, int4, int8
+from ..client import TEXT_OID, Link, array, int4, int8
 from .base import Consumer, Side, Step
 
 __all__ = ["APPEND", "MqpgSide"]
@@ -99,10 +99,6 @@ class MqpgSide(Side):
         """Receives a batch and acknowledges it."""
         return _Receives(link, cell, index)
 
-    def decider(self, link: Link, cell: Cell, index: int) -> _Steps:
-        """`mqpg.prepare` and `mqpg.commit`."""
-        return _Steps(link, index)
-
     def stored(self, link: Link, cell: Cell) -> int:
         """Append everything, then count the messages that have an offset."""
         _append_all(link)
@@ -122,22 +118,6 @@ def _append_all(link: Link) -> None:
 def _require_committed(outcome: bytes | None) -> None:
     if outcome != b"committed":
         raise RuntimeError(f"the outcome of a first commit was {outcome!r}")
-
-
-class _Steps:
-    """A half message and its commit, in two calls."""
-
-    def __init__(self, link: Link, index: int) -> None:
-        link.prepare("prepare", "select mqpg.prepare('bench', $1::text, 'bench')")
-        link.prepare("commit", "select mqpg.commit($1::text)")
-        self._link, self._bodies, self._handle = link, cycle(bodies(index)), b""
-
-    def prepare(self) -> bytes:
-        self._handle = self._link.run(b"prepare", [next(self._bodies)]).get_value(0, 0) or b""
-        return self._handle
-
-    def commit(self) -> None:
-        _require_committed(self._link.run(b"commit", [self._handle]).get_value(0, 0))
 
 
 class _Receives(Consumer):

@@ -8,10 +8,9 @@ call of its own. For comparison (`packed`), each transaction is also run as one 
 from __future__ import annotations
 
 from importlib.resources import files
-from itertools import cycle
 
 from ..cells import Cell, Kind
-from ..client import INT8_OID, JSONB_OID, Link, array, bodies, connected, int8
+from ..client import INT8_OID, JSONB_OID, Link, array, connected, int8
 from .base import Consumer, Side, Step
 
 __all__ = ["PgmqSide"]
@@ -68,7 +67,7 @@ class PgmqSide(Side):
     def set_up(self, link: Link, cell: Cell, backlog: int) -> None:
         """Create a queue, and another one for the op log, and send the backlog in thousands."""
         link.execute("select pgmq.create('bench')")
-        if cell.kind in (Kind.HALF, Kind.LEDGER):
+        if cell.kind is Kind.HALF:
             link.execute("select pgmq.create('bench_log')")
         link.prepare("fill", _SEND_BATCH)
         batches = self.batches(0, 1000)
@@ -100,42 +99,11 @@ class PgmqSide(Side):
         """Reads a batch and deletes it."""
         return _Reads(link, cell)
 
-    def decider(self, link: Link, cell: Cell, index: int) -> _Steps:
-        """The MNS scheme, a call per step."""
-        return _Steps(link, [self.encode(body) for body in bodies(index)])
-
     def stored(self, link: Link, cell: Cell) -> int:
         """Count all messages that were sent; of halves, the visible ones without an op-log entry."""
-        if cell.kind in (Kind.HALF, Kind.LEDGER):
+        if cell.kind is Kind.HALF:
             return int(link.scalar(_COMMITTED))
         return int(link.scalar("select total_messages from pgmq.metrics('bench')"))
-
-
-class _Steps:
-    """The MNS scheme for one message: two transactions of two calls each."""
-
-    def __init__(self, link: Link, documents: list[bytes]) -> None:
-        link.prepare("begin", "begin")
-        link.prepare("end", "commit")
-        link.prepare("half", "select pgmq.send('bench', $1::jsonb, 3600)")
-        link.prepare("log", "select pgmq.send('bench_log', jsonb_build_object('handle', $1::bigint), 60)")
-        link.prepare("show", "select msg_id from pgmq.set_vt('bench', $1::bigint, 0)")
-        link.prepare("drop", "select pgmq.delete('bench_log', $1::bigint)")
-        self._link, self._documents = link, cycle(documents)
-        self._half = self._log = b""
-
-    def prepare(self) -> bytes:
-        self._link.run(b"begin")
-        self._half = self._link.run(b"half", [next(self._documents)]).get_value(0, 0) or b""
-        self._log = self._link.run(b"log", [self._half]).get_value(0, 0) or b""
-        self._link.run(b"end")
-        return str(int8(self._half)).encode()
-
-    def commit(self) -> None:
-        self._link.run(b"begin")
-        self._link.run(b"show", [self._half])
-        self._link.run(b"drop", [self._log])
-        self._link.run(b"end")
 
 
 class _Reads(Consumer):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..cells import Cell, Kind
 from ..client import TEXT_OID, Link, connected, int8
-from .base import Consumer, Decider, Side, Step, Unavailable, ranges_of
+from .base import Consumer, Side, Step, Unavailable, ranges_of
 
 __all__ = ["PgqSide"]
 
@@ -70,10 +70,6 @@ class PgqSide(Side):
     def consumer(self, link: Link, cell: Cell, index: int) -> Consumer:
         """Reads the batches of its own queue."""
         return _Batches(link, cell, index % _QUEUES)
-
-    def decider(self, link: Link, cell: Cell, index: int) -> Decider:
-        """PgQ has nothing like a half message."""
-        raise Unavailable("PgQ has no half messages")
 
     def stored(self, link: Link, cell: Cell) -> int:
         """Count the events in the tables of all queues."""

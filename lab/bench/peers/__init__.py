@@ -1,1 +1,0 @@
-"""mqpg beside the Python job queues procrastinate and pgqueuer: `make bench-peers`."""
