@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -26,7 +25,7 @@ __all__ = ["BROKER", "GROUPS", "PRODUCERS", "SHOP", "SINGLE", "TOPIC", "main", "
 
 TOPIC = "soak"
 KEYS = 12
-PAUSE = 0.2  # a producer's longest pause in seconds, unless the file of MQPG_SOAK_PAUSE says another one
+PAUSE = 0.2  # a producer's longest pause in seconds, unless MQPG_SOAK_PAUSE says another one
 PRODUCERS = ("sender", "sender", "transactor", "local")
 
 # tables of the business in the broker's database, and in the shop's
@@ -120,8 +119,7 @@ def _key(rng: random.Random) -> str | None:
 
 def pause(rng: random.Random) -> None:
     """Wait between two transactions of a producer."""
-    file = os.environ.get("MQPG_SOAK_PAUSE")
-    time.sleep(rng.random() * (float(Path(file).read_text() or PAUSE) if file else PAUSE))
+    time.sleep(rng.random() * float(os.environ.get("MQPG_SOAK_PAUSE", PAUSE)))
 
 
 def send(rng: random.Random, broker: str, shop: str) -> None:

@@ -1,10 +1,10 @@
 """`python -m lab.years`: a year in an hour, in which nothing may grow.
 
 A day lasts ten seconds: segments, slots, windows and retentions have the lengths that they have in
-a year, 8640 times shorter. Twelve producers, all modes of consumption, checkers, an administrator
-and readers with long snapshots are at work. Partitions, disk, locks, catalogs, memory and latencies
-must be flat from the second quarter on, and at the end each message that was sent must have its
-effect once in each group.
+a year, 8640 times shorter. Twelve producers, all modes of consumption, an administrator and readers
+with long snapshots are at work. Partitions, disk, locks, catalogs, memory and latencies must be flat
+from the second quarter on, and at the end each message that was sent must have its effect once in
+each group.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import secrets
 import sys
 import time
+from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 from tempfile import mkdtemp
@@ -46,12 +47,8 @@ SETTINGS = {
 }
 RETENTION = DAY * 7
 WARM_UP = RETENTION + 2 * DAY  # seconds before the first quarter
-SERVER: dict[str, str | int] = {
-    "max_connections": 200,
-    "track_functions": "pl",
-    # A minute is six days of this year.
-    "autovacuum_naptime": 1,
-}
+# A minute is six days of this year.
+SERVER: dict[str, str | int] = {"max_connections": 200, "track_functions": "pl", "autovacuum_naptime": 1}
 WORKERS = {"appender": 0.05, "compensator": 0.5, "keeper": 0.25}  # roles and their pauses in seconds
 # A client that was cut off, a conflict that it should repeat, and the errors of class MQ.
 _EXPECTED_ERRORS = ("MQ", "40001", "55P03")
@@ -61,7 +58,7 @@ _SHORT_SLOTS = (
     "delete from mqpg.segment where family = 'delayed'",
     "select mqpg.keep()",
 )
-_PAUSE = 4.0  # a producer's longest pause in seconds, unless the consumers are behind
+_PAUSE = "4"  # a producer's longest pause in seconds
 _PATIENCE = 600.0  # seconds for the queues to drain
 
 
@@ -75,7 +72,6 @@ def _prepare(databases: Databases, fault: str) -> None:
         for topic, queues in ((TOPIC, 4), ("probe", 1)):
             conn.execute("select mqpg.create_topic(%s, %s, make_interval(secs => %s))", [topic, queues, RETENTION])
         conn.execute("select mqpg.subscribe('probe', 'probe')")
-        conn.execute("select mqpg.create_producer_group('asked', check_after => '1 s', checker => 'due_checks')")
 
 
 def _start(fleet: Fleet, seed: int, databases: Databases) -> None:
@@ -85,29 +81,11 @@ def _start(fleet: Fleet, seed: int, databases: Databases) -> None:
         fleet.add(f"worker-{role}", [sys.executable, "-m", *command, *ledger])
     names = [f"{group}-{n}" for group in GROUPS for n in range(2 if group in ("shared", "everybody") else 1)]
     names += [f"{role}-{n}" for n, role in enumerate(PRODUCERS)]
-    names += [f"{role}-0" for role in ROLES if role not in PRODUCERS]
+    names += [f"{role}-0" for role in ROLES]
     add_members(fleet, "lab.years.roles", names, seed, databases)
 
 
-class Pace:
-    """Keeps the producers as fast as the consumers: a lag that grows would hide everything else.
-
-    A broker that slows down then shows in the lag and in the rate of effects.
-    """
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self.follow(0)
-
-    def follow(self, lag: float) -> None:
-        """Let producers pause in proportion to what waits, from 100 messages on."""
-        self.pause = min(_PAUSE * max(1.0, lag / 100), 30.0)
-        new = self.file.with_suffix(".new")
-        new.write_text(f"{self.pause:.3f}")
-        new.replace(self.file)
-
-
-def _live(fleet: Fleet, databases: Databases, pace: Pace, log: Path, seconds: float) -> list[Sample]:
+def _live(fleet: Fleet, databases: Databases, log: Path, seconds: float) -> list[Sample]:
     """Take samples until the time is over."""
     every = max(2.0, min(10.0, seconds / 60))
     sampler, ledger = Sampler(*databases), mqpg.Ledger(databases.shop_url)
@@ -116,21 +94,17 @@ def _live(fleet: Fleet, databases: Databases, pace: Pace, log: Path, seconds: fl
         while (at := time.monotonic() - begun) < seconds:
             fleet.tend()
             ledger.purge(timedelta(seconds=RETENTION))  # the table belongs to the shop, which has to do it
-            kinds: dict[str, list[int]] = {"workers": [], "consumers": []}
-            for name, pid in fleet.pids.items():
-                role = name.rpartition("-")[0]
-                if role == "worker" or role in GROUPS:
-                    kinds["workers" if role == "worker" else "consumers"].append(pid)
-            samples.append(sampler.take(at, every, kinds))
-            pace.follow(samples[-1].get("lag", 0))
-            samples[-1]["pause s"] = round(pace.pause, 2)
+            roles = {name: name.rpartition("-")[0] for name in fleet.pids}
+            workers = [pid for name, pid in fleet.pids.items() if roles.get(name) == "worker"]
+            consumers = [pid for name, pid in fleet.pids.items() if roles.get(name) in GROUPS]
+            samples.append(sampler.take(at, {"workers": workers, "consumers": consumers}))
             with log.open("a") as lines:
                 lines.write(json.dumps(samples[-1]) + "\n")
             time.sleep(max(0.0, begun + len(samples) * every - time.monotonic()))
     finally:
         sampler.close()
         ledger.close()
-    return samples[1:]  # the first one has no calls before it to compare with
+    return samples[1:]  # the first one counts what was before it
 
 
 def _tidy(conn: psycopg.Connection[Any]) -> None:
@@ -142,19 +116,16 @@ def _tidy(conn: psycopg.Connection[Any]) -> None:
     conn.execute("select mqpg.redrive('mortal', %s)", [TOPIC])
 
 
-def _errors(broker: str) -> tuple[dict[str, int], list[str]]:
+def _errors(broker: str) -> tuple[Counter[str], list[str]]:
     """How many errors of each kind there were, and those that no caller expects."""
     with psycopg.connect(broker) as conn:
         rows = conn.execute("select member, code, message, count(*) from year_error group by 1, 2, 3").fetchall()
-    found: dict[str, int] = {}
+    found = Counter[str]()
     for member, code, _, n in rows:
-        found[f"{code} {member}"] = found.get(f"{code} {member}", 0) + n
-    wrong = [f"{member}: {n} times {text}" for member, code, text, n in rows if not _expected(code)]
-    return found, wrong
-
-
-def _expected(code: str | None) -> bool:
-    return code is not None and code.startswith(_EXPECTED_ERRORS)
+        found[f"{code} {member}"] += n
+    return found, [
+        f"{who}: {n} times {text}" for who, code, text, n in rows if not (code or "").startswith(_EXPECTED_ERRORS)
+    ]
 
 
 def main() -> int:
@@ -170,15 +141,13 @@ def main() -> int:
     with EmbeddedServer(settings=SERVER) as server:
         databases = Databases(server.create_database("year"), server.create_database("shop"))
         _prepare(databases, options.fault)
-        pace = Pace(folder / "pause")
-        fleet = Fleet(folder, environment(MQPG_SOAK_PAUSE=str(pace.file)))
+        fleet = Fleet(folder, environment(MQPG_SOAK_PAUSE=_PAUSE))
         try:
             _start(fleet, options.seed, databases)
             warm_up(fleet, databases, 300)
-            _live(fleet, databases, pace, folder / "warm-up.jsonl", WARM_UP)
-            samples = _live(fleet, databases, pace, folder / "samples.jsonl", options.minutes * 60)
-            ended = {*PRODUCERS, "probe", "reader", "administrator"}
-            wrong = drain(fleet, databases.broker, ended, _PATIENCE, _tidy)
+            _live(fleet, databases, folder / "warm-up.jsonl", WARM_UP)
+            samples = _live(fleet, databases, folder / "samples.jsonl", options.minutes * 60)
+            wrong = drain(fleet, databases.broker, {*PRODUCERS, *ROLES}, _PATIENCE, _tidy)
         finally:
             fleet.retire(fleet.names)
         sent, effects = wrong_effects(databases)

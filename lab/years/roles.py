@@ -1,7 +1,7 @@
 """The processes of a year: `python -m lab.years.roles NAME SEED BROKER SHOP`.
 
-Producers and consumer groups are those of the soak. Here are the others: halves that a checker
-answers for, a probe that measures, a reader with long snapshots, and an administrator.
+Producers and consumer groups are those of the soak. Here are the others: a probe that measures, a
+reader with long snapshots, and an administrator.
 """
 
 from __future__ import annotations
@@ -19,41 +19,15 @@ from lab.soak import members
 __all__ = ["PRODUCERS", "ROLES", "TABLES", "main"]
 
 TABLES = """
-create table year_outcome (handle text primary key, verdict text not null);
 create table year_probe (at timestamptz not null default clock_timestamp(),
     send_ms real not null, seen_ms real not null);
 create table year_error (at timestamptz not null default clock_timestamp(), member text not null, code text,
     message text not null);
 """
-PRODUCERS = (*members.PRODUCERS, "sender", "sender", "transactor", "transactor", "local", "asker", "asker", "asker")
-_CLAIM = "insert into year_outcome values (%s, %s) on conflict do nothing"
-_DUE = "select handle from mqpg.due_checks('asked', 50, '5 s')"
+PRODUCERS = ("sender", "sender", "sender", "sender", "sender", "transactor", "transactor", "transactor", "transactor",
+    "local", "local", "local")  # fmt: skip
 
 Connection = psycopg.Connection[Any]
-
-
-def asker(rng: random.Random, conn: Connection) -> None:
-    """Prepare halves whose outcome stands in a table. A third is left to the checker."""
-    sql = "select mqpg.prepare_batch(%s, array_fill('{\"n\": 1}'::text, array[%s]), 'asked')"
-    handles = [row[0] for row in conn.execute(sql, [members.TOPIC, rng.choice([1, 1, 5])])]
-    with conn.transaction() as tx:
-        claimed = [handle for handle in handles if conn.execute(_CLAIM, [handle, "commit"]).rowcount]
-        for handle in claimed:
-            conn.execute("insert into soak_sale values (split_part(%s, '.', 3)::bigint)", [handle])
-        tx.force_rollback = rng.random() < 0.2
-    if not tx.force_rollback and rng.random() < 0.67:
-        conn.execute("select mqpg.commit_batch(%s)", [claimed])
-    members.pause(rng)
-
-
-def checker(rng: random.Random, conn: Connection) -> None:
-    """Answer for the askers. An outcome that is not there yet becomes a rollback for good."""
-    for (handle,) in conn.execute(_DUE).fetchall():
-        conn.execute(_CLAIM, [handle, "rollback"])
-        row = conn.execute("select verdict from year_outcome where handle = %s", [handle]).fetchone()
-        assert row is not None
-        conn.execute("select mqpg.commit(%s)" if row[0] == "commit" else "select mqpg.rollback(%s)", [handle])
-    time.sleep(0.5)
 
 
 def probe(rng: random.Random, conn: Connection) -> None:
@@ -65,9 +39,8 @@ def probe(rng: random.Random, conn: Connection) -> None:
         time.sleep(0.005)
     seen = time.perf_counter()
     conn.execute("select mqpg.ack(%s)", [row[0]])
-    conn.execute(
-        "insert into year_probe (send_ms, seen_ms) values (%s, %s)", [(sent - begun) * 1000, (seen - begun) * 1000]
-    )
+    times = [(sent - begun) * 1000, (seen - begun) * 1000]
+    conn.execute("insert into year_probe (send_ms, seen_ms) values (%s, %s)", times)
     time.sleep(rng.random() * 0.5)
 
 
@@ -90,8 +63,6 @@ def administrator(rng: random.Random, conn: Connection) -> None:
         f"select count(mqpg.send('{topic}', '1'::text)) from generate_series(1, 20)",
         f"select mqpg.alter_topic('{topic}', retention => '2 minutes')",
         f"select mqpg.alter_subscription('{group}', '{topic}', max_attempts => {rng.randrange(2, 9)})",
-        f"select mqpg.pause('{topic}')",
-        f"select mqpg.resume('{topic}')",
         *[
             f"select mqpg.ack(r.receipt) from mqpg.receive('{group}', '{topic}', consumer => 'a') r limit 1",
             f"select mqpg.seek('{group}', '{topic}', '{rng.choice(['earliest', 'latest'])}')",
@@ -118,8 +89,6 @@ def _note(conn: Connection, member: str, error: psycopg.Error) -> None:
 
 
 ROLES: dict[str, Callable[[random.Random, Connection], None]] = {
-    "asker": asker,
-    "checker": checker,
     "probe": probe,
     "reader": reader,
     "administrator": administrator,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
 
 import psutil
 import psycopg
@@ -13,75 +13,54 @@ __all__ = ["BOUNDS", "Sample", "Sampler", "growing", "quarters"]
 
 Sample = dict[str, float]
 
-# What may not grow, and by how much the median of the last quarter may be above 1.25 times the
+_SIZE = """select sum(pg_total_relation_size(oid)) / 1e6 from pg_class
+where relkind = 'r' and relnamespace = '{}'::regnamespace"""
+_CALL = """select sum(total_time) / nullif(sum(calls), 0) from pg_stat_user_functions
+where schemaname = 'mqpg' and funcname = '{}'"""
+_PROBE = """select percentile_cont({}) within group (order by {}) from year_probe
+where at > clock_timestamp() - interval '20 s'"""
+# The query of each figure, and by how much the median of its last quarter may be above 1.25 times the
 # median of the second one.
-BOUNDS: dict[str, float] = {
-    "partitions": 6,
-    "cursor partitions": 3,
-    "tables to drop": 4,
-    "pinned segments": 6,
-    "mqpg MB": 8,
-    "catalog MB": 4,
-    "pg_class MB": 0.5,
-    "pg_attribute MB": 2,
-    "catalog dead rows": 2000,
-    "segments": 20,
-    "ledger MB": 1,
-    "locks": 500,  # a reader of the whole log has some hundreds; quarters of 4 minutes had 494 to 981
-    "locks waited for": 2,
-    "workers RSS MB": 8,
-    "consumers RSS MB": 20,
-    "backend MB": 2,
-    "append ms": 5,
-    "send ms": 1,
-    "receive ms": 3,
-    "ack ms": 2,
-    "keep ms": 50,
-    "probe send ms": 5,
-    "probe seen ms": 30,
-    "probe seen p99 ms": 150,
-    "lag": 300,
-    "surviving rows": 300,
-    "undecided": 50,
+_QUERIES: dict[str, tuple[str, float]] = {
+    "partitions": ("select count(*) from pg_inherits join pg_class on oid = inhrelid where relkind = 'r'", 6),
+    "cursor partitions": ("select count(*) from pg_inherits where inhparent = 'mqpg.cursor'::regclass", 3),
+    "tables to drop": ("select count(*) from mqpg.blocked_segments", 4),
+    "pinned segments": ("select count(distinct segment_no) from mqpg.pins where consumer_group <> 'visitor'", 6),
+    "segments": ("select count(*) from mqpg.segment where dropped_at is null", 20),
+    "mqpg MB": (_SIZE.format("mqpg"), 8),
+    "catalog MB": (_SIZE.format("pg_catalog"), 4),
+    "pg_class MB": ("select pg_total_relation_size('pg_class') / 1e6", 0.5),
+    "pg_attribute MB": ("select pg_total_relation_size('pg_attribute') / 1e6", 2),
+    "catalog dead rows": ("select sum(n_dead_tup) from pg_stat_sys_tables", 2000),
+    # A reader of the whole log has some hundreds; quarters of 4 minutes had 494 to 981.
+    "locks": ("select count(*) from pg_locks", 500),
+    "locks waited for": ("select count(*) from pg_locks where not granted", 2),
+    "append ms": (_CALL.format("append"), 5),
+    "send ms": (_CALL.format("send"), 1),
+    "receive ms": (_CALL.format("receive"), 3),
+    "ack ms": (_CALL.format("ack"), 2),
+    "keep ms": (_CALL.format("_keep"), 50),  # keep() and the keeper both call _keep
+    "probe send ms": (_PROBE.format(0.5, "send_ms"), 5),
+    "probe seen ms": (_PROBE.format(0.5, "seen_ms"), 30),
+    "probe seen p99 ms": (_PROBE.format(0.99, "seen_ms"), 150),
+    "lag": ("select sum(lag) from mqpg.subscription_lag where consumer_group <> 'visitor'", 300),
+    "surviving rows": ("select count(*) from mqpg.held", 300),
+    "undecided": ("select count(*) from mqpg.half_pending", 50),
 }
-_FACTOR = 1.25
-_FUNCTIONS = ("append", "send", "receive", "ack", "_keep")  # keep() and the keeper both call _keep
-_SIZES = """
-select coalesce(sum(pg_total_relation_size(c.oid)) filter (where n.nspname in ('mqpg', 'pgmq')), 0) / 1e6,
-    coalesce(sum(pg_total_relation_size(c.oid)) filter (where n.nspname = 'pg_catalog'), 0) / 1e6,
-    pg_total_relation_size('pg_class') / 1e6, pg_total_relation_size('pg_attribute') / 1e6
-from pg_class c join pg_namespace n on n.oid = c.relnamespace
-where c.relkind = 'r' and n.nspname in ('mqpg', 'pgmq', 'pg_catalog')
-"""
-_COUNTS = """
-select (select count(*) from pg_inherits i join pg_class c on c.oid = i.inhrelid where c.relkind = 'r'),
-    (select count(*) from pg_inherits where inhparent = 'mqpg.cursor'::regclass),
-    (select count(*) from mqpg.blocked_segments), (
-        select count(distinct segment_no) from mqpg.pins where consumer_group <> 'visitor'),
-    (select sum(n_dead_tup) from pg_stat_sys_tables),
-    (select count(*) from mqpg.segment where dropped_at is null),
-    (select count(*) from pg_locks), (select count(*) from pg_locks where not granted),
-    (select coalesce(sum(lag), 0) from mqpg.subscription_lag where consumer_group <> 'visitor'),
-    (select count(*) from mqpg.held), (select count(*) from mqpg.half_pending),
-    (select sum(n_tup_ins) from pg_stat_user_tables where relname = 'soak_sale'),
-    (select sum(n_tup_ins) from pg_stat_user_tables where relname = 'soak_effect')
-"""
-_COUNTED = ("partitions", "cursor partitions", "tables to drop", "pinned segments", "catalog dead rows", "segments",
-    "locks", "locks waited for", "lag", "surviving rows", "undecided")  # fmt: skip
-_CALLS = """
-select funcname, sum(calls), sum(total_time) from pg_stat_user_functions
-where schemaname = 'mqpg' and funcname = any(%s) group by 1
-"""
-_PROBE = """
-select percentile_cont(0.5) within group (order by send_ms), percentile_cont(0.5) within group (order by seen_ms),
-    percentile_cont(0.99) within group (order by seen_ms)
-from year_probe where at > clock_timestamp() - make_interval(secs => %s)
-"""
 _LEDGER = "select pg_total_relation_size('mqpg_ledger') / 1e6"
+_EFFECTS = "select sum(n_tup_ins) from pg_stat_user_tables where relname = 'soak_effect'"
 _BACKENDS = """
 select pid from pg_stat_activity
 where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
 """
+_RESET = "select pg_stat_reset_single_function_counters(funcid) from pg_stat_user_functions"
+BOUNDS: dict[str, float] = {name: bound for name, (_, bound) in _QUERIES.items()} | {
+    "ledger MB": 1,
+    "workers MB": 8,
+    "consumers MB": 20,
+    "backend MB": 2,
+}
+_FACTOR = 1.25
 
 
 class Sampler:
@@ -95,82 +74,47 @@ class Sampler:
         self._broker, self._shop = (
             psycopg.connect(dsn, autocommit=True, options="-c lock_timeout=1s") for dsn in (broker, shop)
         )
-        self._calls: dict[str, tuple[float, float]] = {}
-        self._last: tuple[float, float, float] | None = None
+        self._last = (0.0, 0.0)
 
     def close(self) -> None:
         self._broker.close()
         self._shop.close()
 
-    def take(self, at: float, every: float, pids: Mapping[str, Iterable[int]]) -> Sample:
+    def take(self, at: float, pids: Mapping[str, Iterable[int]]) -> Sample:
         """Take a sample. `pids` are the processes whose memory counts, by kind."""
-        sample = {"seconds": round(at, 1)}
-        for step in (self._sizes, self._counts, self._functions, self._backends):
-            try:
-                sample |= step(at)
-            except (psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable, psycopg.errors.InternalError):
-                continue  # a partition was dropped meanwhile
-        sample |= _named(("probe send ms", "probe seen ms", "probe seen p99 ms"), self._row(_PROBE, [every * 2]))
-        with psycopg.Cursor(self._shop) as cursor:
-            sample |= _named(("ledger MB",), cursor.execute(_LEDGER).fetchone() or (None,))
+        sample = {"seconds": at}
+        for name, (query, _) in _QUERIES.items():
+            # A partition may be dropped meanwhile.
+            with suppress(psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable, psycopg.errors.InternalError):
+                if (value := _value(self._broker, query)) is not None:
+                    sample[name] = value
+        self._broker.execute(_RESET)
+        sample["ledger MB"] = _value(self._shop, _LEDGER) or 0.0
+        then, before = self._last
+        self._last = at, _value(self._broker, _EFFECTS) or 0.0
+        sample["effects/s"] = (self._last[1] - before) / max(at - then, 0.001)
         for kind, processes in pids.items():
-            sample[f"{kind} RSS MB"] = round(sum(map(_memory, processes)) / 1e6, 1)
-        return sample
-
-    def _row(self, sql: str, values: Sequence[object] | None = None) -> tuple[Any, ...]:
-        return self._broker.execute(sql, values).fetchone() or ()
-
-    def _sizes(self, _: float) -> Sample:
-        return _named(("mqpg MB", "catalog MB", "pg_class MB", "pg_attribute MB"), self._row(_SIZES))
-
-    def _counts(self, at: float) -> Sample:
-        *counts, sales, effects = self._row(_COUNTS)
-        found = _named(_COUNTED, counts)
-        if self._last is not None and at > self._last[0]:
-            then, sold, done = self._last
-            found["sales/s"] = round((float(sales) - sold) / (at - then), 1)
-            found["effects/s"] = round((float(effects) - done) / (at - then), 1)
-        self._last = at, float(sales), float(effects)
-        return found
-
-    def _functions(self, _: float) -> Sample:
-        found = {}
-        for name, calls, total in self._broker.execute(_CALLS, [list(_FUNCTIONS)]):
-            calls_before, total_before = self._calls.get(name, (0.0, 0.0))
-            if calls > calls_before:
-                found[f"{name.removeprefix('_')} ms"] = round((total - total_before) / (float(calls) - calls_before), 3)
-            self._calls[name] = float(calls), total
-        return found
-
-    def _backends(self, _: float) -> Sample:
-        private = [_private(pid) for (pid,) in self._broker.execute(_BACKENDS)]
-        return {"backend MB": round(statistics.mean(private) / 1e6, 2)}
+            sample[f"{kind} MB"] = sum(map(_private, processes)) / 1e6
+        sample["backend MB"] = statistics.mean(_private(pid) for (pid,) in self._broker.execute(_BACKENDS)) / 1e6
+        return {name: round(value, 3) for name, value in sample.items()}
 
 
-def _named(names: Sequence[str], values: Iterable[Any]) -> Sample:
-    return {name: round(float(value), 3) for name, value in zip(names, values, strict=True) if value is not None}
-
-
-def _memory(pid: int) -> int:
-    """Resident bytes of a process and its children."""
-    try:
-        process = psutil.Process(pid)
-        return int(sum(p.memory_info().rss for p in (process, *process.children(recursive=True))))
-    except psutil.NoSuchProcess:
-        return 0
+def _value(conn: psycopg.Connection[tuple[float | None, ...]], query: str) -> float | None:
+    row = conn.execute(query.encode()).fetchone()
+    return None if row is None or row[0] is None else float(row[0])
 
 
 def _private(pid: int) -> float:
-    """Resident bytes of a backend that it shares with no other."""
-    try:
-        memory = psutil.Process(pid).memory_info()
-    except psutil.NoSuchProcess:
-        return 0.0
-    return float(memory.rss - memory.shared)
+    """Resident bytes of a process and its children that they share with no other."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        memories = [one.memory_info() for one in (process, *process.children(recursive=True))]
+        return float(sum(memory.rss - memory.shared for memory in memories))
+    return 0.0
 
 
 def quarters(samples: Sequence[Sample], name: str) -> list[float | None]:
-    """Medians of a figure in the four quarters of the time; None where it was never seen."""
+    """Medians of a figure in the four quarters of the time; None if it was never seen."""
     end = samples[-1]["seconds"] if samples else 0.0
     found: list[list[float]] = [[], [], [], []]
     for sample in samples:
