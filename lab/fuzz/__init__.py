@@ -1,5 +1,1 @@
-"""Random calls of the whole surface: every SQL function, every method of the client, every command.
-
-`make fuzz` runs 100,000 calls of SQL and some thousands of the others. `test_fuzz.py` is a small
-part of it.
-"""
+"""Random calls of every public SQL function: `make fuzz` makes 100,000, and `test_fuzz.py` some."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import random
 
-import mqpg
-from lab.fuzz.client import ClientFuzzer
-from lab.fuzz.command import CommandFuzzer
 from lab.fuzz.sql import SqlFuzzer
 from tests.fixtures.databases import Databases
 from tests.fixtures.server import Server
 from tests.support.broker import Broker
 
-CALLS, CLIENT_CALLS, COMMAND_CALLS = 2000, 500, 60
+CALLS = 2000
 
 
 def test_random_calls_of_every_sql_function(
@@ -30,15 +27,3 @@ def test_random_calls_of_every_sql_function(
     finally:
         broker.close()
         databases.drop(name)
-
-
-def test_random_calls_of_the_client(dsn: str, rng: random.Random) -> None:
-    with mqpg.connect(dsn) as mq:
-        report = ClientFuzzer(mq, rng.getrandbits(32)).run(CLIENT_CALLS)
-    assert not report.faults, dict(report.faults)
-    assert report.outcomes["ok"] > CLIENT_CALLS / 20
-
-
-def test_random_arguments_of_the_commands(dsn: str, rng: random.Random) -> None:
-    report = CommandFuzzer(dsn, rng.getrandbits(32)).run(COMMAND_CALLS)
-    assert not report.faults, dict(report.faults)
