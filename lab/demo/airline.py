@@ -1,7 +1,8 @@
-"""A producer process, `python -m lab.demo.airline`: its share of the flights departs.
+"""A producer process, `python -m lab.demo.airline FLIGHTS SHARE SHARES THREADS RATE`.
 
-Each flight is one run of protocol T2: half message, local transaction (ledger row and departure),
-commit. A cancelled flight begins in the same way, and then both are rolled back.
+Its share of the flights departs, at most RATE a second. Each flight is one run of protocol T2: half
+message, local transaction (ledger row and departure), commit. A cancelled flight begins in the same
+way, and then both are rolled back.
 
 The airline's own tables decide which flights are done. As a consequence, a process that was killed
 anywhere repeats, when it is started again, only the flights that have neither a departure nor a
@@ -10,32 +11,27 @@ cancellation. Each of them gets a new half message, and the check-back rolls the
 
 from __future__ import annotations
 
-import argparse
-import logging
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from itertools import count
 from typing import TypeVar
 
+import stamina
 from sqlalchemy import Engine, create_engine, select
 from sqlalchemy import exc as sa_exc
 from sqlalchemy.dialects.postgresql import insert
 
 import mqpg
-from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
-from mqpg.connection.backoff import Backoff
 
-from .flights import ALL, Flight, read_flights, share_of
+from .flights import Flight, read_flights, share_of
 from .tables import LEDGER_URL, PRODUCER_GROUP, TOPIC, cancellation, departure
 
 __all__ = ["Airline", "main", "persist"]
-
-log = logging.getLogger("lab.demo.airline")
 
 # Transient errors: a restarted server, a lost race with our own dead predecessor, the fence of a
 # check-back.
@@ -48,25 +44,15 @@ _TRANSIENT = (
     sa_exc.InterfaceError,
     sa_exc.IntegrityError,
 )
-_PATIENCE = 120.0  # seconds of transient errors
 
 T = TypeVar("T")
 
 
-def persist(work: Callable[[], T], stop: threading.Event) -> T:
-    """Do something, again and again while it ends in a transient error.
-
-    Raises:
-        Exception: The last error, after two minutes, or when `stop` is set.
-    """
-    deadline, backoff = time.monotonic() + _PATIENCE, Backoff(0.05, 1.0)
-    while True:
-        try:
-            return work()
-        except _TRANSIENT:
-            if stop.is_set() or time.monotonic() > deadline:
-                raise
-            stop.wait(backoff.next())
+def persist(work: Callable[[], T]) -> T:
+    """Do something, again and again while it ends in a transient error, for two minutes."""
+    return stamina.retry(
+        on=_TRANSIENT, attempts=None, timeout=120.0, wait_initial=0.05, wait_max=1.0, wait_jitter=0.05
+    )(work)()
 
 
 class Airline:
@@ -75,22 +61,17 @@ class Airline:
     Args:
         mq: A client of the broker.
         engine: The airline's database, which also holds the ledger.
-        stop: Ends the attempts at what fails.
     """
 
-    def __init__(self, mq: mqpg.Client, engine: Engine, stop: threading.Event) -> None:
-        self._engine, self._stop = engine, stop
+    def __init__(self, mq: mqpg.Client, engine: Engine) -> None:
+        self._engine = engine
         self.producer = mqpg.TransactionalProducer(mq, group=PRODUCER_GROUP, ledger=engine)
 
     def recorded(self) -> set[int]:
         """The numbers of all flights that are done."""
         done = select(departure.c.number).union_all(select(cancellation.c.number))
-
-        def read() -> set[int]:
-            with self._engine.connect() as conn:
-                return set(conn.execute(done).scalars())
-
-        return persist(read, self._stop)
+        with self._engine.connect() as conn:
+            return set(conn.execute(done).scalars())
 
     def handle(self, flight: Flight) -> None:
         """Bring one flight to its end, whatever breaks on the way."""
@@ -101,12 +82,7 @@ class Airline:
             if next(attempts) == 1 or not self._is_recorded(flight):
                 self._book(flight)
 
-        persist(book, self._stop)
-
-    def finish(self) -> None:
-        """Send the decisions that were not sent because of a crash or a lost connection."""
-        while persist(lambda: self.producer.recover(older_than=timedelta(0)), self._stop):
-            pass
+        persist(book)
 
     def _book(self, flight: Flight) -> None:
         values = flight.as_message() | {"tail": flight.tail, "day": date.fromisoformat(flight.day)}
@@ -127,78 +103,39 @@ class Airline:
             )
 
 
-class _Rate:
-    """An upper limit of the flights per second, which the threads share. None: no limit."""
-
-    def __init__(self, rate: float | None) -> None:
-        self._gap = 1.0 / rate if rate else 0.0
-        self._next, self._lock = 0.0, threading.Lock()
-
-    def wait(self, stop: threading.Event) -> bool:
-        """Block until the next flight may begin. False: `stop` was set meanwhile."""
-        with self._lock:
-            start = max(self._next, time.monotonic())
-            self._next = start + self._gap
-        return not stop.wait(max(0.0, start - time.monotonic()))
-
-
-def _fly(airline: Airline, flights: list[Flight], rate: _Rate, stop: threading.Event) -> None:
+def _fly(airline: Airline, flights: Iterable[Flight], seconds: float) -> None:
+    """Handle the flights one after the other, each at least so many seconds after the one before."""
+    due = time.monotonic()
     for flight in flights:
-        if not rate.wait(stop):
-            return
+        time.sleep(max(0.0, due - time.monotonic()))
+        due = max(due, time.monotonic() - seconds) + seconds
         airline.handle(flight)
 
 
-def _work(airline: Airline, options: argparse.Namespace, stop: threading.Event) -> None:
-    done = airline.recorded()
-    todo = (flight for flight in read_flights(options.flights) if flight.number not in done)
-    shares = share_of(todo, options.share, options.shares, options.threads)
-    log.info("%d flights to do, %d recorded in all", sum(map(len, shares)), len(done))
-    rate = _Rate(options.rate)
-    with ThreadPoolExecutor(options.threads, "airline") as pool:
-        futures = [pool.submit(_fly, airline, flights, rate, stop) for flights in shares]
-        wait(futures, return_when=FIRST_EXCEPTION)
-        if any(future.done() and future.exception() for future in futures):
-            stop.set()
-    for future in futures:
-        future.result()
+def _end_with_the_parent() -> None:
+    sys.stdin.read()  # the parent holds the other end
+    os._exit(1)
 
 
-def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m lab.demo.airline",
-        description=f"Replay flights as transactions. Broker: MQPG_DATABASE_URL; airline's database: {LEDGER_URL}.",
-    )
-    parser.add_argument("--flights", type=int, default=ALL, help="replay the first N flights of the file")
-    parser.add_argument("--share", type=int, default=0, help="the number of this process's share, from 0")
-    parser.add_argument("--shares", type=int, default=1, help="number of shares, one for each process")
-    parser.add_argument("--threads", type=int, default=4)
-    parser.add_argument("--rate", type=float, help="largest number of flights per second")
-    parser.add_argument("--stop-on-eof", action="store_true", help="stop when standard input ends")
-    return parser.parse_args(argv)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Do a share of the flights; the exit status is 0 when all of it is done or SIGTERM arrived."""
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
-    options = _options(argv)
-    stop = threading.Event()
-    stop_on_signals(stop)
-    if options.stop_on_eof:
-        stop_on_eof(stop)
-    engine = create_engine(os.environ[LEDGER_URL], pool_size=options.threads + 2)
-    with persist(mqpg.connect, stop) as mq:
-        airline = Airline(mq, engine, stop)
-        recovery = threading.Thread(target=airline.producer.run_recovery, args=(stop,), daemon=True)
-        recovery.start()
-        _work(airline, options, stop)
-        if not stop.is_set():
-            airline.finish()
-        stop.set()
-        recovery.join(timeout=10)
-    engine.dispose()
-    return 0
+def main(limit: int, share: int, shares: int, threads: int, rate: float) -> None:
+    """Do a share of the first `limit` flights. What a kill leaves open is the next process's work."""
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    engine = create_engine(os.environ[LEDGER_URL], pool_size=threads + 2)
+    with persist(mqpg.connect) as mq:
+        airline = Airline(mq, engine)
+        threading.Thread(target=airline.producer.run_recovery, args=(threading.Event(),), daemon=True).start()
+        done = persist(airline.recorded)
+        todo = (flight for flight in read_flights(limit) if flight.number not in done)
+        with ThreadPoolExecutor(threads, "airline") as pool:
+            parts = share_of(todo, share, shares, threads)
+            for one in [pool.submit(_fly, airline, part, threads / rate) for part in parts]:
+                one.result()
+        # Send the decisions that were not sent because of a crash or a lost connection.
+        while persist(lambda: airline.producer.recover(older_than=timedelta(0))):
+            pass
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    *_numbers, _rate = sys.argv[1:]
+    _limit, _share, _shares, _threads = map(int, _numbers)
+    main(_limit, _share, _shares, _threads, float(_rate))

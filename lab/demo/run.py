@@ -193,6 +193,5 @@ def _start_processes(fleet: Fleet, flights: int) -> None:
         which = ["lab.demo.board:board", "--consumer", f"board-{number + 1}", "--queues", queues]
         fleet.add(f"consumer-{number + 1}", [*python, "mqpg", "consume", *which, *patient])
     for number in range(_PRODUCERS):
-        share = ["--flights", flights, "--share", number, "--shares", _PRODUCERS, "--threads", _THREADS]
-        rate = ["--rate", flights / _LEAST_SECONDS / _PRODUCERS, "--stop-on-eof"]
-        fleet.add(f"producer-{number + 1}", [*python, "lab.demo.airline", *map(str, [*share, *rate])], finishes=True)
+        share = [flights, number, _PRODUCERS, _THREADS, flights / _LEAST_SECONDS / _PRODUCERS]
+        fleet.add(f"producer-{number + 1}", [*python, "lab.demo.airline", *map(str, share)], finishes=True)
