@@ -11,13 +11,13 @@ from mqpg import migrate
 from mqpg.embedded import EmbeddedServer, find_binaries
 from tests.support.standby import Pair, replicated
 
-__all__ = ["TakingTurns", "taking_turns"]
+__all__ = ["TakingTurns", "free_ports", "taking_turns"]
 
 
 class TakingTurns:
     """The primary is destroyed, the standby promoted, and a new standby made at the free address."""
 
-    def __init__(self, primary: EmbeddedServer, ports: tuple[int, int], stack: ExitStack) -> None:
+    def __init__(self, primary: EmbeddedServer, ports: list[int], stack: ExitStack) -> None:
         self._stack, self._ports = stack, ports
         self._pair = self._replicate(primary)
 
@@ -26,11 +26,6 @@ class TakingTurns:
         one = self._pair.standby
         both = ",".join(f"127.0.0.1:{port}" for port in self._ports)
         return one.dsn(database).replace(f"127.0.0.1:{one.port}", both)
-
-    @property
-    def primary(self) -> EmbeddedServer:
-        """The server that commits."""
-        return self._pair.primary
 
     def fail_over(self) -> None:
         """Destroy the primary and promote the standby. Commits no longer wait for anybody."""
@@ -49,15 +44,17 @@ class TakingTurns:
 @contextlib.contextmanager
 def taking_turns() -> Iterator[TakingTurns]:
     """Make the pair, with the schema in the database `broker`, until the block ends."""
-    ports = _free_ports()
+    ports = free_ports(2)
     with ExitStack() as stack:
         primary = stack.enter_context(EmbeddedServer(port=ports[0], binaries=find_binaries()))
         migrate.upgrade(primary.create_database("broker"))
         yield TakingTurns(primary, ports, stack)
 
 
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        for each in (one, other):
-            each.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]
+def free_ports(number: int) -> list[int]:
+    """Ports of this machine that nothing listens to."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]

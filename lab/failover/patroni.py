@@ -6,13 +6,10 @@ installs Patroni in `.patroni`.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,27 +19,32 @@ import psutil
 import psycopg
 import yaml
 
+from lab import ROOT
 from mqpg import migrate
 from mqpg.embedded import find_binaries
 from mqpg.embedded.programs import current_account, readable_for
 from tests.support.waiting import eventually
 
+from .pair import free_ports
+
 __all__ = ["Managed", "managed"]
 
-_ROOT = Path(__file__).resolve().parents[2]
-_PROGRAMS = _ROOT / ".patroni" / "bin"
-_DEPLOY = _ROOT / "deploy" / "patroni"
+_PROGRAMS = ROOT / ".patroni" / "bin"
+_DEPLOY = ROOT / "deploy" / "patroni"
 _PASSWORD = "secret"
 _PATIENCE = 180.0
+_LOCAL = "127.0.0.1:{}"
+_ROLE = """
+select not pg_is_in_recovery(), exists (select from pg_stat_replication where sync_state = 'sync')
+"""
 
 
-class _Process:
+class _Program:
     """A program of Patroni with its configuration, as the user of the servers."""
 
-    def __init__(self, program: str, config: dict[str, Any], folder: Path, environment: dict[str, str]) -> None:
-        self._account, self._environment = current_account(), environment
+    def __init__(self, program: str, config: dict[str, Any], folder: Path, env: dict[str, str]) -> None:
+        self._account, self._env, self.log = current_account(), env, folder / "log"
         folder.mkdir(mode=0o700)
-        self.log = folder / "log"
         file = folder / "patroni.yml"
         file.write_text(yaml.safe_dump(config))
         for path in (folder, file):
@@ -52,61 +54,46 @@ class _Process:
 
     def start(self) -> None:
         with self.log.open("ab") as log:
-            self._running = subprocess.Popen(
-                self._command, stdout=log, stderr=log, **self._account.options(self._environment)
-            )
+            options = self._account.options(self._env)
+            self._running = subprocess.Popen(self._command, stdout=log, stderr=log, **options)
 
     def kill(self) -> None:
         """Kill it and all that it has started, except a server."""
         if self._running is not None:
-            with suppress(psutil.NoSuchProcess):
-                _kill([psutil.Process(self._running.pid)])
+            _kill(self._running.pid)
             self._running.wait()
             self._running = None
 
 
-class _Node(_Process):
+class _Node(_Program):
     """Patroni with its server."""
 
-    def __init__(self, name: str, ports: dict[str, int], folder: Path, **more: Any) -> None:
-        self.name, self.port = name, ports["postgresql"]
-        self._data, self._api = folder / "pgdata", ports["restapi"]
+    def __init__(self, name: str, ports: tuple[int, int], folder: Path, raft: dict[str, Any], **more: Any) -> None:
+        self.port, self._data = ports[0], folder / "pgdata"
         binaries = readable_for(current_account(), find_binaries())
         self._stop = [str(binaries / "pg_ctl"), "stop", "-m", "immediate", "-D", str(self._data)]
-        environment = more.pop("environment")
         config = yaml.safe_load((_DEPLOY / "patroni.yml").read_text())
-        config |= {"name": name, "watchdog": {"mode": "off"}, "raft": _raft(folder, **more.pop("raft"))}
-        config["restapi"] = dict.fromkeys(("listen", "connect_address"), f"127.0.0.1:{self._api}")
-        config["postgresql"] |= dict.fromkeys(("listen", "connect_address"), f"127.0.0.1:{self.port}")
-        config["postgresql"] |= {"data_dir": str(self._data), "bin_dir": str(binaries)} | more
+        config |= {"name": name, "watchdog": {"mode": "off"}, "raft": raft}
+        for section, port in zip(("postgresql", "restapi"), ports, strict=True):
+            config[section] |= dict.fromkeys(("listen", "connect_address"), _LOCAL.format(port))
+        config["postgresql"] |= {"data_dir": str(self._data), "bin_dir": str(binaries), "callbacks": more["callbacks"]}
         config["postgresql"]["parameters"] = {"unix_socket_directories": str(folder), "max_connections": 100}
         for login in config["postgresql"]["authentication"].values():
             login["password"] = _PASSWORD
-        super().__init__("patroni", config, folder, environment)
+        super().__init__("patroni", config, folder, more["env"])
 
-    def roles(self) -> dict[str, str]:
-        """The roles of all nodes as this one knows them; none where it does not answer."""
-        with suppress(OSError, ValueError):
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._api}/cluster", timeout=5) as answer:
-                members = json.load(answer)["members"]
-            return {one["name"]: one["role"] for one in members if one["state"] in ("running", "streaming")}
-        return {}
-
-    def is_primary(self) -> bool:
-        """Whether the server can write."""
+    def role(self) -> tuple[bool, bool]:
+        """Whether the server can write, and whether its commits wait for a standby."""
         dsn = f"host=127.0.0.1 port={self.port} user=postgres password={_PASSWORD} connect_timeout=5"
         with suppress(psycopg.OperationalError), psycopg.connect(dsn) as conn:
-            return conn.execute("select pg_is_in_recovery()").fetchone() == (False,)
-        return False
+            return conn.execute(_ROLE).fetchone() or (False, False)
+        return False, False
 
     def kill_all(self) -> None:
         """Kill Patroni, the postmaster and all its children with SIGKILL."""
         self.kill()
-        with suppress(psutil.NoSuchProcess, OSError, ValueError):
-            pid = int((self._data / "postmaster.pid").read_text().split()[0])
-            postmaster = psutil.Process(pid)
-            if postmaster.name() == "postgres":
-                _kill([postmaster])
+        with suppress(OSError, ValueError):
+            _kill(int((self._data / "postmaster.pid").read_text().split()[0]), only="postgres")
 
     def close(self) -> None:
         """Stop the server so that it frees its shared memory."""
@@ -123,28 +110,21 @@ class Managed:
     """
 
     def __init__(self, folder: Path, *, hook: bool) -> None:
-        ports = _free_ports(7)
-        self._ports, votes = ports[:2], [f"127.0.0.1:{port}" for port in ports[4:]]
-        environment = {
-            "PATH": f"{_PROGRAMS}:{os.environ['PATH']}",
-            "MQPG_DATABASE_URL": self.dsn(),
-            "HOME": str(folder),
-        }
-        more: dict[str, Any] = {"callbacks": {"on_role_change": str(_DEPLOY / "adopt.sh")}} if hook else {}
+        ports = free_ports(7)
+        self._ports = ports[:2]
+        env = {"PATH": f"{_PROGRAMS}:{os.environ['PATH']}", "MQPG_DATABASE_URL": self.dsn(), "HOME": str(folder)}
+        callbacks = {"on_role_change": str(_DEPLOY / "adopt.sh")} if hook else {}
+        votes = [_LOCAL.format(port) for port in ports[4:]]
+        rafts = [
+            {"data_dir": str(folder / name), "self_addr": own, "partner_addrs": [one for one in votes if one != own]}
+            for name, own in zip(("db1", "db2", "db3"), votes, strict=True)
+        ]
         self._nodes = [
-            _Node(
-                name,
-                {"postgresql": ports[i], "restapi": ports[2 + i]},
-                folder / name,
-                raft={"own": votes[i], "all_": votes},
-                environment=environment,
-                **more,
-            )
+            _Node(name, (ports[i], ports[2 + i]), folder / name, rafts[i], callbacks=callbacks, env=env)
             for i, name in enumerate(("db1", "db2"))
         ]
-        voter = yaml.safe_load((_DEPLOY / "voter.yml").read_text())
-        voter["raft"] = _raft(folder / "db3", votes[2], votes)
-        self._voter = _Process("patroni_raft_controller", voter, folder / "db3", environment)
+        voter = yaml.safe_load((_DEPLOY / "voter.yml").read_text()) | {"raft": rafts[2]}
+        self._voter = _Program("patroni_raft_controller", voter, folder / "db3", env)
         self._killed: _Node | None = None
 
     def start(self) -> None:
@@ -155,15 +135,15 @@ class Managed:
 
     def dsn(self, database: str = "broker") -> str:
         """The DSN of both hosts."""
-        hosts = ",".join(f"127.0.0.1:{port}" for port in self._ports)
+        hosts = ",".join(map(_LOCAL.format, self._ports))
         return f"postgresql://postgres:{_PASSWORD}@{hosts}/{database}"
 
     def fail_over(self) -> None:
         """Kill the primary, and wait until Patroni has promoted the other server."""
-        self._killed = next(node for node in self._nodes if node.is_primary())
+        self._killed = next(node for node in self._nodes if node.role()[0])
         (other,) = (node for node in self._nodes if node is not self._killed)
         self._killed.kill_all()
-        eventually(other.is_primary, _PATIENCE, 0.1, self._logs)
+        eventually(lambda: other.role()[0], _PATIENCE, 0.1, self._logs)
 
     def rebuild(self) -> None:
         """Let the killed node come back, as Patroni likes."""
@@ -178,11 +158,7 @@ class Managed:
             node.close()
 
     def _wait_until_in_pairs(self) -> None:
-        both = ["leader", "sync_standby"]
-        eventually(lambda: sorted(self._roles().values()) == both, _PATIENCE, 0.2, self._logs)
-
-    def _roles(self) -> dict[str, str]:
-        return next(filter(None, (node.roles() for node in self._nodes)), {})
+        eventually(lambda: any(node.role() == (True, True) for node in self._nodes), _PATIENCE, 0.2, self._logs)
 
     def _logs(self) -> str:
         logs = [one.log for one in (*self._nodes, self._voter) if one.log.exists()]
@@ -208,23 +184,10 @@ def managed(*, hook: bool = False) -> Iterator[Managed]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _raft(folder: Path, own: str, all_: list[str]) -> dict[str, Any]:
-    return {"data_dir": str(folder), "self_addr": own, "partner_addrs": [one for one in all_ if one != own]}
-
-
-def _kill(processes: list[psutil.Process]) -> None:
-    for process in processes:
-        children = process.children(recursive=True)
-        for one in (process, *children):
+def _kill(pid: int, only: str = "") -> None:
+    """Kill a process and all that it has started, if it has this name."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        for one in (process, *process.children(recursive=True)) if process.name().startswith(only) else ():
             with suppress(psutil.NoSuchProcess):
                 one.kill()
-
-
-def _free_ports(n: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(n)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
