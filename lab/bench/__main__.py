@@ -55,36 +55,21 @@ def bench(
     chosen = sides.split(",")
     if not set(chosen) <= set(SIDES):
         raise typer.BadParameter(f"must be among {', '.join(SIDES)}", param_hint="--sides")
-    runs: list[Run] = []
-    failures: list[Failure] = []
     began = time.monotonic()
     with EmbeddedServer(settings=SETTINGS) as embedded, Server(embedded.dsn(), chosen) as server:
-        machine = server.describe()
-
-        def outcome() -> Outcome:
-            seconds = time.monotonic() - began
-            return Outcome(machine, measured, runs, seconds, quick_run, server.major, server.missing, failures)
+        result = Outcome(server.describe(), measured, quick_run, server.major, server.missing)
 
         def note(one: Run | Failure) -> None:
             typer.echo(_line(one), err=True)
-            (runs if isinstance(one, Run) else failures).append(one)  # type: ignore[arg-type]
+            result.add(one, time.monotonic() - began)
             if save is not None:
-                _save(save, outcome())
+                save.write_text(json.dumps(result.as_json(), ensure_ascii=False), encoding="utf-8")
 
         there = [side for side in chosen if side not in server.missing]
         times = rounds or (_QUICK_ROUNDS if quick_run else _ROUNDS)
         if not run_all(server, measured, there, times, limit or (_QUICK_LIMIT if quick_run else _LIMIT), note):
             typer.echo("time is up: not all rounds were run", err=True)
-        result = outcome()
     finish(result, 1 if result.problems else 0, as_json=as_json)
-
-
-def _save(path: Path, outcome: Outcome) -> None:
-    """Write the result so that the file is never half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps(outcome.as_json(), ensure_ascii=False), encoding="utf-8")
-    new.replace(path)
 
 
 def _line(one: Run | Failure) -> str:

@@ -112,29 +112,37 @@ class Reached(NamedTuple):
 Collected = dict[tuple[str, str], Figures]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Outcome:
     """All runs of one benchmark, and what they ran on.
 
     Attributes:
         machine: What it ran on.
         cells: The cells.
-        runs: The runs.
-        seconds: How long it took.
         quick: Whether it was a quick run.
         server: The major version of PostgreSQL.
         missing: Why a side is not there.
+        runs: The runs.
         failures: The runs that failed.
+        seconds: How long it took.
     """
 
     machine: dict[str, str]
     cells: Sequence[Cell]
-    runs: Sequence[Run]
-    seconds: float
     quick: bool
-    server: int = 0
-    missing: Mapping[str, str] = field(default_factory=dict)
-    failures: Sequence[Failure] = ()
+    server: int
+    missing: Mapping[str, str]
+    runs: list[Run] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, one: Run | Failure, seconds: float) -> None:
+        """Note a run, which ended after so many seconds."""
+        self.seconds = seconds
+        if isinstance(one, Run):
+            self.runs.append(one)
+        else:
+            self.failures.append(one)
 
     @property
     def problems(self) -> list[str]:

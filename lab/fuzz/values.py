@@ -3,57 +3,16 @@
 from __future__ import annotations
 
 import random
-import time
-from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from tests.support.hostile import HOSTILE, SINCE_17
 
-__all__ = ["GROUPS", "TOPICS", "Report", "hostile", "numbers", "quoted", "right"]
+__all__ = ["hostile", "quoted", "right"]
 
 
-@dataclass
-class Report:
-    """What came of the calls.
-
-    Attributes:
-        calls: How many calls there were.
-        outcomes: How many ended in each SQLSTATE, class of error or exit status.
-        called: How often each function, method or command was called.
-        succeeded: How often it succeeded.
-        faults: What no caller expects, with the calls that ended so.
-        slowest: The seconds of the slowest call, and its text.
-    """
-
-    calls: int = 0
-    outcomes: Counter[str] = field(default_factory=Counter)
-    called: Counter[str] = field(default_factory=Counter)
-    succeeded: Counter[str] = field(default_factory=Counter)
-    faults: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    slowest: tuple[float, str] = (0.0, "")
-
-    @property
-    def never(self) -> list[str]:
-        """What never succeeded."""
-        return sorted(set(self.called) - set(self.succeeded))
-
-
-def numbers(calls: int, minutes: float | None) -> Iterator[int]:
-    """The numbers of so many calls; after `minutes` there are no more."""
-    deadline = None if minutes is None else time.monotonic() + 60 * minutes
-    for number in range(calls):
-        if deadline is not None and time.monotonic() > deadline:
-            return
-        yield number
-
-
-TOPICS = ["fa", "fb", "fr"]
-GROUPS = ["ga", "gs", "gp", "gc", "gf", "gb"]
 # Words that are right in some function.
 _RIGHT: dict[str, list[str]] = {
-    "topic": TOPICS,
-    "consumer_group": GROUPS,
+    "topic": ["fa", "fb", "fr"],
+    "consumer_group": ["ga", "gs", "gp", "gc", "gf", "gb"],
     "producer_group": ["pa", "pl", "pf"],
     "consumer": ["c1", "c2"],
     "after_consumer": ["c1", "c2"],

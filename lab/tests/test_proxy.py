@@ -84,18 +84,3 @@ def test_a_partition_holds_up_one_side_and_not_the_other(two_sides: tuple[Proxy,
         eventually(lambda: answered(old))  # when the partition is over
     with psycopg.connect(far) as again:
         assert again.execute("select id from seen").fetchall() == [(1,)]
-
-
-def test_what_was_sent_into_a_partition_arrives_after_its_sender_is_gone(
-    two_sides: tuple[Proxy, str, str],
-) -> None:
-    proxy, near, far = two_sides
-    old = psycopg.connect(far, autocommit=True)
-    proxy.part(3.0, ["far"])
-    time.sleep(0.5)
-    old.pgconn.send_query(b"insert into seen values (2)")
-    old.pgconn.flush()
-    old.close()
-    with psycopg.connect(near, autocommit=True) as other:
-        assert other.execute("select count(*) from seen").fetchone() == (0,)
-        eventually(lambda: other.execute("select id from seen").fetchall() == [(2,)])

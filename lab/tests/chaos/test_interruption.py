@@ -1,4 +1,4 @@
-"""Kills in the middle of keep(), an upgrade, an audit and adopt(): the moment was hit, and nothing is lost."""
+"""Kills in the middle of keep(), an upgrade and adopt(): the moment was hit, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from lab.processes import Process
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
 from mqpg.schema.source import packaged
-from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.chaos
 
@@ -75,14 +74,6 @@ def test_what_was_interrupted_is_finished_by_the_next_one(
     assert (start_time(dsn) != before) == (target != "client")  # the server had to recover
     assert migrate.status(dsn, source=packaged()).up_to_date
     assert ids(dsn) == list(range(50))
-
-
-def test_an_audit_that_was_killed_leaves_no_session_and_the_next_one_judges(broker: Node, tmp_path: Path) -> None:
-    dsn = dsn_of(broker)
-    assert interrupt(broker, dsn, tmp_path, Interruption("audit", "client", 0.1)) == []
-    with psycopg.connect(dsn, autocommit=True) as conn:
-        query = "select from pg_stat_activity where application_name = 'mqpg audit'"
-        eventually(lambda: not conn.execute(query).fetchall())
 
 
 @pytest.mark.parametrize("target", TARGETS)

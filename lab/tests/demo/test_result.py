@@ -21,7 +21,6 @@ GOOD = Result(
     flights=1_000,
     cancelled=10,
     seed=7,
-    server="embedded PostgreSQL",
     counts=Counts(990, 10, 990),
     decisions=Decisions(990, 13, 2, 3),
     cells=6,
