@@ -14,7 +14,7 @@ servers_may_execute() {
 import sys
 from pathlib import Path
 
-from mqpg.embedded.account import current_account
+from mqpg.embedded.programs import current_account
 
 sys.exit(not current_account().can_execute(Path(sys.argv[1])))
 END
