@@ -1,12 +1,13 @@
-"""What the commands of the lab share: a seed, Ctrl-C, and the output of a result."""
+"""What the commands of the lab share: a seed, Ctrl-C, percentiles, and the output of a result."""
 
 from __future__ import annotations
 
 import json
 import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from math import ceil
 from typing import Any, NoReturn, Protocol
 
 import typer
@@ -14,7 +15,9 @@ from rich.console import Console
 
 from mqpg.cli.stop_signals import sigterm_as_ctrl_c
 
-__all__ = ["Shown", "finish", "interruptible", "new_seed"]
+__all__ = ["Shown", "finish", "interruptible", "new_seed", "percentiles"]
+
+_QUANTILES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 
 
 class Shown(Protocol):
@@ -30,6 +33,12 @@ class Shown(Protocol):
 def new_seed(given: int | None) -> int:
     """The seed that was given, or a random one."""
     return secrets.randbelow(1_000_000) if given is None else given
+
+
+def percentiles(values: Iterable[float]) -> dict[str, float]:
+    """The p50, p99 and max of some values, each a value that was seen; nothing if there are none."""
+    found = sorted(values)
+    return {name: found[ceil(len(found) * q) - 1] for name, q in _QUANTILES.items()} if found else {}
 
 
 @contextmanager

@@ -12,11 +12,13 @@ from threading import Event, Thread
 
 import psutil
 
+from lab.command import percentiles
+
 from .cells import Cell, Kind
 from .client import Link, bodies, connected, int8
 from .clients import Clients, Job, Result, Role
 from .pgbench import drive
-from .report import Failure, Run, check_ranges, percentiles
+from .report import Failure, Run, check_ranges
 from .server import Server
 from .sides import SIDES
 from .sides.mqpg_side import APPEND

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from math import ceil
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from .cells import Cell, Kind
 from .sides.base import Range
 from .targets import TARGETS, Target
 
-__all__ = ["Failure", "Figures", "Outcome", "Reached", "Run", "check_ranges", "collect", "percentiles", "ratio",
+__all__ = ["Failure", "Figures", "Outcome", "Reached", "Run", "check_ranges", "collect", "ratio",
            "reached", "spread"]  # fmt: skip
 
 _SIDES = ("mqpg", "pgmq", "pgq", "bare")
@@ -35,7 +34,7 @@ class Run:
         seconds: The measured time.
         drained: Whether everything that was sent was received.
         problems: Which counts are wrong.
-        measures: What else was measured: p50 and p99 (ms), send (messages a second), dead rows, MiB.
+        measures: What else was measured: p50, p99 and max (ms), send (messages a second), dead rows, MiB.
     """
 
     cell: str
@@ -212,12 +211,6 @@ def spread(rates: Sequence[float]) -> float:
     """Half the range over the median; 0 for a single value or if the median is 0."""
     middle = median(rates)
     return (max(rates) - min(rates)) / 2 / middle if middle else 0.0
-
-
-def percentiles(values: Iterable[float]) -> dict[str, float]:
-    """The p50 and p99 of some values; nothing if there are none."""
-    found = sorted(values)
-    return {f"p{part}": found[ceil(len(found) * part / 100) - 1] for part in (50, 99)} if found else {}
 
 
 def collect(runs: Iterable[Run]) -> Collected:

@@ -68,7 +68,8 @@ class Context:
     """
 
     def __init__(self, parties: Parties, journal: Journal, name: str, layout: Layout) -> None:
-        self.parties, self.name, self._journal = parties, name, journal
+        self.parties, self.name, self._life = parties, name, journal.life
+        self.tried, self.done, self.undone = journal.tried, journal.done, journal.undone
         self.rng = random.Random(f"{layout.seed} {parties.number} {journal.life} {name}")
         self._generation = 0
         self._events = cycle(self.rng.sample(EVENTS, len(EVENTS)))
@@ -81,7 +82,7 @@ class Context:
         """Choose a key that no other thread uses, or none."""
         if self.rng.random() < 0.3:
             return None
-        return f"{self.parties.number}.{self._journal.life}.{self.name}.{self._generation}.{self.rng.randrange(_KEYS)}"
+        return f"{self.parties.number}.{self._life}.{self.name}.{self._generation}.{self.rng.randrange(_KEYS)}"
 
     def forget(self) -> None:
         """Use other keys from now on.
@@ -115,18 +116,6 @@ class Context:
         """Leave the transaction open for a while, now and then."""
         if self.chance(share):
             time.sleep(self.rng.random() * seconds)
-
-    def tried(self, protocol: str, topic: str, count: int) -> list[int]:
-        """Take new ids, and note that they are tried."""
-        return self._journal.tried(protocol, topic, count)
-
-    def done(self, protocol: str, topic: str, ids: list[int]) -> None:
-        """Note that the transaction of these ids has committed."""
-        self._journal.done(protocol, topic, ids)
-
-    def undone(self, protocol: str, topic: str, ids: list[int]) -> None:
-        """Note that the transaction of these ids was rolled back on purpose."""
-        self._journal.undone(protocol, topic, ids)
 
     @contextmanager
     def noted(

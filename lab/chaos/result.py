@@ -12,11 +12,12 @@ from rich.console import Console
 from rich.table import Table
 
 from lab.audits import Audit
+from lab.command import percentiles
 from mqpg.audit.faults import Fault
 
 from .judge import Findings
 
-__all__ = ["EXIT_STATUS", "Result", "RoundResult", "quantile"]
+__all__ = ["EXIT_STATUS", "Result", "RoundResult"]
 
 Verdict = Literal["valid", "invalid", "unknown"]
 EXIT_STATUS: Mapping[Verdict, int] = {"valid": 0, "invalid": 1, "unknown": 2}
@@ -121,9 +122,8 @@ class Result:
             if one.recovery is not None:
                 by_kind.setdefault("all", []).append(one.recovery)
                 by_kind.setdefault(one.kind, []).append(one.recovery)
-        quantiles = {"p50": 0.5, "p99": 0.99, "max": 1.0}
         return {
-            kind: {name: round(quantile(found, q), 1) for name, q in quantiles.items()}
+            kind: {name: round(value, 1) for name, value in percentiles(found).items()}
             for kind, found in by_kind.items()
         }
 
@@ -203,9 +203,3 @@ def _overall(audits: Sequence[Audit]) -> dict[str, int]:
     for one in chosen.values():
         total.update(_relations(one.report.get("relations", [])))
     return dict(total)
-
-
-def quantile(values: Sequence[float], q: float) -> float:
-    """A quantile (0 to 1) of at least one value: the value at that rank."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, round(q * (len(ordered) - 1)))]

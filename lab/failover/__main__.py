@@ -23,7 +23,6 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
-from statistics import quantiles
 from tempfile import mkdtemp
 from typing import Any, Protocol
 
@@ -31,6 +30,7 @@ import psycopg
 
 import mqpg
 from lab.audits import audit, sqlalchemy_url
+from lab.command import percentiles
 from lab.processes import Fleet, environment
 from lab.soak.rig import terminate_cleanly
 from mqpg.embedded import EmbeddedServer
@@ -175,7 +175,7 @@ def run(
         "failovers": failovers,
         "acknowledged": len(clients.sent),
         "errors_that_clients_saw": clients.expected_errors,
-        **{f"seconds_until_{name}": _spread([one[name] for one in outages]) for name in outages[0]},
+        **{f"seconds_until_{name}": percentiles(round(one[name], 2) for one in outages) for name in outages[0]},
         "verdict": found.verdict,
         "wrong": wrong[:20],
     }
@@ -187,11 +187,6 @@ def _drain(broker: str, shop: str) -> None:
             producer.recover(older_than=timedelta(0))
         # What is not appended yet is in no queue, so no group is behind it.
         eventually(lambda: mq.append() == 0 and conn.execute(_OPEN).fetchone() == (0,), timeout=120)
-
-
-def _spread(values: list[float]) -> dict[str, float]:
-    ordered = quantiles(values, n=100, method="inclusive") if len(values) > 1 else values * 99
-    return {"p50": round(ordered[49], 2), "p99": round(ordered[98], 2), "most": round(max(values), 2)}
 
 
 def main() -> int:
