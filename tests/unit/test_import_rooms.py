@@ -110,18 +110,18 @@ LAB: Rooms = {
     "lab": (("lab",), ()),
     "lab/proof": (("lab.proof.*",), ()),
     # floor 10
-    "lab/fuzz": (("lab.fuzz.*",), ("cli", "embedded", "public")),
+    "lab/fuzz": (("lab.fuzz.*",), ("embedded", "public")),
     "lab/shared": (
         ("lab.audits", "lab.command", "lab.processes", "lab.proxy"),
         ("audit", "cli", "connection", "embedded", "public"),
     ),
     # floor 11
-    "lab/bench": (("lab.bench.*",), ("cli", "connection", "embedded", "lab", "lab/shared", "public", "workers")),
+    "lab/bench": (("lab.bench.*",), ("cli", "connection", "embedded", "lab/shared", "public", "workers")),
     "lab/chaos": (("lab.chaos.*",), ("audit", "cli", "connection", "embedded", "lab/shared", "public", "schema")),
-    "lab/demo": (("lab.demo.*",), ("audit", "cli", "connection", "embedded", "lab/shared", "public")),
+    "lab/demo": (("lab.demo.*",), ("audit", "cli", "embedded", "lab/shared", "public")),
     "lab/soak": (("lab.soak.*",), ("embedded", "lab/shared", "public")),
     # floor 12
-    "lab/failover": (("lab.failover.*",), ("embedded", "lab/shared", "lab/soak", "public")),
+    "lab/failover": (("lab.failover.*",), ("embedded", "lab", "lab/shared", "lab/soak", "public")),
     "lab/years": (("lab.years.*",), ("embedded", "lab/shared", "lab/soak", "public")),
     # floor 13
     "lab/tests": (
