@@ -109,8 +109,9 @@ LAB: Rooms = {
     # floor 1
     "lab": (("lab",), ()),
     "lab/proof": (("lab.proof.*",), ()),
-    # floor 10
+    # floor 8
     "lab/fuzz": (("lab.fuzz.*",), ("embedded", "public")),
+    # floor 10
     "lab/shared": (
         ("lab.audits", "lab.command", "lab.processes", "lab.proxy"),
         ("audit", "cli", "connection", "embedded", "public"),

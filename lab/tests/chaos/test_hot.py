@@ -33,6 +33,7 @@ def test_a_change_is_counted_even_if_it_is_rolled_back_and_after_a_crash(own_ser
         with conn.transaction(force_rollback=True):
             conn.execute("update mqpg.tick set messages = 0")
         assert changes(conn) == 1
+        conn.execute("update mqpg.tick set messages = 0")
     restart(own_server.server)
     with psycopg.connect(own_server.dsn, autocommit=True) as conn:
         assert changes(conn) >= 1
