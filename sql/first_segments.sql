@@ -7,3 +7,11 @@ values (0, '2', '2:2:', '2', 0, 0, '-infinity', 0, '{}', clock_timestamp());
 insert into mqpg.half_tick (half_tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
 values (0, '2', '2:2:', '2', 0, 0, 0, clock_timestamp());
 select mqpg._note_move();
+-- The tables of PGMQ, too, so that a publication does not stop what deletes rows of them.
+do $$
+begin
+    perform mqpg._identify_rows('pgmq', c.relname)
+    from pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relkind in ('r', 'p') and c.relpersistence = 'p';
+exception when insufficient_privilege then
+    null;   -- PGMQ is an extension of another owner
+end $$;

@@ -2,3 +2,4 @@
 -- every role that can connect can take those and so stop delivery. This lock needs a right on the
 -- table.
 create table mqpg.append_lock ();
+alter table mqpg.append_lock replica identity full;

@@ -6,6 +6,8 @@ create table mqpg.check_log (
     by text not null,
     reason text
 ) partition by range (message_id);
+-- Without a key; publications need one for UPDATE.
+alter table mqpg.check_log replica identity full;
 comment on column mqpg.check_log.message_id is 'Message id of the half';
 comment on column mqpg.check_log.event is
     'asked (one check) | waited (that ask does not count) | waited late (it does) | parked | rearmed | settled '

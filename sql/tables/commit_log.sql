@@ -50,6 +50,7 @@ comment on column mqpg.commit_log.checksum is
     'hash_array_extended() of the bodies, with the batch id as seed; null: the topic did not ask for it';
 
 create unique index commit_log_batch on mqpg.commit_log (batch_id);
+alter table mqpg.commit_log replica identity using index commit_log_batch;
 create index commit_log_normal_xid on mqpg.commit_log (xid) where kind = 'n';
 create index commit_log_half_xid on mqpg.commit_log (xid) where kind = 'h';
 create index commit_log_keys on mqpg.commit_log using gin (keys) where keys is not null;

@@ -14,6 +14,8 @@ create table mqpg.delayed (
     reason text,
     consumer text
 ) partition by range (written_at);
+-- Without a key; publications need one for UPDATE.
+alter table mqpg.delayed replica identity full;
 comment on column mqpg.delayed.visible_at is 'The first append() after this time appends the messages';
 comment on column mqpg.delayed.first_id is 'Message id that the run begins with';
 comment on column mqpg.delayed.deliver_id is 'Message id that the body of first_id lies under; null: under first_id';

@@ -11,6 +11,8 @@ create table mqpg.former_dead_letter (
     fate text not null check (fate in ('redriven', 'discarded')),
     by text not null default session_user
 );
+-- Without a key; publications need one for DELETE.
+alter table mqpg.former_dead_letter replica identity full;
 comment on column mqpg.former_dead_letter.died_at is 'When it became a dead letter';
 comment on column mqpg.former_dead_letter.left_at is 'When it was redriven or discarded';
 comment on column mqpg.former_dead_letter.fate is 'redriven | discarded';

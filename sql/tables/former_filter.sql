@@ -7,6 +7,8 @@ create table mqpg.former_filter (
     replaced_at timestamptz not null default clock_timestamp(),
     by text not null default session_user
 );
+-- Without a key; publications need one for DELETE.
+alter table mqpg.former_filter replica identity full;
 comment on column mqpg.former_filter.filter is 'jsonpath that chose messages; null: all';
 comment on column mqpg.former_filter.tags is 'Tags that chose messages; null: all';
 comment on column mqpg.former_filter.replaced_at is 'Until when it chose messages';

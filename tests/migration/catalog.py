@@ -15,7 +15,7 @@ _HERE = "in ('mqpg'::regnamespace, to_regnamespace('mqpg_audit'), 'pgmq'::regnam
 _QUERIES = {
     "relation": f"""
         select c.oid::regclass::text,
-            concat_ws(' ', c.relkind, c.relpersistence, c.reloptions::text, pg_get_partkeydef(c.oid),
+            concat_ws(' ', c.relkind, c.relpersistence, c.relreplident, c.reloptions::text, pg_get_partkeydef(c.oid),
                 case when c.oid::regclass::text ~ '^mqpg[.](dedup|delayed)_' then 'a time' else
                     pg_get_expr(c.relpartbound, c.oid) end)
         from pg_class c where c.relnamespace {_HERE}

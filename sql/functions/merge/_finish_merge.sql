@@ -71,6 +71,7 @@ begin
             execute format('alter table mqpg.%I attach partition mqpg.%I for values from (%L) to (%L)', v_table.parent,
                 v_name, v_lower, v_upper);
             execute format('alter table mqpg.%I drop constraint merged', v_name);
+            perform mqpg._identify_rows('mqpg', v_name);
         end loop;
     exception when lock_not_available then
         return query select 'blocked', v_merge.family, v_no, 'merge: a table is in use; the next keep() tries again';

@@ -1,7 +1,7 @@
 -- Makes one empty partition: CREATE TABLE LIKE, then ATTACH, which does not stop senders and
 -- receivers. (CREATE TABLE … PARTITION OF would wait for every open reader and block all others
 -- meanwhile.) ATTACH has nothing to scan in an empty table, so no CHECK constraint is needed. It
--- also makes the indexes.
+-- also makes the indexes, of which one may be the replica identity.
 -- Locks: SHARE UPDATE EXCLUSIVE on the parent, waited for at most 200 ms.
 -- Cost: DDL.
 -- Errors: 55P03.
@@ -17,5 +17,6 @@ begin
         ' including compression)', v_name, _make_partition.parent);
     execute format('alter table mqpg.%I attach partition mqpg.%I for values from (%L) to (%L)',
         _make_partition.parent, v_name, _make_partition.lower_bound, _make_partition.upper_bound);
+    perform mqpg._identify_rows('mqpg', v_name);
 end
 $$;
