@@ -6,7 +6,10 @@ from sqlalchemy import Table, inspect
 from sqlalchemy.engine import Connection
 from sqlalchemy.schema import CreateTable
 
-__all__ = ["upgrade", "upgrade_statements"]
+__all__ = ["UNIDENTIFIED", "identify", "upgrade", "upgrade_statements"]
+
+UNIDENTIFIED = "select true from pg_class where oid = to_regclass('{}') and relreplident = 'd'"
+"""Asks PostgreSQL whether a table without a primary key has no replica identity either."""
 
 # What a column of the primary key gets in rows that were written before it existed. An inbox row
 # was written in one transaction with the offset that it explains.
@@ -50,7 +53,15 @@ def upgrade_statements(conn: Connection, table: Table) -> list[str]:
         required = [_required(conn, table, name) for name in in_key]
         changes = [*required, f"drop {dropped}", f"add primary key ({', '.join(wanted)})"]
         statements.append(f"alter table {table.name} {', '.join(changes)}")
+    without_key = conn.dialect.name == "postgresql" and not wanted
+    if without_key and conn.exec_driver_sql(UNIDENTIFIED.format(table.name)).scalar():
+        statements.append(identify(table))
     return statements
+
+
+def identify(table: Table) -> str:
+    """The statement that lets a table without a primary key be updated if a publication contains it."""
+    return f"alter table {table.name} replica identity full"
 
 
 def _rebuilt(conn: Connection, table: Table, missing: list[str]) -> list[str]:

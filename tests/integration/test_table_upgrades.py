@@ -107,3 +107,25 @@ def test_a_journal_beside_the_queue(mq: mqpg.Client, db: psycopg.Connection[Any]
 
     assert handle.step(mq) == 1
     assert db.execute("select broker from mqpg_applied").fetchall() == [(mq.info().broker_id,)]
+
+
+@pytest.mark.parametrize("own_database", [False, True])
+@pytest.mark.parametrize("existing", [False, True])
+def test_a_journal_can_be_published(
+    own_database: bool, existing: bool, mq: mqpg.Client, dsn: str, db: psycopg.Connection[Any]
+) -> None:
+    """A publication stops UPDATE of tables without a replica identity, and a consumer that was moved back makes one."""
+    mq.create_topic("orders", queues=1)
+    mq.send("orders", {"id": 1})
+    mq.append()
+    db.execute("create publication everything for all tables")
+    if existing:
+        db.execute(OLD[2].encode())
+    url = dsn.replace("postgresql://", "postgresql+psycopg://")
+
+    @mqpg.consumer("orders", group="g", journal=True, database=url if own_database else None)
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        pass
+
+    assert handle.step(mq) == 1
+    assert db.execute("update mqpg_applied set queue_offset = 0").rowcount == 1

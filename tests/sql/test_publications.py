@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from mqpg.user_tables import tables
 from tests.support.broker import Session
 from tests.support.retention import aged, gone, keep, pass_time, roll
 
@@ -80,11 +79,3 @@ def test_a_restored_copy_is_adopted(published: Session, same_xids: bool) -> None
     published.value("adopt", same_xids)
     assert published.append() == 1
     assert len(published.receive("one", max_messages=10)) == 3
-
-
-def test_tables_in_users_databases_have_keys() -> None:
-    held = [name for name in vars(tables) if name.endswith("metadata")]
-    for name in held:
-        for table in getattr(tables, name).tables.values():
-            assert table.primary_key.columns, table.name
-    assert len(held) > 3

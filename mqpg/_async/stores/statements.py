@@ -8,6 +8,7 @@ statements are declared once and compiled for psycopg if that is needed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +18,7 @@ from sqlalchemy.dialects.postgresql import psycopg as dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from mqpg._async._acompat import Connection, DriverConnection, PgConnection
+from mqpg.user_tables.upgrades import UNIDENTIFIED, identify
 from mqpg.values.errors import LedgerError
 
 __all__ = ["StoreStatement", "create_beside_queue"]
@@ -86,6 +88,11 @@ async def create_beside_queue(conn: PgConnection, table: Table) -> None:
             raise LedgerError(
                 f"table {table.name} lacks the columns {names}, and only its owner can upgrade it: {statement}"
             ) from error
+    unidentified = UNIDENTIFIED.format(table.name).encode()
+    if not table.primary_key.columns and await (await conn.execute(unidentified)).fetchone():
+        with suppress(InsufficientPrivilege):
+            async with conn.transaction():
+                await conn.execute(identify(table).encode())
 
 
 def _compiled(ddl: Any) -> bytes:
