@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
 import uuid
 from typing import Any
 
+import psycopg
 from psycopg.types.json import Jsonb
 
 from mqpg.schema import migrate
@@ -15,6 +17,8 @@ from mqpg.schema import migrate
 from .session import Connection
 
 __all__ = ["Heartbeat"]
+
+logger = logging.getLogger(__name__)
 
 _BEAT = """
 select mqpg._heartbeat(
@@ -51,5 +55,11 @@ class Heartbeat:
             migrate.check_connection(conn)
         # What the clock says here, only for `mqpg status`, which compares it with the server's.
         detail = Jsonb({**self._detail, "clock": time.time()})
-        conn.execute(_BEAT, {**self._identity, "state": state, "detail": detail})
+        try:
+            conn.execute(_BEAT, {**self._identity, "state": state, "detail": detail})
+        except psycopg.Error as error:
+            # Work does not depend on its report. A connection that is lost fails the work as well.
+            if conn.closed:
+                raise
+            logger.warning("no heartbeat", extra={"error": error})
         self._state, self._next = state, time.monotonic() + self._interval

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 
+import psycopg
 from psycopg.rows import dict_row
 
 from .dropping import Dropping
@@ -72,7 +73,12 @@ class Keeper(Worker):
 
     def turn(self, conn: Connection) -> float:
         """Call `mqpg.keep` until nothing is left to do, and log each of its actions."""
-        conn.execute(_FORGET)
+        try:
+            conn.execute(_FORGET)
+        except psycopg.Error as error:  # the next turn tries again
+            if conn.closed:
+                raise
+            logger.warning("workers are not forgotten", extra={"error": error})
         self._report_locks(conn)
         pause = 0.0  # there is more to do, unless one of the calls says otherwise
         for _ in range(_MOST_CALLS):

@@ -12,9 +12,11 @@ from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
+import psycopg
 from psycopg.conninfo import make_conninfo
 
 from mqpg.connection.dsn import to_libpq
+from mqpg.schema.copies import settle_in
 
 from .client import Link
 from .sides import SIDES
@@ -77,6 +79,8 @@ class Server:
         self._number += 1
         name = f"{self._template}_{self._number}"
         self._link.execute(f"create database {name} template {self._template}")
+        with psycopg.connect(make_conninfo(self.dsn, dbname=name)) as connection:
+            settle_in(connection)
         try:
             yield make_conninfo(self.dsn, dbname=name)
         finally:

@@ -18,6 +18,7 @@ from psycopg.conninfo import make_conninfo
 
 from mqpg.embedded import EmbeddedServer
 from mqpg.schema import migrate
+from mqpg.schema.copies import settle_in
 from mqpg.values.errors import Error
 from mqpg.values.translation import translate
 
@@ -149,6 +150,8 @@ class Scratch:
             pair = sql.Identifier(name), sql.Identifier(origin)
             self.execute(sql.SQL("create database {} template {}").format(*pair))
             self._made.append(name)
+            with psycopg.connect(make_conninfo(self.server, dbname=name)) as connection:
+                settle_in(connection)
         return made
 
     def _owner(self) -> str | None:

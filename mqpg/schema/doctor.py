@@ -23,7 +23,8 @@ where n.nspname = 'mqpg' and not pg_has_role(n.nspowner, 'usage') and not pg_has
 """
 _CLUSTER = """
 select b.system_identifier <> (select c.system_identifier from pg_control_system() c), b.timeline <> t.now, b.timeline,
-    t.now
+    t.now, to_jsonb(b) ->> 'database_oid' <> (
+        select d.oid::text from pg_database d where d.datname = current_database())
 from mqpg.broker b, (select left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) as now) t
 """
 _COMPRESSION = """
@@ -68,6 +69,11 @@ def problems(connection: psycopg.Connection[Any], installed: Installed, source: 
         row = cursor.execute(_CLUSTER).fetchone()
         if row is not None and row[0]:
             found.append("the data come from another cluster, so append() refuses: run mqpg migrate adopt")
+        elif row is not None and row[4]:
+            found.append(
+                "this database is a copy of a broker on the same server, so append() refuses and no ledger is asked: "
+                "run mqpg migrate adopt"
+            )
         elif row is not None and row[1]:
             found.append(
                 f"the server was promoted or recovered (timeline {row[2]}, now {row[3]}), so append() refuses: "

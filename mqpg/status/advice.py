@@ -34,6 +34,7 @@ def advice(found: Overview) -> list[str]:
 def findings(found: Overview) -> list[Finding]:
     """List what needs attention, and apart from it what to do, the most urgent first. All have a remedy."""
     troubles = [
+        *_refusal(found),
         *_losses(found),
         *_filters(found),
         *_workers(found),
@@ -50,6 +51,11 @@ def findings(found: Overview) -> list[Finding]:
 
 def _trouble(check: str, urgency: int, found: str, remedy: str, look: str | None = None, **about: str) -> Finding:
     return Finding(check, False, found, remedy, urgency, about, look)
+
+
+def _refusal(found: Overview) -> Iterator[Finding]:
+    if found.refusal:
+        yield _trouble("broker", STANDS, f"append() refuses, because {found.refusal}", "run mqpg migrate adopt")
 
 
 def _workers(found: Overview) -> Iterator[Finding]:

@@ -43,6 +43,17 @@ _SLOTS = """
 select s.slot_name from pg_replication_slots as s
 where not s.active and (s.xmin is not null or s.catalog_xmin is not null)
 """
+# The oldest transactions of all databases: one of a session that listens holds the queue.
+_NOTIFICATIONS = """
+select pg_notification_queue_usage() as usage, (
+    select string_agg(format('pid %s (%s, database %s)', a.pid,
+            coalesce(nullif(a.application_name, ''), 'no name'), a.datname), ', ')
+    from (
+        select s.* from pg_stat_activity as s
+        where s.backend_type = 'client backend' and s.xact_start is not null and s.pid <> pg_backend_pid()
+        order by s.xact_start limit 3
+    ) as a) as sessions
+"""
 _CLOCK = "select clock_timestamp() as at"
 # Each heartbeat brings the time of its machine, and the server notes when it came. A role without
 # rights may report anything, so what is no number is left out.
@@ -55,6 +66,7 @@ order by w.host, w.seen_at desc limit 100
 """
 _STATES = {"active": "running a statement"}
 _MOST_CONNECTIONS = 0.9  # of max_connections
+_MOST_NOTIFICATIONS = 0.5
 SENT_LONG_AGO = 60
 """Seconds after which messages of an open transaction are missed."""
 
@@ -64,13 +76,23 @@ _OLD = 300
 def check_moment(rows: Callable[[str], list[Row]]) -> list[Finding]:
     """Look at the server's sessions and its clock."""
     count = rows(_CONNECTIONS)[0]
-    return [_connections(count["n"], count["most"]), *_clocks(rows), *_transactions(rows)]
+    return [_connections(count["n"], count["most"]), *_clocks(rows), *_notifications(rows), *_transactions(rows)]
 
 
 def _connections(used: int, most: int) -> Finding:
     full = used > most * _MOST_CONNECTIONS
     remedy = "raise max_connections, or use a pooler" if full else None
     return Finding("connections", not full, f"{used} of {most} connections are in use", remedy, STANDS)
+
+
+def _notifications(rows: Callable[[str], list[Row]]) -> list[Finding]:
+    """The server's queue of notifications, which a session that listens in an open transaction fills."""
+    one = rows(_NOTIFICATIONS)[0]
+    usage = f"the queue of notifications is {one['usage']:.0%} full"
+    if one["usage"] < _MOST_NOTIFICATIONS:
+        return []
+    remedy = f"end the oldest transaction of a session that listens, one of {one['sessions'] or 'another role'}"
+    return [Finding("notifications", False, f"{usage}, so consumers wait for their next look", remedy, SOME_WAIT)]
 
 
 def _clocks(rows: Callable[[str], list[Row]]) -> list[Finding]:

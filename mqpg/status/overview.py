@@ -91,6 +91,7 @@ from mqpg.losses as l where l.at > clock_timestamp() - interval '1 day'
 group by l.consumer_group, l.topic, l.why order by latest desc
 """
 _ORPHANS = "select o.topic, o.messages, o.undecided from mqpg.orphans as o where o.messages + o.undecided > 0"
+_REFUSAL = "select mqpg._append_refusal() as said"
 _LOCKS = "select f.pid, f.role, f.stops, f.remedy from mqpg.foreign_locks as f"
 
 
@@ -113,6 +114,7 @@ class Overview:
         foreign_locks: Other sessions that stop something of mqpg.
         filters: Groups whose filter has chosen nothing lately.
         failing: Groups with messages that failed at least twice and wait for another attempt.
+        refusal: Why append() refuses to work in this database, such as in a copy. None: it works.
     """
 
     broker: Row
@@ -127,6 +129,7 @@ class Overview:
     filters: list[Row]
     moment: list[Finding]
     failing: list[Row]
+    refusal: str | None
 
 
 def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
@@ -144,4 +147,5 @@ def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
         filters=rows(_FILTERS),
         moment=check_moment(rows),
         failing=rows(_FAILING),
+        refusal=rows(_REFUSAL)[0]["said"],
     )

@@ -15,6 +15,7 @@ from psycopg.conninfo import make_conninfo
 import mqpg
 from mqpg.embedded import EmbeddedServer
 from mqpg.schema import migrate
+from mqpg.schema.copies import settle_in
 
 __all__ = ["Databases", "mqpg_client", "mqpg_databases", "mqpg_dsn", "mqpg_server"]
 
@@ -46,6 +47,7 @@ class Databases:
         self._execute(sql.SQL("create database {} template {}").format(*pair))
         with psycopg.connect(self._dsn(name)) as connection:
             connection.execute("update mqpg.broker set broker_id = default")
+            settle_in(connection)
         return self._dsn(name)
 
     def drop(self, dsn: str) -> None:

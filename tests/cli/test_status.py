@@ -21,6 +21,7 @@ from tests.support.broker import Broker, Session
 from tests.support.waiting import eventually
 
 HEALTHY = Overview(
+    refusal=None,
     broker={"broker_id": "x", "incarnation": 1, "release": "0"},
     workers=[{"role": role, "alive": 1, "active": 1} for role in ("appender", "compensator", "keeper")],
     groups=[],

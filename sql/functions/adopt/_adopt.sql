@@ -9,6 +9,10 @@ declare
     v_behind boolean;
     v_foreign boolean;
     v_incarnation int;
+    v_own_oid oid := (select d.oid from pg_database d where d.datname = current_database());
+    -- The original is still there: this is another broker.
+    v_is_copy boolean := v_known = v_actual and exists (
+        select from mqpg.broker b join pg_database d on d.oid = b.database_oid where d.oid <> v_own_oid);
 begin
     perform pg_advisory_xact_lock(1836150834, 1);
     perform pg_advisory_xact_lock(1836150835, 0);
@@ -24,9 +28,13 @@ begin
             message = 'same_xids must be false: the transaction ids of this cluster are behind those of the data',
             hint = 'Call adopt() (mqpg migrate adopt) without arguments. It rewrites the transaction ids.';
     end if;
-    update mqpg.broker b set incarnation = b.incarnation + 1, system_identifier = v_actual,
+    update mqpg.broker b set incarnation = b.incarnation + 1, system_identifier = v_actual, database_oid = v_own_oid,
+        broker_id = case when v_is_copy then substr(replace(gen_random_uuid()::text, '-', ''), 1, 12) else b.broker_id end,
         timeline = left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
     returning b.incarnation into v_incarnation;
+    if v_is_copy then
+        perform mqpg._rename_halves((select b.broker_id from mqpg.broker b));
+    end if;
     perform mqpg._renew_ids(v_tick, v_foreign);
     update mqpg.broker b set adoption_ticks = b.adoption_ticks || (select max(t.tick_id) from mqpg.tick t);
     perform mqpg._renew_cursors();

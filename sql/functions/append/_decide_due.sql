@@ -6,7 +6,8 @@
 -- the appender. Retries cannot be recalled and are not touched here. Open recalls are looked up in
 -- pg_locks, because trying a lock for each due message could exhaust the lock table. A recall that
 -- begins between the lookup and the insert makes the insert wait for it; after the time-out the
--- function looks again.
+-- function looks again. A transaction with many recalls has one lock for most of them; then the
+-- messages are decided in pieces (_decide_pieces()).
 -- Locks: 1836150839, 0, tried only; the decisions' keys, each waited for at most 200 ms.
 -- Cost: one insert for each due message; one index lookup when nothing is due; pg_locks while a
 -- recall is open.
@@ -75,6 +76,14 @@ begin
             on conflict do nothing;
             return true;
         exception when lock_not_available then
+            if v_recalling and exists (
+                select from pg_locks l
+                where l.locktype = 'advisory' and l.classid::bigint = 1836150839 and l.objid::bigint = 1
+                    and l.database = (select d.oid from pg_database d where d.datname = current_database()))
+            then
+                perform mqpg._decide_pieces(v_ids, v_bodies, v_topics, v_queues, v_order, v_now, v_until);
+                return true;
+            end if;
             v_recalling := true;
         end;
     end loop;

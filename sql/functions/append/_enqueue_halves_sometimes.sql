@@ -1,6 +1,7 @@
 -- Puts undecided half messages into the op-log queue, about once a second. Most half messages are
 -- decided within milliseconds, so they never need an entry. None is forgotten, because an entry
--- follows from the half message.
+-- follows from the half message. If it fails, messages are delivered all the same: the compensator
+-- does the same and says why it cannot.
 -- The first pass that begins in a second looks. If the two newest ticks are of this second, the
 -- newer one's pass began in it. One tick does not say that, because a long pass may have begun in
 -- the second before.
@@ -29,7 +30,11 @@ begin
         v_last := (select h.at from mqpg.half_tick h order by h.half_tick_id desc limit 1);
     end if;
     if v_last is null or v_last < clock_timestamp() - interval '1 second' then
-        perform mqpg._enqueue_halves(_enqueue_halves_sometimes.snapshot, _enqueue_halves_sometimes.batch_seq);
+        begin
+            perform mqpg._enqueue_halves(_enqueue_halves_sometimes.snapshot, _enqueue_halves_sometimes.batch_seq);
+        exception when others then
+            raise warning 'append() enqueued no half message: %', sqlerrm;
+        end;
     end if;
 end
 $$;

@@ -13,7 +13,8 @@
 -- Cost: an index scan of what is new; when nothing is new it reads almost no table rows and writes
 -- nothing.
 -- Errors: MQ001 (argument), MQ015 (must be called in a READ COMMITTED transaction that has written
--- nothing), MQ016 (restored into another cluster, promoted or recovered: see adopt()).
+-- nothing), MQ016 (restored into another cluster, a copy, promoted or recovered: see
+-- adopt()).
 create function mqpg.append(max_messages int default null) returns bigint
 -- jit off, because the estimates of a generic plan over a large log would compile the statements in
 -- every call
@@ -50,12 +51,16 @@ begin
     -- id has a lower xid.
     select case when b.is_called then b.last_value else 0 end into v_batch_seq from mqpg.batch_id b;
     v_s1 := pg_current_snapshot();
-    perform mqpg._require_own_cluster(v_tick.snapshot, v_s1);
+    perform mqpg._require_own_database(v_tick.snapshot);
     perform mqpg._enqueue_halves_sometimes(v_s1, v_batch_seq, v_tick);
     -- Now and then make a segment, so that a broker without a running keeper does not run out of
-    -- them.
+    -- them. If that fails, messages are delivered all the same, and the keeper says why.
     if random() < 0.004 then
-        perform mqpg._make_segments(1);
+        begin
+            perform mqpg._make_segments(1);
+        exception when others then
+            raise warning 'append() made no segment: %', sqlerrm;
+        end;
     end if;
     v_upto := v_s1;
     v_due_until := greatest(v_tick.due_until, clock_timestamp());
@@ -84,7 +89,7 @@ begin
             v_due_until, v_messages, v_topic_ids, clock_timestamp());
     end if;
     if v_messages > 0 then
-        perform pg_notify('mqpg', (v_tick.tick_id + 1)::text);
+        perform mqpg._notify('mqpg', (v_tick.tick_id + 1)::text);
     end if;
     return v_messages;
 end

@@ -25,6 +25,7 @@ begin
     -- Checker functions are called without new entries, whose lock would last as long as the calls.
     if _compensate.checker = 'function' then
         perform mqpg._require_own_transaction('compensate');
+        perform mqpg._require_own_database();
     else
         perform mqpg._enqueue_halves_now('compensate');
     end if;

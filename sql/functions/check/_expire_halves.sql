@@ -22,6 +22,7 @@ declare
     v_half record;
     v_entry record;
 begin
+    perform mqpg._require_own_database();
     perform mqpg._force_sync();
     for v_entry in
         select q.msg_id, q.message ->> 'handle' as handle, g.name, g.checker, g.checker_target, g.expire_after

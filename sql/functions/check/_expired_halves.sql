@@ -6,6 +6,7 @@ create function mqpg._expired_halves(producer_group text, max_messages int) retu
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
     perform mqpg._require_privilege('worker');
+    perform mqpg._require_own_database();
     return query
     select a.message ->> 'handle'
     from mqpg.producer_group g

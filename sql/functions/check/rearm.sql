@@ -19,6 +19,9 @@ begin
         returning a.message into v_message;
     end if;
     if v_message is null then
+        if not v_half.decided then
+            perform mqpg._require_fresh(null);
+        end if;
         raise exception using errcode = 'MQ018', message = format('half message %s is %s', v_half.message_id,
             case when v_half.decided then 'decided' else 'not parked' end);
     end if;

@@ -40,7 +40,7 @@ begin
             v_pin.consumer_group || coalesce(' / ' || nullif(v_pin.member, ''), ''), v_lost, v_pin.topic,
             case when v_pin.queue_id = -1 then 'retries' else 'queue ' || v_pin.queue_id end, v_pin.next_offset,
             v_why);
-        perform pg_notify('mqpg_loss', jsonb_build_object('topic', v_pin.topic, 'consumer_group',
+        perform mqpg._notify('mqpg_loss', jsonb_build_object('topic', v_pin.topic, 'consumer_group',
             v_pin.consumer_group, 'member', nullif(v_pin.member, ''), 'queue_id', v_pin.queue_id, 'messages', v_lost,
             'before', v_pin.next_offset, 'why', v_why)::text);
         raise warning '%', detail;

@@ -21,6 +21,9 @@ declare
 begin
     perform mqpg._require_range('message_id', trace.message_id, 0, 9223372036854775807);
     select m.* into v_message from mqpg._message(trace.message_id) m;
+    if not found then
+        perform mqpg._require_fresh(trace.message_id);
+    end if;
     if not mqpg._holds('read', v_message.topic_id) then
         perform mqpg._refuse('may not trace messages of this topic',
             'grant_receive', '{"consumer_group": null, "topic": null}');

@@ -54,6 +54,7 @@ begin
             and h.incarnation = split_part(_decide.handle, '.', 2)::int
             and b.broker_id = split_part(_decide.handle, '.', 1);
         if not found then
+            perform mqpg._unknown(_decide.handle);
             if _decide.decided_by = 'producer' then
                 perform mqpg._require_half_of(null);
             end if;

@@ -39,5 +39,8 @@ begin
         and mqpg._handle_nonce(h.nonce, h.message_id) = uuid_send(v_handle.nonce)
         and h.incarnation = v_handle.incarnation;
     _half_by_handle.known := coalesce(_half_by_handle.known, false);
+    if not _half_by_handle.known then
+        perform mqpg._unknown(_half_by_handle.handle);
+    end if;
 end
 $$;

@@ -18,7 +18,7 @@ begin
             when o.op = 'b' then 'rolled_back'
             when h.topic_id is not null then 'undecided'
             when d.dropped then 'forgotten'
-            else 'unknown'
+            else mqpg._unknown(n.handle)
         end,
         h.topic_id is not null and o.op is null and exists (
             select from pgmq.a_mqpg_oplog a where (a.message ->> 'message_id')::bigint = n.message_id),

@@ -140,7 +140,7 @@ begin
     end if;
     return query
     select u.handle, case
-        when u.id is null then 'unknown'
+        when u.id is null then mqpg._unknown(u.handle)
         when u.id = any(v_decided) and row_number() over (partition by u.id order by u.o) = 1
             then case _decide_batch.op when 'c' then 'committed' else 'rolled_back' end
         else case s.op when 'c' then 'already_committed' else 'already_rolled_back' end

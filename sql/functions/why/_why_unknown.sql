@@ -8,6 +8,7 @@ language plpgsql stable as $$
 declare
     v_sessions jsonb [];
 begin
+    perform mqpg._require_fresh(_why_unknown.message_id);
     if _why_unknown.message_id / 1024 > (select t.floor_id from mqpg.tick t order by t.tick_id desc limit 1)
         and _why_unknown.message_id / 1024 <= (
             select case when b.is_called then b.last_value else 0 end from mqpg.batch_id b) then

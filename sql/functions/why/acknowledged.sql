@@ -22,6 +22,9 @@ begin
     perform mqpg._require_range('message_id', acknowledged.message_id, 0, 9223372036854775807);
     perform mqpg._require_name('consumer_group', acknowledged.consumer_group);
     select m.* into v_message from mqpg._message(acknowledged.message_id) m;
+    if not found then
+        perform mqpg._require_fresh(acknowledged.message_id);
+    end if;
     select s.* into v_group from mqpg.subscription s
     where s.topic_id = v_message.topic_id and s.consumer_group = acknowledged.consumer_group and s.member = '';
     if not mqpg._has_privilege('operator', 'auditor') and not mqpg._is_among(v_group.receivers) and not (case

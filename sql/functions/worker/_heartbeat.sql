@@ -1,11 +1,11 @@
 -- Writes the heartbeat of a worker process. A caller without the right worker reports for consumers
 -- only, whose names begin with `consumer-`, and an auditor for audits, whose names begin with
 -- `audit-`, so that neither takes the name of another worker.
--- Locks: the row of that process. Cost: one row written.
+-- Locks: the row of that process, waited for at most a second. Cost: one row written.
 create function mqpg._heartbeat(
     worker_id text, role text, host text, pid int, state text, detail jsonb
 ) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 begin
     if not mqpg._has_privilege('worker') then
         if _heartbeat.role = 'audit' and _heartbeat.worker_id like 'audit-%' then

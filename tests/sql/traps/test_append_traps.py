@@ -654,7 +654,7 @@ def test_trap_append_refuses_in_another_cluster(mq: Session, restore: Callable[[
 
 
 def test_trap_append_refuses_in_another_cluster_mutant(mq: Session) -> None:
-    mutate(mq, "append", "perform mqpg._require_own_cluster(v_tick.snapshot, v_s1);", "")
+    mutate(mq, "append", "perform mqpg._require_own_database(v_tick.snapshot);", "")
     sent = mq.send("one", "1")
     later_snapshot(mq)
     assert sent not in appended(mq), "what was sent after the restore was to be passed over in silence"

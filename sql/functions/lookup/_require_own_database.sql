@@ -1,0 +1,41 @@
+-- Raises in another cluster than the one that wrote the rows, in a copy of the database on the same
+-- cluster, and on another timeline. After a restore from a dump, xids start again, so a stored
+-- snapshot says nothing about them. A copy beside its original would deliver its messages again and
+-- ask its ledgers. After a promotion or a recovery to a point in time, ids may have been given out
+-- that the copy does not know. A copy of the whole cluster that was started without a recovery keeps
+-- its timeline, so it is not noticed here.
+-- Locks: none. Cost: reads the control file.
+-- Errors: MQ016.
+create function mqpg._require_own_database(newest pg_snapshot default null) returns void
+language plpgsql stable as $$
+declare
+    v_broker mqpg.broker;
+    v_cluster bigint := (select c.system_identifier from pg_control_system() c);
+    v_timeline text := left(pg_walfile_name(pg_current_wal_insert_lsn()), 8);
+begin
+    select b.* into v_broker from mqpg.broker b;
+    if v_broker.system_identifier <> v_cluster
+        or pg_snapshot_xmax(_require_own_database.newest) > pg_snapshot_xmax(pg_current_snapshot()) then
+        raise exception using errcode = 'MQ016',
+            message = 'this database was restored into another cluster, where its transaction ids are not valid',
+            detail = format('system identifier %s recorded, %s found; newest tick %s, current snapshot %s',
+                v_broker.system_identifier, v_cluster, _require_own_database.newest, pg_current_snapshot()),
+            hint = 'Appending would lose or repeat messages. Stop all workers, then call adopt() '
+                '(mqpg migrate adopt) to go on here.';
+    end if;
+    if v_broker.database_oid <> (select d.oid from pg_database d where d.datname = current_database()) then
+        raise exception using errcode = 'MQ016',
+            message = 'this database is a copy of a broker on the same cluster',
+            detail = format('database %s recorded%s', v_broker.database_oid, (
+                select format(', which is %I now', d.datname) from pg_database d where d.oid = v_broker.database_oid)),
+            hint = 'Appending would deliver its messages again. Call adopt() (mqpg migrate adopt) to make a broker of '
+                'its own out of it.';
+    end if;
+    if v_broker.timeline <> v_timeline then
+        raise exception using errcode = 'MQ016',
+            message = 'this server was promoted or recovered, and what the other one gave out last is not known here',
+            detail = format('timeline %s recorded, %s found', v_broker.timeline, v_timeline),
+            hint = 'Stop all workers, then call adopt() (mqpg migrate adopt) to go on here.';
+    end if;
+end
+$$;

@@ -1,0 +1,117 @@
+"""A copy of the database on the same server is another broker: it appends nothing and asks nobody until adopt()."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.fixtures.server import Server
+from tests.support.broker import Broker, Session, refused
+
+pytestmark = pytest.mark.own_database
+COPIED = "copy of a broker on the same cluster"
+
+
+@pytest.fixture
+def halves(mq: Session) -> dict[str, str]:
+    """A message that waits for append(), and an overdue half message of each kind of checker."""
+    mq.call("create_producer_group", "local", checker="ledger")
+    mq.call("create_producer_group", "url", checker="url", checker_target="shop")
+    mq.call("create_producer_group", "polled", checker="due_checks")
+    found = {group: mq.prepare("one", group=group, check_after="10 ms") for group in ("local", "url", "polled")}
+    mq.send("one", "1")
+    mq.append()
+    mq.send("one", "2")
+    return found
+
+
+@pytest.fixture
+def copy(halves: dict[str, str], broker: Broker, server: Server) -> Iterator[Session]:
+    """A session in a copy."""
+    name = psycopg.conninfo.conninfo_to_dict(broker.dsn)["dbname"]
+    assert isinstance(name, str)
+    copied = f"{name}_copy"
+    broker.close()
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        pair = sql.Identifier(copied), sql.Identifier(name)
+        connection.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
+        connection.execute(sql.SQL("create database {} template {}").format(*pair))
+    opened = Broker(server.dsn(copied))
+    yield opened.session()
+    opened.close()
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(copied)))
+
+
+CALLS: dict[str, Callable[[Session], Any]] = {
+    "append": lambda copy: copy.append(),
+    "compensate": lambda copy: copy.call("compensate"),
+    "_compensate": lambda copy: copy.call("_compensate", 1, "function"),
+    "due_checks": lambda copy: copy.call("due_checks", "polled"),
+    "due_checks for a ledger elsewhere": lambda copy: copy.call("due_checks", "url"),
+    "_expire_halves": lambda copy: copy.call("_expire_halves", 1),
+    "_expired_halves": lambda copy: copy.call("_expired_halves", "url", 1),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_copy_refuses(name: str, copy: Session) -> None:
+    with refused("MQ016", "copy"):
+        CALLS[name](copy)
+    assert COPIED in copy.value("_append_refusal")
+
+
+def test_a_renamed_database_stays_a_broker(halves: dict[str, str], broker: Broker, server: Server) -> None:
+    name = psycopg.conninfo.conninfo_to_dict(broker.dsn)["dbname"]
+    assert isinstance(name, str)
+    broker.close()
+    names = sql.Identifier(name), sql.Identifier(f"{name}_renamed")
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        connection.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
+        connection.execute(sql.SQL("alter database {} rename to {}").format(*names))
+        renamed = Broker(server.dsn(f"{name}_renamed"))
+        assert renamed.session().append() == 1
+        renamed.close()
+        connection.execute(sql.SQL("alter database {1} rename to {0}").format(*names))
+
+
+def test_an_adopted_copy_is_another_broker(copy: Session, halves: dict[str, str]) -> None:
+    before = copy.value("_broker")
+    copy.execute("insert into mqpg.ledger (handle) values (%s)", halves["local"])
+    copy.value("adopt")
+    assert copy.value("_append_refusal") is None
+    assert copy.value("_broker") != before
+    assert copy.append() == 1
+    assert [copy.commit(handle) for handle in halves.values()] == ["unknown"] * 3
+    (polled,) = copy.call("due_checks", "polled")
+    assert copy.commit(polled.handle) == "committed"
+    copy.call("compensate")  # the ledger of this database was copied with it
+    assert copy.append() == 2
+    assert len(copy.receive("one", max_messages=10)) == 4
+
+
+def test_a_database_in_the_place_of_its_original_keeps_its_id(mq: Session) -> None:
+    """A dump that was restored after the original was dropped."""
+    handle, before = mq.prepare("one"), mq.value("_broker")
+    mq.execute("update mqpg.broker set database_oid = 4294967294")
+    with refused("MQ016"):
+        mq.append()
+    mq.value("adopt")
+    assert mq.value("_broker") == before
+    assert mq.commit(handle) == "committed"
+    assert mq.append() == 1
+
+
+def test_status_and_doctor_say_it(mq: Session, broker: Broker) -> None:
+    from mqpg.schema import migrate
+    from mqpg.status import findings, read_overview
+
+    mq.execute("update mqpg.broker set database_oid = 4294967294")
+    assert any("copy" in line and "adopt" in line for line in migrate.problems(broker.dsn))
+    with psycopg.connect(broker.dsn, row_factory=psycopg.rows.dict_row) as connection:
+        found = findings(read_overview(lambda query: connection.execute(query.encode()).fetchall()))
+    assert any(COPIED in one.found and "adopt" in (one.remedy or "") for one in found)

@@ -1,0 +1,102 @@
+"""A transaction over many messages takes as many locks as one over a few: all sessions share the lock table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.broker import Broker, Session
+from tests.support.waiting import eventually
+
+FEW, MANY = 100, 1000
+LOCKS = "select count(*) from pg_locks where pid = pg_backend_pid()"
+
+
+def delayed(mq: Session, n: int) -> list[int]:
+    return [row[0] for row in mq.rows("select mqpg.send('t', '1', delay => '1 hour') from generate_series(1, %s)", n)]
+
+
+def halves(mq: Session, n: int) -> list[str]:
+    return [row[0] for row in mq.rows("select mqpg.prepare('t', '1', 'pg') from generate_series(1, %s)", n)]
+
+
+def sent(mq: Session, n: int) -> list[int]:
+    ids = mq.send_batch("t", ["1"] * n)
+    mq.append()
+    return ids
+
+
+def each(function: str, kind: str) -> Callable[[Session, list[Any]], object]:
+    return lambda mq, given: mq.execute(f"select mqpg.{function}(u.one) from unnest(%s::{kind}[]) as u(one)", given)
+
+
+def nack_all(mq: Session, ids: list[int]) -> None:
+    while got := mq.receive("t", max_messages=100):
+        mq.nack(got[0].receipt, [row.message_id for row in got])
+
+
+CALLS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "recall": (delayed, each("recall", "bigint")),
+    "commit": (halves, each("commit", "text")),
+    "rollback": (halves, each("rollback", "text")),
+    "commit_batch": (halves, lambda mq, given: mq.call("commit_batch", given)),
+    "settle": (halves, lambda mq, given: mq.execute("select mqpg.settle(u.h, 'commit', 'x') from unnest(%s::text[]) u(h)", given)),
+    "send with dedup ids": (
+        lambda mq, n: n,
+        lambda mq, n: mq.execute("select mqpg.send('t', '1', dedup_id => i::text) from generate_series(1, %s) i", n),
+    ),
+    "receive and nack": (sent, nack_all),
+    "receive and ack": (sent, lambda mq, ids: mq.drain("t", max_messages=100)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_locks_do_not_grow_with_messages(name: str, mq: Session) -> None:
+    before, work = CALLS[name]
+    taken = []
+    for n in (FEW, MANY):
+        given = before(mq, n)
+        mq.execute("begin")
+        work(mq, given)
+        taken.append(mq.scalar(LOCKS))
+        mq.execute("commit")
+    assert taken[1] <= taken[0] + 20
+
+
+def test_other_messages_are_due_while_many_are_recalled(broker: Broker, mq: Session) -> None:
+    many = mq.rows("select mqpg.send('t', '1', delay => '0.5 s') from generate_series(1, 300)")
+    others = {mq.send("t", delay="0.5 s") for _ in range(20)}
+    open_session = broker.session()
+    open_session.execute("begin")
+    open_session.execute("select mqpg.recall(u.id) from unnest(%s) as u(id)", [row[0] for row in many])
+
+    def delivered() -> bool:
+        mq.append()
+        others.difference_update(row.message_id for row in mq.drain("t"))
+        return not others
+
+    eventually(delivered, timeout=20)
+    open_session.execute("commit")
+    mq.execute("select pg_sleep(1.5)")
+    mq.append()
+    assert not mq.drain("t")
+
+
+def test_what_many_recalls_gave_back_is_due(broker: Broker, mq: Session) -> None:
+    many = {row[0] for row in mq.rows("select mqpg.send('t', '1', delay => '0.3 s') from generate_series(1, 200)")}
+    open_session = broker.session()
+    open_session.execute("begin")
+    open_session.execute("select mqpg.recall(u.id) from unnest(%s) as u(id)", list(many))
+    mq.execute("select pg_sleep(0.4)")
+    mq.append()
+    assert not mq.drain("t")
+    open_session.execute("rollback")
+
+    def delivered() -> bool:
+        mq.append()
+        many.difference_update(row.message_id for row in mq.drain("t"))
+        return not many
+
+    eventually(delivered, timeout=20)
