@@ -91,8 +91,9 @@ def create_beside_queue(conn: PgConnection, table: Table) -> None:
             ) from error
     unidentified = UNIDENTIFIED.format(table.name).encode()
     if not table.primary_key.columns and (conn.execute(unidentified)).fetchone():
-        with suppress(InsufficientPrivilege), conn.transaction():
-            conn.execute(identify(table).encode())
+        with suppress(InsufficientPrivilege):
+            with conn.transaction():
+                conn.execute(identify(table).encode())
 
 
 def _compiled(ddl: Any) -> bytes:
