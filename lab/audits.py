@@ -20,12 +20,8 @@ class Audit:
     """An audit that has ended.
 
     Attributes:
-        broker: The name of the broker.
-        engine: The engine.
         scope: What was judged: "drained", or "all groups".
-        status: The exit status of the command.
         report: The report. Without one its `verdict` is "unknown", and `reasons` has the end of stderr.
-        seconds: How long it took.
     """
 
     broker: str
@@ -61,15 +57,8 @@ def audit(
     """Audit a broker.
 
     Args:
-        dsn: The broker.
         ledgers: The databases of the ledgers, by producer group. All of them have the same password.
-        applied: The databases of consumers' effects, by consumer group.
         groups: The consumer groups to judge; none means all.
-        engine: "spark" or "sql".
-        drained: Whether everything must have been consumed.
-        name: The name of the broker, for the result.
-        page: Where the HTML page is written. None means nowhere.
-        faults: What the page shows as faults.
     """
     arguments = ["--engine", engine, *(["--drained"] if drained else [])]
     arguments += [word for group in groups for word in ("--group", group)]

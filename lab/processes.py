@@ -57,9 +57,6 @@ class Process:
 
     Args:
         name: Its name, also that of its log. Without a number at its end it is the role.
-        command: Its command line.
-        folder: The folder of its log, in which it runs.
-        env: Its environment.
     """
 
     def __init__(self, name: str, command: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
@@ -123,12 +120,9 @@ class Fleet:
     """Processes that are kept alive: what was killed or ended is started again by `tend`.
 
     Args:
-        folder: The folder of the logs.
-        env: The environment of all processes.
         most: How often processes may end by themselves. None: as often as they like.
 
     Attributes:
-        kills: How many processes of each role were killed.
         crashes: A line for each process that ended by itself, which none should.
     """
 
@@ -178,11 +172,7 @@ class Fleet:
         return [name for name, one in self._members.items() if one.role == role and one.pid]
 
     def tend(self) -> None:
-        """Start what is due, and note what ended by itself.
-
-        Raises:
-            LabError: Processes keep ending by themselves.
-        """
+        """Start what is due, and note what ended by itself."""
         now = time.monotonic()
         for name, process in list(self._members.items()):
             status = process.ended()

@@ -29,14 +29,9 @@ class Proxy:
     """Forwards to a server. It runs in a thread.
 
     Args:
-        host: The host of the server.
-        port: Its port.
         names: Who connects. Each name has a port of its own, so that the proxy knows it.
 
     Attributes:
-        ports: The ports of the proxy on 127.0.0.1, by name.
-        port: The first of them.
-        cuts: How many connections `cut_at` has cut.
         down: While it is set, new connections are closed at once.
         silent: While it is set, all bytes vanish and no connection is closed.
         swallow_notifications: While it is set, notifications get lost, as behind a pooler that gives

@@ -125,9 +125,6 @@ def choose(names: Iterable[str]) -> tuple[Cell, ...]:
     """The cells with these names, in the table's order. The name "all" stands for each of them.
 
     Where no name is given, all but the extra ones.
-
-    Raises:
-        ValueError: There is no cell of that name.
     """
     wanted = set(names)
     if wanted == {"all"}:

@@ -30,15 +30,7 @@ _CARRIERS = ("UA", "AA", "B6", "DL", "EV", "MQ", "US", "9E", "WN", "VX")
 
 
 class Link:
-    """A connection in autocommit mode. Every parameter and every result column is binary.
-
-    Args:
-        dsn: The database, as a libpq DSN.
-        name: The connection's `application_name`.
-
-    Raises:
-        ConnectionFailed: There is no connection.
-    """
+    """A connection in autocommit mode. Every parameter and every result column is binary."""
 
     def __init__(self, dsn: str, name: str = "mqpg-bench") -> None:
         self._conn = pq.PGconn.connect(dsn.encode())

@@ -45,11 +45,6 @@ class Job:
     """One client's part in one run of a cell.
 
     Attributes:
-        side: The name of the side.
-        role: What the client does.
-        cell: The cell.
-        index: The client's number.
-        dsn: The database.
         drain: Seconds after the measured time in which consumers may empty the queue.
     """
 
@@ -71,12 +66,7 @@ class Result:
     """The result of a job. Times are those of the machine's monotonic clock.
 
     Attributes:
-        role: What the client did.
-        count: Messages inside the measured time.
-        started: When it began.
-        ended: When the last of them was done.
         total: All messages, including those of the warm-up and those drained afterwards.
-        ranges: What it received.
         waits: Seconds from send to receipt.
     """
 
@@ -126,11 +116,7 @@ class Clients:
             future.result(_ANSWER)
 
     def run(self, jobs: Sequence[Job]) -> list[Result]:
-        """Run the jobs at the same time, and return their results.
-
-        Raises:
-            Exception: What a client raised. TimeoutError: it did not answer.
-        """
+        """Run the jobs at the same time, and return their results."""
         futures = self._begin(jobs)
         # The background continues until all others are done, because the consumers could not drain
         # otherwise.

@@ -24,11 +24,7 @@ _RATE = re.compile(r"^tps = ([0-9.]+)", re.MULTILINE)
 
 
 def find() -> str:
-    """The path of pgbench among the server's programs, or else of the one on PATH.
-
-    Raises:
-        ConfigurationError: There is neither, or MQPG_POSTGRES_BIN names no folder of a server.
-    """
+    """The path of pgbench among the server's programs, or else of the one on PATH."""
     for binaries in (from_environment(), from_wheel(), from_distribution()):
         if binaries is not None and (binaries / "pgbench").exists():
             return str(binaries / "pgbench")

@@ -25,15 +25,7 @@ class Run:
     """One run of one cell on one side.
 
     Attributes:
-        cell: The name of the cell.
-        side: The name of the side.
-        round_no: The round.
-        rate: Messages per second.
-        sent: How many messages were sent.
-        received: How many were received.
-        seconds: The measured time.
         drained: Whether everything that was sent was received.
-        problems: Which counts are wrong.
         measures: What else was measured: p50, p99 and max (ms), send (messages a second), dead rows, MiB.
     """
 
@@ -116,14 +108,7 @@ class Outcome:
     """All runs of one benchmark, and what they ran on.
 
     Attributes:
-        machine: What it ran on.
-        cells: The cells.
-        quick: Whether it was a quick run.
-        server: The major version of PostgreSQL.
         missing: Why a side is not there.
-        runs: The runs.
-        failures: The runs that failed.
-        seconds: How long it took.
     """
 
     machine: dict[str, str]

@@ -36,15 +36,8 @@ _SHOWN = (
 
 class Server:
     """Creates databases from a template in which every side is installed.
-
-    Args:
-        dsn: The server, on this machine, as a role that may create databases.
-        sides: The names of the sides to install.
-
     Attributes:
-        dsn: The server by its Unix socket, if it has one.
         missing: Why a side is not installed, by its name.
-        major: The major version of PostgreSQL.
     """
 
     def __init__(self, dsn: str, sides: Sequence[str] = tuple(SIDES)) -> None:

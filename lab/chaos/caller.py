@@ -22,11 +22,7 @@ _PAUSE = 0.02  # seconds between two calls
 
 
 class MarkedSource(Source):
-    """The SQL of this release under another checksum, so that all of its code is replaced.
-
-    Args:
-        mark: What makes the checksum another one.
-    """
+    """The SQL of this release under another checksum, so that all of its code is replaced."""
 
     def __init__(self, mark: str) -> None:
         super().__init__(importlib.resources.files("mqpg.sql"))

@@ -18,11 +18,7 @@ _NAME = "libfaketimeMT.so.1"
 
 
 def find_library() -> Path:
-    """Find the library.
-
-    Raises:
-        ConfigurationError: It is not installed.
-    """
+    """Find the library."""
     for folder in map(Path, _FOLDERS):
         for found in (folder / "faketime" / _NAME, *folder.glob(f"*/faketime/{_NAME}")):
             if found.is_file():
@@ -31,11 +27,7 @@ def find_library() -> Path:
 
 
 class Clocks:
-    """A clock for each node, which a file in a folder steps.
-
-    Raises:
-        ConfigurationError: libfaketime is not installed.
-    """
+    """A clock for each node, which a file in a folder steps."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._library = folder, find_library()

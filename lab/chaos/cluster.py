@@ -59,13 +59,9 @@ class Cluster:
     """Where the run happens.
 
     Attributes:
-        folder: The folder of the data, the journals and the logs.
-        servers: The brokers' servers.
         side: The server of all other databases.
-        brokers: The brokers' DSNs.
         stores: The DSNs of the producers' databases, by producer group.
         sinks: The DSNs of the consumers' databases, by the consumer's number.
-        judge: The DSN of the database in which ids are compared.
     """
 
     folder: Path

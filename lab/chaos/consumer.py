@@ -109,11 +109,6 @@ def consumers(number: int, broker: int, engine: Engine) -> list[mqpg.Consumer]:
     """The consumers of one node at one broker.
 
     C2 reads the topics that belong to this node. C1 and C3 share topics with the neighbours.
-
-    Args:
-        number: The node's number.
-        broker: The broker's number.
-        engine: The node's database.
     """
     found, group = [], c2(number)
     own: dict[str, Any] = {"group": group, "database": engine, "consumer": group, "journal": True} | _SETTINGS

@@ -33,12 +33,7 @@ class Refused(Exception):
 
 
 class Parties:
-    """The producers of one process, each with a database of its own. Threads share them.
-
-    Args:
-        layout: Where everything is.
-        number: The number of the process.
-    """
+    """The producers of one process, each with a database of its own. Threads share them."""
 
     def __init__(self, layout: Layout, number: int) -> None:
         self.number = number
@@ -59,13 +54,7 @@ class Parties:
 
 
 class Context:
-    """A thread's own choices, and what it notes.
-
-    Attributes:
-        parties: The producers of the process.
-        rng: Random choices.
-        name: The thread's protocol.
-    """
+    """A thread's own choices, and what it notes."""
 
     def __init__(self, parties: Parties, journal: Journal, name: str, layout: Layout) -> None:
         self.parties, self.name, self._life = parties, name, journal.life

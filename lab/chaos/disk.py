@@ -34,11 +34,7 @@ SETTINGS: dict[str, str | int] = {"max_wal_size": "96MB", "min_wal_size": "32MB"
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[None]:
-    """Mount a small file system at a folder, which is made.
-
-    Raises:
-        ConfigurationError: This user may not mount.
-    """
+    """Mount a small file system at a folder, which is made."""
     folder.mkdir(parents=True, exist_ok=True)
     options = f"size={_SIZE},mode=0711"
     try:
@@ -64,14 +60,6 @@ def run_full(server: EmbeddedServer, dsn: str, seconds: float) -> None:
 
     What is written to tables fails at once. The log of writes has space of its own until its next
     file has to be made, so in the end that is used up. PostgreSQL then panics.
-
-    Args:
-        server: The server.
-        dsn: One of its databases.
-        seconds: For how long only the clients meet the full disk.
-
-    Raises:
-        LabError: The server did not break off within a minute and a half.
     """
     ballast, enough = server.directory / "ballast", threading.Event()
     filler = threading.Thread(target=_fill, args=(ballast, enough))

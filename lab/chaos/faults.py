@@ -34,11 +34,7 @@ _STEPPED, _FELT = 10.0, 2.0  # seconds of a step, and until a process feels one
 
 
 class Faults:
-    """Carries out rounds.
-
-    Attributes:
-        findings: What faults found to be wrong, one line each.
-    """
+    """Carries out rounds."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes

@@ -33,11 +33,7 @@ _CHANGES = "select case when is_called then last_value else 0 end from public.ho
 
 
 def watch(conn: psycopg.Connection[Any]) -> None:
-    """Begin to count.
-
-    Args:
-        conn: The broker's database, before anything runs.
-    """
+    """Begin to count."""
     conn.execute(_COUNTER)
     for table in HOT:
         conn.execute(sql.SQL(_TRIGGER).format(sql.Identifier(table)))

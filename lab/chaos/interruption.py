@@ -64,7 +64,6 @@ class Interruption(NamedTuple):
     """What is killed, and when.
 
     Attributes:
-        work: The kill hits the middle of this work.
         target: What gets SIGKILL: the whole server with its workers, the one process of the server
             that does the work, or the client that asked for it.
         down: Seconds for which a server that was killed stays down.
@@ -77,18 +76,8 @@ class Interruption(NamedTuple):
 
 def interrupt(broker: Node, dsn: str, folder: Path, interruption: Interruption) -> list[str]:
     """Kill in the middle of some work, and do the work again to its end.
-
-    Args:
-        broker: The broker.
-        dsn: The broker's DSN.
-        folder: The folder of the log of the work.
-        interruption: What to kill, and when.
-
     Returns:
         What was wrong afterwards, one line each.
-
-    Raises:
-        LabError: The work was not seen under way within a minute.
     """
     work, target, down = interruption
     mark = f"{work}-{secrets.token_hex(4)}"
@@ -202,15 +191,10 @@ def frozen(dsn: str, application: str, *, writes: bool) -> Iterator[int]:
     """Freeze a session of the server in the middle of its work; it continues at the end, if alive.
 
     Args:
-        dsn: The database.
-        application: The session's `application_name`.
         writes: Whether the work counts only once it has written something.
 
     Yields:
         The process id of the session.
-
-    Raises:
-        LabError: No session was caught within a minute.
     """
     until = time.monotonic() + _PATIENCE
     with psycopg.connect(dsn, autocommit=True, application_name="chaos") as conn:

@@ -34,12 +34,7 @@ class Note(NamedTuple):
 
 
 class Journal:
-    """Gives out ids and notes them. Threads may share it.
-
-    Args:
-        folder: Where the files are.
-        producer: The producer's number.
-    """
+    """Gives out ids and notes them. Threads may share it."""
 
     def __init__(self, folder: Path, producer: int) -> None:
         for life in itertools.count(1):
@@ -76,10 +71,6 @@ class Journal:
 
 def read_notes(folder: Path) -> Iterator[Note]:
     """Read the notes of all producers.
-
-    Args:
-        folder: Where the files are.
-
     Yields:
         The notes. A line that a kill cut short is left out.
     """

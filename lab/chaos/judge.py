@@ -77,10 +77,6 @@ class Findings:
     """What the comparison found.
 
     Attributes:
-        faults: How often each fault was found; only those that were found.
-        examples: A few ids of each.
-        messages: How many ids were expected.
-        by_protocol: The same for each protocol.
         by_broker: Effects of the fresh readers by broker.
         counts: Notes and effects by kind.
         repeated: Effects that C3 had more than once, which it may.

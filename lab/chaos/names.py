@@ -80,13 +80,8 @@ class Layout:
     """Where everything is. The nodes read it from a file that only their user may read.
 
     Attributes:
-        folder: The folder of the producers' journals and of all logs.
         brokers: The DSNs of the brokers, perhaps through a proxy, by the name of the node.
-        stores: The DSNs of the producers' databases, by the name of their group.
         sinks: The DSNs of the consumers' databases, by the consumer's number.
-        rate: Messages per second of one producer.
-        seed: The seed of the run.
-        protocols: The protocols of the producers.
     """
 
     folder: str

@@ -32,8 +32,6 @@ class Node:
     """A process group, and the PostgreSQL server that stands and falls with it, if there is one.
 
     Args:
-        name: Its name.
-        process: The producer, the consumer, or the workers of a broker.
         server: The server on the node, which runs already. None: there is none.
     """
 
@@ -86,14 +84,9 @@ class Nodes:
     """What runs.
 
     Attributes:
-        folder: The folder of the logs.
-        layout: Where everything is.
-        nodes: The nodes by name.
-        fleet: Starts the processes of nodes again that ended by themselves.
         direct: The DSNs of the brokers, by the name of the node.
         proxies: The proxies of each broker: that before its server, and that before what its workers
             ask. Empty if no fault needs them.
-        clocks: The clocks of the nodes. None: they cannot be stepped.
     """
 
     folder: Path
@@ -107,12 +100,7 @@ class Nodes:
 
 @contextmanager
 def started(made: Cluster, options: Options) -> Iterator[Nodes]:
-    """Start the ten nodes; they are killed at the end.
-
-    Args:
-        made: The servers and databases.
-        options: What to do.
-    """
+    """Start the ten nodes; they are killed at the end."""
     with ExitStack() as stack:
         proxies = _proxies(made, stack) if _PROXIED & set(options.faults) else {}
         layout = Layout(

@@ -19,19 +19,10 @@ class Options:
     """The options of the command line, and some that only tests use.
 
     Attributes:
-        rounds: How many rounds there are.
         interval: The least seconds from one fault to the next one.
-        seed: Chooses the schedule.
         rate: Messages per second that all producers make together, if the machine can.
-        all_at_once: Kill all ten nodes in every round.
-        faults: The kinds of fault, which take turns.
         patience: Seconds in which every group has to move after a fault.
-        engines: The engines of `mqpg audit`.
-        page: Where the HTML page of the audit is written. None means nowhere.
-        keep: Whether the data and the logs remain.
         among: The nodes that rounds of `kill` and `stop` choose from.
-        protocols: The protocols of the producers.
-        settings: PostgreSQL settings of the brokers' servers.
         prepared: Called with the DSN of each broker before anything runs. None: nothing is called.
     """
 

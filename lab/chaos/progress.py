@@ -39,11 +39,7 @@ Positions = dict[tuple[int, str, str], int]  # broker, group, topic: the sum of 
 
 
 class Progress:
-    """Looks at the brokers all the time, and remembers the newest positions.
-
-    Args:
-        dsns: The brokers, not through a proxy.
-    """
+    """Looks at the brokers all the time, and remembers the newest positions."""
 
     def __init__(self, dsns: Sequence[str]) -> None:
         self.changes_of_hot_tables = 0
@@ -113,13 +109,7 @@ def left_over(cluster: Cluster) -> dict[str, int]:
 
 
 def wait_until_drained(cluster: Cluster, patience: float, tend: Callable[[], None]) -> dict[str, int]:
-    """Wait until nothing is open, or nothing changes for `patience` seconds; return what is left.
-
-    Args:
-        cluster: Where to look.
-        patience: Seconds.
-        tend: Called at each look.
-    """
+    """Wait until nothing is open, or nothing changes for `patience` seconds; return what is left."""
     left, changed = left_over(cluster), time.monotonic()
     while left and time.monotonic() - changed < patience:
         time.sleep(0.5)

@@ -28,15 +28,9 @@ class RoundResult:
     """What one round came to.
 
     Attributes:
-        number: The round.
-        kind: The kind of fault.
-        nodes: The nodes that it hit.
-        at: When it began.
         lasted: Seconds until the fault was over and everything was started again.
         recovery: Seconds from then on until every group had moved. None: one did not in time.
-        recovered_at: When that was. None: as before.
         last: The group that was the last to move. Empty: all had moved at once.
-        how: More about it, as in the schedule.
     """
 
     number: int

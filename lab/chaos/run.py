@@ -33,16 +33,7 @@ _AT_ONCE = 2  # audits; one of Spark waits for its JVM much of the time
 
 
 def run(options: Options, say: Callable[[str], None]) -> Result:
-    """Run it all; everything is stopped and removed in every case.
-
-    Args:
-        options: What to do.
-        say: Called with a line about what happens.
-
-    Raises:
-        LabError: The nodes do not get to work, or keep ending by themselves.
-        mqpg.Error: A server cannot be used.
-    """
+    """Run it all; everything is stopped and removed in every case."""
     seconds: dict[str, float] = {}
     timed = partial(_timed, seconds)
     say(f"seed {options.seed}: starting three servers and ten nodes")

@@ -25,9 +25,6 @@ class Round:
     """One round: a kind of fault and the nodes that it hits.
 
     Attributes:
-        number: Its number, from 1.
-        kind: The kind of fault.
-        nodes: The nodes, in the order in which they are hit.
         how: More about it. `partition`: the nodes that cannot reach the one that is hit. `keep`,
             `upgrade`, `audit`, `adopt`: what is killed. `clock`: the seconds of the step.
     """
@@ -51,13 +48,6 @@ def schedule(
     In rounds of `kill`, `stop` and `clock` one node is hit. In every tenth of these rounds k nodes
     are, and k takes the values 1 to 10 in a random order. A hundred rounds of `kill` are thus 145
     kills. The kinds take turns in a random order.
-
-    Args:
-        seed: The seed. The same seed gives the same rounds.
-        rounds: How many rounds.
-        faults: The kinds.
-        among: The nodes that rounds of `kill`, `stop` and `clock` choose from.
-        all_at_once: Hit all of these nodes in each of these rounds.
     """
     rng = random.Random(seed)
     found: list[Round] = []

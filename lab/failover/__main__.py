@@ -137,11 +137,7 @@ def run(
     """Run some failovers in a row.
 
     Args:
-        failovers: How many.
-        seed: The seed.
-        folder: Where the worker's log is.
         made: The broker. None means a pair whose standby this process promotes.
-        worker: The options of `mqpg worker`.
 
     Returns:
         The figures. `wrong` lists what is wrong.

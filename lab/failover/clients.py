@@ -29,14 +29,7 @@ _EXPECTED = (errors.ConnectionFailed, errors.OutcomeUnknown)
 
 class Clients:
     """Works until `stop`. Every error that is not one of mqpg's connection errors is a failure.
-
-    Args:
-        broker: The DSN of both hosts of the broker.
-        shop: The SQLAlchemy URL of the producers' own database.
-        seed: The seed of the pauses.
-
     Attributes:
-        sent: The numbers that `send` has acknowledged, and when.
         unsure: The numbers of plain sends whose answer was lost. They may have been sent once, or not.
     """
 

@@ -102,12 +102,7 @@ class _Node(_Program):
 
 
 class Managed:
-    """The cluster. `fail_over` kills the primary, and Patroni alone promotes the other server.
-
-    Args:
-        folder: A folder that the servers' user may enter.
-        hook: Whether Patroni calls `adopt.sh` when a role changes.
-    """
+    """The cluster. `fail_over` kills the primary, and Patroni alone promotes the other server."""
 
     def __init__(self, folder: Path, *, hook: bool) -> None:
         ports = free_ports(7)

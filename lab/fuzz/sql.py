@@ -52,9 +52,6 @@ class Report:
     """What came of the calls.
 
     Attributes:
-        outcomes: How many ended in each SQLSTATE.
-        called: How often each function was called.
-        succeeded: How often it succeeded.
         faults: What no caller expects, with the calls that ended so.
     """
 

@@ -17,14 +17,7 @@ __all__ = ["main"]
 
 
 def main(arguments: list[str]) -> int:
-    """Run cases and print their results.
-
-    Args:
-        arguments: Names of cases, or none for all but the big ones.
-
-    Returns:
-        The exit status: 0 if all results are as expected, 1 if not, 2 for an unknown name.
-    """
+    """Run cases and print their results."""
     if unknown := set(arguments) - {case.name for case in CASES}:
         print(f"no such case: {', '.join(sorted(unknown))}", file=sys.stderr)
         return 2

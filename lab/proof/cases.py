@@ -12,13 +12,9 @@ class Case:
     """One run of SPIN.
 
     Attributes:
-        name: Name of the case on the command line and in docs/testing/proof.md.
-        what: What the case shows, for the table of results.
         options: Macros of half_message.pml to define.
         size: Number of producers and number of checkers.
         claim: Name of an LTL formula of the model; None: assertions only.
-        fails: A counterexample must be found.
-        big: The case runs only when it is named.
     """
 
     name: str

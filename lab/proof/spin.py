@@ -31,11 +31,7 @@ class Result:
     """The result of one case.
 
     Attributes:
-        case: The case.
-        states: Number of states that SPIN stored.
-        seconds: Duration of the search.
         problem: Why the result is not the expected one; empty if it is.
-        trail: Steps of the counterexample, if there is one.
     """
 
     case: Case
@@ -46,17 +42,7 @@ class Result:
 
 
 def check(case: Case) -> Result:
-    """Run one case in a temporary folder.
-
-    Args:
-        case: The case to run.
-
-    Returns:
-        The result; a wrong one has a `problem`.
-
-    Raises:
-        SystemExit: SPIN or the compiler failed.
-    """
+    """Run one case in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="mqpg-prove-") as name:
         folder = Path(name)
         shutil.copy(MODEL, folder)

@@ -77,14 +77,6 @@ def drain(
     fleet: Fleet, broker: str, ended: Iterable[str], patience: float, again: Callable[[Any], object] = bool
 ) -> list[str]:
     """End the processes of some roles, and wait for empty queues.
-
-    Args:
-        fleet: The processes.
-        broker: The broker.
-        ended: The roles.
-        patience: The most seconds to wait.
-        again: Called with a connection before each look.
-
     Returns:
         What is left, in words.
     """

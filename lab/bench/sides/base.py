@@ -44,12 +44,7 @@ class Seen:
 
 
 class Consumer:
-    """A client that receives.
-
-    Args:
-        link: Its connection.
-        cell: The cell.
-    """
+    """A client that receives."""
 
     def __init__(self, link: Link, cell: Cell) -> None:
         self.link, self.seen = link, Seen()
@@ -69,9 +64,6 @@ class Side:
     """A queue under test. Every process has an object of its own.
 
     Attributes:
-        name: Its name.
-        oid: The type of a document in an array.
-        one: The statement that sends one document.
         background: A query that a client beside the others runs again and again; '' for none.
         rereads: Whether receive cells read the backlog again and again.
         most: Messages of a receive cell's backlog, so that it is not drained too soon.
@@ -85,11 +77,7 @@ class Side:
     most = 200_000
 
     def install(self, dsn: str) -> None:
-        """Create everything in an empty database.
-
-        Raises:
-            Unavailable: The server lacks what it needs.
-        """
+        """Create everything in an empty database."""
         raise NotImplementedError
 
     def encode(self, body: bytes) -> bytes:
