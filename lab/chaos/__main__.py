@@ -11,10 +11,9 @@ from lab.command import finish, interruptible, new_seed
 from mqpg.cli import main
 from mqpg.errors import ConfigurationError, Error
 
-from .options import ENGINES, Options
 from .result import EXIT_STATUS
 from .run import run
-from .schedule import KINDS, Kind
+from .schedule import ENGINES, KINDS, Kind, Options
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

@@ -41,7 +41,7 @@ from .names import (
     c2,
     group,
 )
-from .options import Options
+from .schedule import Options
 
 __all__ = ["Cluster", "cluster", "query"]
 

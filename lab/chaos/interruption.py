@@ -2,11 +2,12 @@
 
 Each begins the work in a process of its own. A session of the server that has the work under way is
 frozen by SIGSTOP, and looked at again, so the kill that follows hits that moment for certain. Then
-the same work is done once more, to its end.
+the same work is done once more, to its end. `python -m lab.chaos.interruption WORK MARK` does the work.
 """
 
 from __future__ import annotations
 
+import importlib.resources
 import os
 import secrets
 import signal
@@ -27,17 +28,18 @@ from lab.audits import audit
 from lab.processes import LabError, Process, environment, persist
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
+from mqpg.schema.source import Source
 
-from .caller import MarkedSource
 from .cluster import query
 from .nodes import Node
 from .schedule import Target
 
-__all__ = ["Interruption", "Work", "adopt_twice", "frozen", "interrupt"]
+__all__ = ["Interruption", "MarkedSource", "Work", "adopt_twice", "frozen", "interrupt"]
 
 Work = Literal["keep", "upgrade", "audit", "adopt"]
 
 _PATIENCE = 60.0  # seconds until the work is seen under way
+_PAUSE = 0.02  # seconds between two calls
 _BLIND = 2.0  # seconds; a session may be frozen with a latch that the look itself needs
 _APPLICATIONS: Mapping[Work, str] = {
     "keep": "chaos keep",
@@ -58,6 +60,19 @@ select pid, query_start from pg_stat_activity
 where application_name = %s and state = 'active' and (backend_xid is not null or %s) and pid <> pg_backend_pid()
 """
 _INCARNATION = "select incarnation from mqpg.broker"
+
+
+class MarkedSource(Source):
+    """The SQL of this release under another checksum, so that all of its code is replaced."""
+
+    def __init__(self, mark: str) -> None:
+        super().__init__(importlib.resources.files("mqpg.sql"))
+        self._mark = mark
+
+    @property
+    def checksum(self) -> str:
+        """The checksum, which is that of no other mark."""
+        return f"{super().checksum}-{self._mark}"
 
 
 class Interruption(NamedTuple):
@@ -128,7 +143,7 @@ def _promote(server: EmbeddedServer, dsn: str) -> None:
 
 
 def _client(work: Work, mark: str, dsn: str, folder: Path) -> Process:
-    arguments = ["lab.chaos.caller", work, mark]
+    arguments = ["lab.chaos.interruption", work, mark]
     if work == "audit":
         arguments = ["mqpg", "audit", "--engine", "sql", "--json"]
     named = make_conninfo(dsn, application_name=_APPLICATIONS[work])
@@ -236,3 +251,25 @@ def _still(conn: psycopg.Connection[Any], application: str, writes: bool, sessio
 def _send(pid: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, number)
+
+
+def main(work: str, mark: str) -> None:
+    """Do the work: keep and adopt again and again, an upgrade to a release that differs in its mark only."""
+    dsn = os.environ["MQPG_DATABASE_URL"]
+    if work == "upgrade":
+        migrate.upgrade(dsn, source=MarkedSource(mark))
+        return
+    while work == "adopt":
+        try:
+            migrate.adopt(dsn)
+            return
+        except mqpg.Error:
+            time.sleep(_PAUSE)
+    with mqpg.connect(dsn, call_timeout=60) as mq:
+        while True:
+            mq.keep()
+            time.sleep(_PAUSE)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

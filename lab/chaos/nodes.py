@@ -20,7 +20,7 @@ from mqpg.embedded import EmbeddedServer
 from .clock import Clocks
 from .cluster import Cluster
 from .names import BROKERS, CLIENTS, CONSUMERS, PRODUCERS, Layout
-from .options import Options
+from .schedule import Options
 
 __all__ = ["Node", "Nodes", "started"]
 

@@ -20,10 +20,9 @@ from .faults import Faults
 from .judge import compare
 from .names import C1, CLIENTS, CONSUMERS, FRESH, NODES, c2
 from .nodes import Nodes, started
-from .options import Options
 from .progress import Progress, dead_letters, read_afresh, wait_until_drained
 from .result import Result, RoundResult
-from .schedule import Round, schedule
+from .schedule import Options, Round, schedule
 
 __all__ = ["run"]
 

@@ -1,23 +1,53 @@
-"""The rounds of a run, from its seed: what kind of fault, and which nodes it hits."""
+"""What a run does: its options, and its rounds, from its seed: what kind of fault, and which nodes it hits."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
 
-from .names import BROKERS, NODES
+from .names import BROKERS, NODES, PROTOCOL_NAMES
 
-__all__ = ["KINDS", "STEPS", "TARGETS", "Kind", "Round", "Target", "schedule"]
+__all__ = ["ENGINES", "KINDS", "STEPS", "TARGETS", "Kind", "Options", "Round", "Target", "schedule"]
 
 Kind = Literal["kill", "stop", "crash", "terminate", "cancel", "cut", "halfopen", "hold", "exhaust", "lock", "timeout",
     "partition", "keep", "upgrade", "audit", "disk", "clock", "slow", "adopt"]  # fmt: skip
 Target = Literal["server", "backend", "client"]
+ENGINES = ("sql", "spark")
 KINDS: tuple[Kind, ...] = get_args(Kind)
 TARGETS: tuple[Target, ...] = get_args(Target)
 STEPS = ("+7200", "-7200", "+30", "-30")  # seconds; a lease lasts 3
 _ON_NODES = ("kill", "stop", "clock")  # the other kinds hit the server of a broker
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of the command line, and some that only tests use.
+
+    Attributes:
+        interval: The least seconds from one fault to the next one.
+        rate: Messages per second that all producers make together, if the machine can.
+        patience: Seconds in which every group has to move after a fault.
+        among: The nodes that rounds of `kill` and `stop` choose from.
+        prepared: Called with the DSN of each broker before anything runs. None: nothing is called.
+    """
+
+    rounds: int
+    interval: float
+    seed: int
+    rate: float = 300.0
+    all_at_once: bool = False
+    faults: tuple[Kind, ...] = ("kill",)
+    patience: float = 300.0
+    engines: tuple[str, ...] = ("sql",)
+    page: Path | None = None
+    keep: bool = False
+    among: tuple[str, ...] = NODES
+    protocols: tuple[str, ...] = PROTOCOL_NAMES
+    settings: Mapping[str, str | int] | None = None
+    prepared: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from lab.chaos.names import CONSUMERS, NODES
-from lab.chaos.options import Options
 from lab.chaos.result import Result
 from lab.chaos.run import run
+from lab.chaos.schedule import Options
 from tests.support.broker import Session
 from tests.support.mutation import mutate
 

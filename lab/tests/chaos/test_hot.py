@@ -6,8 +6,8 @@ import psycopg
 import pytest
 
 import mqpg
-from lab.chaos.caller import MarkedSource
 from lab.chaos.hot import HOT, changes, watch
+from lab.chaos.interruption import MarkedSource
 from mqpg import migrate
 from tests.fixtures.databases import OwnServer
 from tests.support.broker import HOT_TABLES
