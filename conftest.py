@@ -7,6 +7,7 @@ import signal
 pytest_plugins = [
     "tests.fixtures.server",
     "tests.fixtures.databases",
+    "tests.fixtures.commands",
     "tests.fixtures.mariadb",
     "tests.fixtures.seeds",
     "tests.fixtures.docker",

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from mqpg import migrate
+from mqpg.cli import main
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -22,23 +23,20 @@ EXTRA = ("worker", "consume", "archive", "audit", "crashtest")
 
 
 @pytest.fixture
-def mqpg(tmp_path: Path) -> Run:
+def mqpg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run the command in an empty folder; MQPG_* and PG* of the test's environment are not seen."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith(("MQPG_", "PG", "DATABASE_URL"))]:
+        monkeypatch.delenv(name)
 
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("MQPG_", "PG")) and name != "DATABASE_URL"
-        }
-        return subprocess.run(
-            [str(Path(sys.executable).with_name("mqpg")), *arguments],
-            env=kept | {"NO_COLOR": "1", "COLUMNS": "120"} | environment,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        with monkeypatch.context() as patch:
+            for name, value in ({"NO_COLOR": "1", "COLUMNS": "120"} | environment).items():
+                patch.setenv(name, value)
+            patch.setattr(sys, "argv", ["mqpg", *arguments])
+            with pytest.raises(SystemExit) as ended:
+                main()
+        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), *capsys.readouterr())
 
     return run
 
@@ -162,8 +160,9 @@ def test_migrate_adopt_promoted(mqpg: Run, dsn: str) -> None:
     _one_line(mqpg("migrate", "adopt", "--promoted", "--same-xids", MQPG_DATABASE_URL=dsn), 2, "exclude each other")
 
 
-def test_no_password_in_what_is_printed(mqpg: Run, empty_dsn: str) -> None:
-    done = mqpg("-vv", "migrate", "--dsn", empty_dsn)
+def test_no_password_in_what_is_printed(empty_dsn: str) -> None:
+    command = [sys.executable, "-m", "mqpg", "-vv", "migrate", "--dsn", empty_dsn]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     password = psycopg.conninfo.conninfo_to_dict(empty_dsn).get("password")
     assert done.returncode == 0
     assert password is None or str(password) not in done.stdout + done.stderr

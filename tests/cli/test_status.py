@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +14,7 @@ from mqpg.status import Finding, Overview, advice, findings
 from mqpg.status.finding import LATER
 from mqpg.status.moment import senders
 from tests.support.broker import Broker, Session
+from tests.support.in_process import Run
 from tests.support.waiting import eventually
 
 HEALTHY = Overview(
@@ -52,12 +49,6 @@ LEASED: dict[str, Any] = {"cause": "leased", "detail": {}, "at": "2026-11-24T12:
 def mq(broker: Broker) -> Session:
     """A session at a broker for this test alone."""
     return broker.session()
-
-
-def _status(dsn: str, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [str(Path(sys.executable).with_name("mqpg")), "status", *options]
-    env = os.environ | {"MQPG_DATABASE_URL": dsn, "NO_COLOR": "1"}
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
 
 def _said(**changed: list[dict[str, Any]]) -> list[str]:
@@ -178,7 +169,7 @@ def test_the_most_urgent_comes_first() -> None:
     assert found[2].found.endswith("message 7 3 times (E)")
 
 
-def test_what_fails_again_and_again(mq: Session, dsn: str) -> None:
+def test_what_fails_again_and_again(mq: Session, run: Run) -> None:
     mq.call("create_topic", "orders", queues=1)
     mq.call("subscribe", "billing", "orders", max_attempts=9)
     sent = mq.send("orders", "1")
@@ -186,13 +177,13 @@ def test_what_fails_again_and_again(mq: Session, dsn: str) -> None:
         eventually(lambda: mq.append() or mq.scalar("select sum(lag) > 0 from mqpg.subscription_lag"))
         (got,) = mq.receive("orders", group="billing")
         mq.nack(got.receipt, [sent], reason="ValueError:\n\x1b[2Jamount", delay=delay)
-    (failing,) = json.loads(_status(dsn, "--json").stdout)["failing"]
+    (failing,) = json.loads(run("status", "--json")[1])["failing"]
     assert (failing["consumer_group"], failing["message_id"], failing["attempt"]) == ("billing", sent, 3)
     said = f"! group billing of topic orders fails again and again with 1 message, message {sent} 2 times (ValueError:"
-    assert f"{said}\\n\\x1b[2Jamount): mend" in _status(dsn).stdout  # no terminal takes it for a command
+    assert f"{said}\\n\\x1b[2Jamount): mend" in run("status")[1]  # no terminal takes it for a command
 
 
-def test_the_reason_of_the_newest_dead_letter(mq: Session, dsn: str) -> None:
+def test_the_reason_of_the_newest_dead_letter(mq: Session, run: Run) -> None:
     mq.call("create_topic", "orders", queues=1)
     mq.call("subscribe", "billing", "orders", max_attempts=1)
     for reason in ("older", "newer"):
@@ -200,15 +191,15 @@ def test_the_reason_of_the_newest_dead_letter(mq: Session, dsn: str) -> None:
         mq.append()
         (got,) = mq.receive("orders", group="billing")
         mq.nack(got.receipt, [got.message_id], reason=reason)
-    assert "has 2 dead letters, the newest because of newer: see mqpg dead-letters list" in _status(dsn).stdout
+    assert "has 2 dead letters, the newest because of newer: see mqpg dead-letters list" in run("status")[1]
 
 
-def test_the_clock_of_a_worker(mq: Session, dsn: str) -> None:
+def test_the_clock_of_a_worker(mq: Session, run: Run) -> None:
     beat = "select mqpg._heartbeat(%s, 'keeper', %s, 1, 'active', jsonb_build_object('clock', {}))"
     now = "extract(epoch from clock_timestamp())"
     mq.execute(beat.format(f"{now} - 60"), "keeper-1", "far-away")
     mq.execute(beat.format("'no time'::text"), "keeper-2", "odd")
-    (clock,) = [one for one in json.loads(_status(dsn, "--json").stdout)["attention"] if one.startswith("the clock")]
+    (clock,) = [one for one in json.loads(run("status", "--json")[1])["attention"] if one.startswith("the clock")]
     assert "the clock of the worker's machine far-away is 60." in clock
 
 
@@ -255,7 +246,7 @@ def test_a_sender_that_does_not_commit_is_said(mq: Session, dsn: str) -> None:
     broker.close()
 
 
-def test_filters_and_causes_of_a_real_broker(mq: Session, dsn: str) -> None:
+def test_filters_and_causes_of_a_real_broker(mq: Session, run: Run) -> None:
     mq.call("create_topic", "orders", queues=1)
     mq.call("subscribe", "typo", "orders", filter='$.stat == "paid"')
     mq.call("subscribe", "wide", "orders", mode="broadcast", filter='$.stat == "paid"')
@@ -270,9 +261,9 @@ def test_filters_and_causes_of_a_real_broker(mq: Session, dsn: str) -> None:
             mq.receive("orders", group="wide", consumer=member)
         mq.send("orders", '{"state": "paid"}')
         mq.append()
-    filters = [one["consumer_group"] for one in json.loads(_status(dsn, "--json").stdout)["filters"]]
+    filters = [one["consumer_group"] for one in json.loads(run("status", "--json")[1])["filters"]]
     assert filters == ["typo", "wide"]
-    page = _status(dsn).stdout
+    page = run("status")[1]
     assert "! group typo of topic orders gets nothing through its filter" in page
     assert 'The newest one has state, but nothing at $."stat".' in page
     assert "mqpg subscription alter typo orders --filter FILTER" in page
@@ -283,7 +274,7 @@ def test_filters_and_causes_of_a_real_broker(mq: Session, dsn: str) -> None:
     assert mq.rows("select * from mqpg._group_causes('billing', 'unknown')") == []
 
 
-def test_status_of_a_real_broker(mq: Session, dsn: str) -> None:
+def test_status_of_a_real_broker(mq: Session, run: Run) -> None:
     mq.call("create_topic", "orders", queues=2)
     mq.call("subscribe", "board", "orders")
     mq.call("subscribe", "all", "orders", mode="broadcast")
@@ -292,9 +283,9 @@ def test_status_of_a_real_broker(mq: Session, dsn: str) -> None:
     mq.prepare("orders", "2", "shop")
     mq.append()
     mq.call("pause", "orders", "board")
-    done = _status(dsn, "--json")
-    assert done.returncode == 1, done.stderr
-    found = json.loads(done.stdout)
+    status, out, err = run("status", "--json")
+    assert status == 1, err
+    found = json.loads(out)
     groups = {one["consumer_group"]: one for one in found["groups"]}
     assert groups["board"]["lag"] == 1
     assert groups["board"]["oldest_unread_seconds"] is not None
@@ -309,7 +300,7 @@ def test_status_of_a_real_broker(mq: Session, dsn: str) -> None:
         "no keeper is at work",
         "group board of topic orders is paused with 1 message unread: resume it when it may continue",
     ]
-    page = _status(dsn).stdout
+    page = run("status")[1]
     assert "consumer groups" in page
     assert "! no appender is at work" in page
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +17,7 @@ from tests.support.processes import Process, Processes
 from tests.support.waiting import eventually
 
 Start = Callable[..., Process]
+Why = Callable[..., list[dict[str, Any]]]
 CONSUMER = """
 import mqpg
 
@@ -46,60 +44,63 @@ def start(dsn: str, tmp_path: Path) -> Iterator[Start]:
     processes.close()
 
 
-def why(dsn: str, *about: object, status: int = 1) -> list[dict[str, Any]]:
-    command = [str(Path(sys.executable).with_name("mqpg")), "why", *map(str, about), "--json"]
-    env = os.environ | {"MQPG_DATABASE_URL": dsn, "NO_COLOR": "1"}
-    ended = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    assert ended.returncode == status, f"{ended.stdout}\n{ended.stderr}"
-    found: list[dict[str, Any]] = json.loads(ended.stdout) if ended.stdout else []
-    return found
+@pytest.fixture
+def why(run: Run) -> Why:
+    """`why("billing", "orders", status=0)`: the rows of `mqpg why`, after its exit status is compared."""
+
+    def call(*about: object, status: int = 1) -> list[dict[str, Any]]:
+        ended, out, err = run("why", *map(str, about), "--json")
+        assert ended == status, f"{out}\n{err}"
+        return json.loads(out) if out else []
+
+    return call
 
 
-def causes(dsn: str, *about: object) -> list[str]:
-    return [row["cause"] for row in why(dsn, *about)]
+def causes(why: Why, *about: object) -> list[str]:
+    return [row["cause"] for row in why(*about)]
 
 
-def test_a_worker_that_is_killed(mq: Session, dsn: str, start: Start) -> None:
+def test_a_worker_that_is_killed(mq: Session, why: Why, start: Start) -> None:
     mq.call("subscribe", "billing", "orders")
-    (row,) = why(dsn, mq.send("orders"))
+    (row,) = why(mq.send("orders"))
     assert (row["cause"], row["advice"]) == ("appender_not_running", "start mqpg worker")
     worker = start("worker", "appender")
     eventually(lambda: mq.scalar("select count(*) from mqpg.worker_status where alive") == 1)
     eventually(lambda: mq.scalar("select count(*) from mqpg.tick") > 1)
     worker.kill()
     sent = mq.send("orders")
-    eventually(lambda: causes(dsn, sent) == ["appender_not_running"])  # though its heartbeat is young
+    eventually(lambda: causes(why, sent) == ["appender_not_running"])  # though its heartbeat is young
     mq.append()
-    (row,) = why(dsn, sent)
+    (row,) = why(sent)
     assert (row["cause"], row["advice"]) == ("waiting_for_consumer", "start mqpg consume for group billing")
     assert row["remedy"] is None
 
 
-def test_a_ledger_that_went_away_and_a_half_that_is_parked(mq: Session, dsn: str, start: Start, tmp_path: Path) -> None:
+def test_a_ledger_that_went_away_and_a_half_that_is_parked(mq: Session, why: Why, start: Start, tmp_path: Path) -> None:
     mq.call("create_producer_group", "shop", checker="url", checker_target="shop", check_after=seconds(0.01))
     handle = mq.prepare("orders", group="shop")
-    (_, row) = eventually(lambda: [r for r in [why(dsn, handle)] if len(r) == 2])[0]
+    (_, row) = eventually(lambda: [r for r in [why(handle)] if len(r) == 2])[0]
     assert (row["cause"], row["advice"]) == ("ledger_not_served", "start mqpg worker with --ledger shop=URL")
     start("worker", "compensator", "--ledger", "shop=postgresql+psycopg://nobody@127.0.0.1:1/nowhere")
-    eventually(lambda: causes(dsn, handle) == ["half_overdue", "ledger_unreachable"])
+    eventually(lambda: causes(why, handle) == ["half_overdue", "ledger_unreachable"])
     mq.call("settle", handle, "rollback", "given up")
-    (row,) = why(dsn, handle)
+    (row,) = why(handle)
     assert (row["cause"], row["detail"]["reason"]) == ("half_rolled_back", "given up")
 
 
-def test_a_consumer_that_came_back_under_another_name(mq: Session, dsn: str, start: Start) -> None:
+def test_a_consumer_that_came_back_under_another_name(mq: Session, why: Why, start: Start) -> None:
     start("worker", "appender")
     first = start("consume", "shop:bill", "--consumer", "bill-1")
     eventually(lambda: mq.scalar("select count(*) from mqpg.subscription") == 1)
     sent = mq.send("orders", "1")
     eventually(lambda: mq.value("acknowledged", sent, "billing"))
-    assert why(dsn, sent, status=0) == []
+    assert why(sent, status=0) == []
     assert first.stop() == 0
     start("consume", "shop:bill", "--consumer", "bill-2")
     sent = mq.send("orders", "2")
-    eventually(lambda: causes(dsn, "billing", "orders") == ["owner_gone"])
+    eventually(lambda: causes(why, "billing", "orders") == ["owner_gone"])
     # bill-2 may not have reported yet
-    (row,) = eventually(lambda: [row for row in why(dsn, sent) if "consumers_at_work" in row["detail"]])
+    (row,) = eventually(lambda: [row for row in why(sent) if "consumers_at_work" in row["detail"]])
     assert row["detail"]["owner"] == "bill-1"
     assert "mqpg subscription unpin billing orders --consumer bill-1" in row["advice"]
 
@@ -118,25 +119,25 @@ def test_a_consumer_waits_for_its_topic(mq: Session, dsn: str, start: Start) -> 
     second.kill()
 
 
-def test_a_poison_message(mq: Session, dsn: str, start: Start) -> None:
+def test_a_poison_message(mq: Session, why: Why, start: Start) -> None:
     start("worker", "appender")
     start("consume", "shop:bill", "--consumer", "bill-1")
     eventually(lambda: mq.scalar("select count(*) from mqpg.subscription") == 1)
     sent = mq.send("orders", '"poison"')
-    (row,) = eventually(lambda: [r for r in [why(dsn, sent)] if r[0]["cause"] == "retry_due"])[0]
+    (row,) = eventually(lambda: [r for r in [why(sent)] if r[0]["cause"] == "retry_due"])[0]
     assert "no such order" in row["detail"]["reason"]
     assert row["detail"]["next_attempt"] >= 2
     assert "attempt" not in row["detail"]
 
 
-def test_a_typo_in_a_filter(mq: Session, dsn: str, run: Run) -> None:
+def test_a_typo_in_a_filter(mq: Session, why: Why, run: Run) -> None:
     mq.call("subscribe", "billing", "orders", filter="$.amuont > 10")
     sent = mq.send("orders", '{"amount": 50}')
     mq.append()
     assert mq.receive("orders", group="billing") == []
-    (row,) = why(dsn, sent)
+    (row,) = why(sent)
     assert (row["cause"], row["detail"]["values"]) == ("filtered_out", {'$."amuont"': []})
-    (row,) = why(dsn, "billing", "orders")
+    (row,) = why("billing", "orders")
     assert row["cause"] == "filter_chooses_nothing"
     assert (row["detail"]["skipped"], row["remedy"]["function"]) == (1, "alter_subscription")
     assert 'The newest one has amount, but nothing at $."amuont".' in row["advice"]
@@ -148,24 +149,24 @@ def test_a_typo_in_a_filter(mq: Session, dsn: str, run: Run) -> None:
     assert [one.message_id for one in mq.receive("orders", group="billing")] == [sent]
 
 
-def test_an_old_transaction(mq: Session, dsn: str, broker: Broker) -> None:
+def test_an_old_transaction(mq: Session, why: Why, broker: Broker) -> None:
     mq.call("subscribe", "billing", "orders")
     sender = broker.session()
     with sender.transaction():
         sent = sender.send("orders")
-        (row,) = why(dsn, sent)
+        (row,) = why(sent)
         assert (row["cause"], row["detail"]["pid"]) == ("transaction_open", sender.pid)
         assert (row["detail"]["state"], row["detail"]["client"]) == ("idle in transaction", "127.0.0.1")
         assert row["detail"]["seconds"] >= 0
 
 
-def test_a_full_queue(mq: Session, dsn: str) -> None:
+def test_a_full_queue(mq: Session, why: Why) -> None:
     mq.call("subscribe", "billing", "orders", mode="shared")
     mq.send_batch("orders", ["1"] * 70)
     mq.append()
     for _ in range(64):
         mq.receive("orders", group="billing", max_messages=1)
-    (row,) = why(dsn, "billing", "orders")
+    (row,) = why("billing", "orders")
     assert row["cause"] == "too_many_deliveries"
     assert row["remedy"]["arguments"]["target"] == "0"
     assert row["advice"].endswith(": mqpg subscription seek billing orders 0 --queue 0")
@@ -199,10 +200,10 @@ def test_consumers_that_work_are_said_once(mq: Session, run: Run) -> None:
     assert (out.count("leased: "), out.count("the same holds for queue 1.")) == (1, 1)
 
 
-def test_names_that_are_unknown(mq: Session, dsn: str) -> None:
+def test_names_that_are_unknown(mq: Session, why: Why) -> None:
     for about in ((99,), ("no-handle",), ("billing", "nowhere")):
-        assert why(dsn, *about, status=2) == []
-    assert causes(dsn, "billing", "orders") == ["not_subscribed"]
+        assert why(*about, status=2) == []
+    assert causes(why, "billing", "orders") == ["not_subscribed"]
 
 
 def test_names_that_are_mistyped_or_left_out(mq: Session, run: Run) -> None:
@@ -229,18 +230,15 @@ def test_names_that_are_mistyped_or_left_out(mq: Session, run: Run) -> None:
     assert "did you mean mailer?" in " ".join(err.replace("│", " ").split())
 
 
-def test_in_words(mq: Session, dsn: str) -> None:
+def test_in_words(mq: Session, run: Run) -> None:
     mq.call("subscribe", "billing", "orders")
     mq.call("pause", "orders", "billing")
-    command = [str(Path(sys.executable).with_name("mqpg")), "why", "billing", "orders"]
-    env = os.environ | {"MQPG_DATABASE_URL": dsn, "NO_COLOR": "1"}
-    ended = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    said, facts = ended.stdout.splitlines()
+    said, facts = run("why", "billing", "orders")[1].splitlines()
     assert said == "group_paused: run mqpg subscription resume billing orders"
     assert facts == "    topic orders, consumer_group billing"
 
 
-def test_without_arguments_all_that_is_stuck_is_explained(mq: Session, dsn: str, broker: Broker) -> None:
+def test_without_arguments_all_that_is_stuck_is_explained(mq: Session, why: Why, broker: Broker) -> None:
     mq.call("create_producer_group", "app", check_after="10 ms", max_checks=1)
     handle = mq.prepare("orders", "1", "app")
 
@@ -249,7 +247,7 @@ def test_without_arguments_all_that_is_stuck_is_explained(mq: Session, dsn: str,
         return bool(mq.scalar("select count(*) from mqpg.half_parked"))
 
     eventually(parked)
-    found = why(dsn)
+    found = why()
     assert [one["found"] for one in found] == [
         "no appender is at work, so no message is delivered",
         "no compensator is at work, so no half message is asked for",
@@ -261,7 +259,7 @@ def test_without_arguments_all_that_is_stuck_is_explained(mq: Session, dsn: str,
     assert found[0]["advice"] == "start mqpg worker"
 
 
-def test_causes_of_a_group_are_said_of_what_they_cause(mq: Session, dsn: str) -> None:
+def test_causes_of_a_group_are_said_of_what_they_cause(mq: Session, why: Why) -> None:
     mq.call("create_topic", "letters", queues=1)
     mq.call("subscribe", "billing", "letters", max_attempts=1)
     for reason in ("ValueError", None):
@@ -271,19 +269,19 @@ def test_causes_of_a_group_are_said_of_what_they_cause(mq: Session, dsn: str) ->
             (got,) = mq.receive("letters", group="billing")
             mq.nack(got.receipt, [got.message_id], reason=reason)
     mq.call("pause", "letters", "billing")
-    of_group = {one["found"]: one for one in why(dsn) if one["found"].startswith("group billing of topic letters")}
+    of_group = {one["found"]: one for one in why() if one["found"].startswith("group billing of topic letters")}
     paused = of_group["group billing of topic letters is paused with 1 message unread"]
     assert ([one["cause"] for one in paused["causes"]], paused["advice"]) == (["group_paused"], None)
     letters = of_group["group billing of topic letters has 1 dead letter, the newest because of ValueError"]
     assert (letters["causes"], letters["advice"]) == ([], "see mqpg dead-letters list billing letters")
 
 
-def test_a_sender_that_does_not_commit_is_explained(mq: Session, dsn: str, broker: Broker) -> None:
+def test_a_sender_that_does_not_commit_is_explained(mq: Session, why: Why, broker: Broker) -> None:
     program = broker.session()
     program.execute("set application_name = 'import job'")
     program.execute("begin")
     program.send("orders", "1")
-    sender = eventually(lambda: [one for one in why(dsn) if "import job" in one["found"]], 60, 3)
+    sender = eventually(lambda: [one for one in why() if "import job" in one["found"]], 60, 3)
     assert re.search(
         r"import job, from [\d.:]+\) has sent messages in a transaction that is open for \d+ s \(idle in transaction\)",
         sender[0]["found"],
@@ -291,8 +289,8 @@ def test_a_sender_that_does_not_commit_is_explained(mq: Session, dsn: str, broke
     assert "delivered only after its commit" in sender[0]["advice"]
 
 
-def test_nothing_is_stuck(mq: Session, dsn: str, start: Start) -> None:
+def test_nothing_is_stuck(mq: Session, why: Why, start: Start) -> None:
     start("worker")
     active = "select count(distinct role) = 3 from mqpg.worker_status where alive and state = 'active'"
     eventually(lambda: mq.scalar(active))
-    assert why(dsn, status=0) == []
+    assert why(status=0) == []

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.diagnosis.broken_shop import BrokenShop, broken_shop
+from tests.support.in_process import Run
 from tests.support.waiting import eventually
 
 _SAID = {
@@ -39,31 +37,26 @@ def shop(dsn: str, tmp_path: Path) -> Iterator[BrokenShop]:
         yield running
 
 
-def _mqpg(shop: BrokenShop, *arguments: str) -> Any:
-    command = [str(Path(sys.executable).with_name("mqpg")), *arguments, "--json"]
-    env = os.environ | {"MQPG_DATABASE_URL": shop.dsn}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    assert done.stdout, done.stderr
-    return json.loads(done.stdout)
+def test_each_thing_is_named(shop: BrokenShop, run: Run) -> None:
+    def said(*arguments: str) -> Any:
+        return json.loads(run(*arguments, "--json")[1])
 
-
-def test_each_thing_is_named(shop: BrokenShop) -> None:
     missing = dict(_SAID)
     attention: list[str] = []
 
     def named() -> bool:
-        attention[:] = _mqpg(shop, "status")["attention"]
+        attention[:] = said("status")["attention"]
         for thing, words in list(missing.items()):
             if any(re.search(words, sentence) for sentence in attention):
                 del missing[thing]
         return not missing
 
     eventually(named, 140, 5, lambda: f"{missing} in {attention}")
-    (cause,) = [one for one in _mqpg(shop, "why", str(shop.uncommitted)) if one["cause"] == "transaction_open"]
+    (cause,) = [one for one in said("why", str(shop.uncommitted)) if one["cause"] == "transaction_open"]
     assert cause["detail"]["application"] == "import job"
     assert not [sentence for sentence in attention if "select mqpg." in sentence]
     assert sum("monthly report" in sentence for sentence in attention) == 1
-    explained = {one["found"].partition(",")[0]: one for one in _mqpg(shop, "why")}
+    explained = {one["found"].partition(",")[0]: one for one in said("why")}
     assert sum("import job" in one["found"] for one in explained.values()) == 1
     assert sum(found.startswith("half message") for found in explained) >= 2  # the ledger's and parked ones
     assert len(attention) <= 12, attention

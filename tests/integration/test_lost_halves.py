@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -16,6 +13,7 @@ from sqlalchemy import create_engine, text
 import mqpg
 from mqpg import errors, migrate
 from tests.support.crash import crash_at
+from tests.support.in_process import Run
 
 _AT_ONCE = timedelta(0)
 _MODULE = "_sync.producer.prepare_again"
@@ -193,28 +191,29 @@ def test_a_producer_that_keeps_messages_needs_the_table(mq: mqpg.Client, local_u
         assert conn.execute("select count(*) from mqpg.half_pending").fetchone() == (0,)
 
 
-def test_the_command_lists_what_stays_lost(dsn: str, local_url: str, producer: mqpg.TransactionalProducer) -> None:
+def test_the_command_lists_what_stays_lost(
+    dsn: str, local_url: str, producer: mqpg.TransactionalProducer, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept, not_kept = sell(producer, 1), ""
     with mqpg.TransactionalProducer(producer.mq, group="shop", ledger=producer.ledger.database.engine) as forgetful:
         not_kept = sell(forgetful, 2)
     lose(dsn, kept, not_kept)
 
-    def recover(*options: str) -> tuple[int, str]:
-        command = [sys.executable, "-m", "mqpg", "half", "recover", "--ledger", "shop", *options]
-        environment = os.environ | {"MQPG_DATABASE_URL": dsn, "MQPG_LEDGER_SHOP": local_url}
-        done = subprocess.run(command, stdout=subprocess.PIPE, check=False, env=environment, text=True)
-        return done.returncode, done.stdout
+    monkeypatch.setenv("MQPG_LEDGER_SHOP", local_url)
 
-    def run(*options: str) -> tuple[int, list[tuple[str, object]]]:
+    def recover(*options: str) -> tuple[int, str]:
+        return run("half", "recover", "--ledger", "shop", *options)[:2]
+
+    def rows(*options: str) -> tuple[int, list[tuple[str, object]]]:
         status, out = recover("--json", *options)
         return status, sorted((one["handle"], one["outcome"]) for one in json.loads(out))
 
     status, out = recover("--dry-run")
     assert (status, out.splitlines()[-1]) == (1, "ledger shop: the broker has lost 2 messages")
-    assert run("--dry-run") == (1, sorted([(kept, None), (not_kept, None)]))
+    assert rows("--dry-run") == (1, sorted([(kept, None), (not_kept, None)]))
     status, out = recover()
     assert (status, out.splitlines()[-1]) == (1, "ledger shop: sent 1 message again, of 2 that the broker had lost")
-    assert run() == (1, [(not_kept, None)])
+    assert rows() == (1, [(not_kept, None)])
 
 
 def test_what_the_broker_refuses_is_tried_again_and_not_purged(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 import mqpg
 from mqpg import errors
+from tests.support.in_process import Run
 
 DIGITS = "1" * 5000
 ODD = {"digits": DIGITS, "depth": "[" * 3000 + "]" * 3000}
@@ -73,12 +71,12 @@ def test_consumers_bury_what_they_cannot_decode_and_continue(mq: mqpg.Client) ->
     assert [letter.message_id for letter in mq.dead_letters("g", "odd")] == [bad]
 
 
-def test_the_command_prints_the_text(mq: mqpg.Client, dsn: str) -> None:
+def test_the_command_prints_the_text(mq: mqpg.Client, run: Run) -> None:
     poisoned(mq)
-    command = [sys.executable, "-m", "mqpg", "dead-letters", "list", "g", "odd", "--dsn", dsn]
-    listed = json.loads(subprocess.run([*command, "--json"], capture_output=True, check=True).stdout)
+    command = ("dead-letters", "list", "g", "odd")
+    listed = json.loads(run(*command, "--json")[1])
     assert [one["payload"] for one in reversed(listed)] == [*ODD.values(), "\ud800", {"ok": 1}]
-    table = subprocess.run(command, capture_output=True, check=True).stdout.decode()
+    table = run(*command)[1]
     assert '"\\ud800"' in table
     assert '{"ok": 1}' in table
 
@@ -126,13 +124,8 @@ def test_a_payload_that_no_json_holds_is_named(mq: mqpg.Client, orders: str) -> 
     [["topic", "depth", "\udcff"], ["find", "x\udcff", "y"], ["topic", "create", "a\udc80b"]],
     ids=["depth", "find", "create"],
 )
-def test_an_argument_that_is_no_text_is_one_line(dsn: str, arguments: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "mqpg", *arguments],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"MQPG_DATABASE_URL": dsn},
-    )
-    assert done.returncode in (1, 2)
-    assert done.stderr.startswith("mqpg: ")
-    assert done.stderr.count("\n") == 1
+def test_an_argument_that_is_no_text_is_one_line(run: Run, arguments: list[str]) -> None:
+    status, _, err = run(*arguments)
+    assert status in (1, 2)
+    assert err.startswith("mqpg: ")
+    assert err.count("\n") == 1

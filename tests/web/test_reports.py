@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from starlette.testclient import TestClient
 
 import mqpg.web
 from mqpg.errors import ConfigurationError
+from tests.support.in_process import Run
 from tests.web.story import Story, log_in
 
 PAGE = "<!doctype html><title>mqpg audit: {}</title><h1>{}</h1>"
@@ -123,20 +122,16 @@ def test_a_dashboard_without_a_folder(visitor: TestClient) -> None:
     assert visitor.get("/audits/first.html").status_code == 404
 
 
-def test_it_must_be_a_folder(dsn: str, folder: Path) -> None:
+def test_it_must_be_a_folder(dsn: str, folder: Path, run: Run) -> None:
     for wrong in (folder / "missing", folder / "first.html"):
         with pytest.raises(ConfigurationError, match="is no folder"):
             mqpg.web.app(dsn, reports=wrong)
-    command = [sys.executable, "-m", "mqpg", "web", "--reports", str(folder / "missing")]
-    env = os.environ | {"MQPG_DATABASE_URL": dsn}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert "is no folder" in done.stderr
+    status, _, err = run("web", "--reports", str(folder / "missing"))
+    assert (status, "is no folder" in err) == (2, True)
 
 
-def test_the_page_of_a_real_audit(reader: TestClient, folder: Path, dsn: str) -> None:
-    command = [sys.executable, "-m", "mqpg", "audit", "--engine", "sql", "--html", str(folder / "real.html")]
-    subprocess.run(command, env=os.environ | {"MQPG_DATABASE_URL": dsn}, capture_output=True, timeout=120, check=False)
+def test_the_page_of_a_real_audit(reader: TestClient, folder: Path, run: Run) -> None:
+    run("audit", "--engine", "sql", "--html", str(folder / "real.html"))
     assert 'href="/audits/real.html"' in reader.get("/audits").text
     assert "Conservation" in reader.get("/audits/real.html").text
     assert "not written yet" not in reader.get("/audits").text
