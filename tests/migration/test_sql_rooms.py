@@ -33,7 +33,7 @@ ALLOWED = {
     "find": {"access", "cursor", "lookup", "validate"},
     "half": {"access", "lookup", "store"},
     "cursor": {"lookup"},
-    "store": {"lookup"},
+    "store": {"find", "lookup"},
     "rights": {"access", "lookup", "validate"},
     "access": {"lookup", "validate"},
     "lookup": {"validate"},

@@ -8,7 +8,6 @@ statements are declared once and compiled for psycopg if that is needed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -90,9 +89,11 @@ async def create_beside_queue(conn: PgConnection, table: Table) -> None:
             ) from error
     unidentified = UNIDENTIFIED.format(table.name).encode()
     if not table.primary_key.columns and await (await conn.execute(unidentified)).fetchone():
-        with suppress(InsufficientPrivilege):
+        try:
             async with conn.transaction():
                 await conn.execute(identify(table).encode())
+        except InsufficientPrivilege:  # only its owner can, and only a publication needs it
+            return
 
 
 def _compiled(ddl: Any) -> bytes:

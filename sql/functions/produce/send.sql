@@ -10,7 +10,8 @@
 --   delay: how long after now the message becomes visible, at most the topic's retention; null
 --       (default): at once.
 --   dedup_id: an id seen before within the setting dedup_window stores nothing and returns the
---       first message's id; default null.
+--       first message's id, unless that one ended before any delivery (recall, rollback, purge,
+--       expiry); default null.
 --   deliver_at: the time when the message becomes visible, instead of delay, at most the topic's
 --       retention from now; default null.
 -- Returns: the message id.

@@ -4,17 +4,21 @@
 -- message is new if both inserts succeed. All callers insert the ids in the same order, sorted and
 -- slot by slot, so they cannot deadlock. A message with a dedup id is a record batch of its own,
 -- because its message id must be known before it is known to be new. A REPEATABLE READ caller whose
--- snapshot does not show the id gets 40001.
+-- snapshot does not show the id gets 40001. An id is free again if its message ended before any
+-- delivery; `halves` says that a half message that was rolled back still has it.
 -- Locks: the inserted keys; waits for a running send with the same dedup id.
 -- Cost: two index inserts for each dedup id.
-create function mqpg._first_sends(topic_id int, dedup_ids text [], message_ids bigint []) returns bigint []
+create function mqpg._first_sends(
+    topic_id int, dedup_ids text [], message_ids bigint [], halves boolean default false
+) returns bigint []
 language plpgsql as $$
 declare
     v_slot bigint;
     v_wanted bigint [];
     v_first bigint [];
+    v_freed record;
 begin
-    if exists (select from unnest(_first_sends.dedup_ids) u(d) where octet_length(u.d) not between 1 and 512) then
+    if _first_sends.topic_id > 0 and exists (select from unnest(_first_sends.dedup_ids) u(d) where octet_length(u.d) not between 1 and 512) then
         raise exception using errcode = 'MQ001', message = 'dedup_id must have 1 to 512 bytes';
     end if;
     -- Before the setting is read, so that no transaction uses its old value while it changes.
@@ -52,6 +56,28 @@ begin
         where e.topic_id = _first_sends.topic_id and e.dedup_id = u.d and e.slot between v_slot and v_slot + 1
         order by e.slot desc limit 1
     ) as k on true;
+    -- An id whose first message has ended is free again. Its next message is registered under that one,
+    -- with the negated topic, because rows are never changed. The first one's row is kept in the later
+    -- slot, so that the next one is found from there.
+    select array_agg(u.o) as places, array_agg(u.d || '.' || u.f) as dedup_ids, array_agg(u.m) as message_ids
+    into v_freed
+    from (
+        select k.* from unnest(_first_sends.dedup_ids, _first_sends.message_ids, v_first) with ordinality as k(d, m, f, o)
+        where k.f <> all(_first_sends.message_ids)
+    ) as u
+    where mqpg._has_ended(u.f, abs(_first_sends.topic_id), _first_sends.halves);
+    if v_freed.places is not null then
+        insert into mqpg.dedup (topic_id, dedup_id, slot, message_id)
+        select distinct on (u.d) _first_sends.topic_id, u.d, v_slot + 1, u.f
+        from unnest(_first_sends.dedup_ids, v_first) with ordinality as u(d, f, o)
+        where u.o = any(v_freed.places) order by u.d
+        on conflict do nothing;
+        v_wanted := mqpg._first_sends(
+            -abs(_first_sends.topic_id), v_freed.dedup_ids, v_freed.message_ids, _first_sends.halves);
+        for v_i in 1..cardinality(v_freed.places) loop
+            v_first[v_freed.places[v_i]] := v_wanted[v_i];
+        end loop;
+    end if;
     return v_first;
 end
 $$;

@@ -8,7 +8,8 @@ returns text
 language plpgsql as $$
 declare
     v_first bigint := (mqpg._first_sends(
-        _prepared_before.topic_id, array[_prepared_before.dedup_id], array[_prepared_before.message_id]))[1];
+        _prepared_before.topic_id, array[_prepared_before.dedup_id], array[_prepared_before.message_id],
+        true))[1];
     v_half record;
 begin
     if v_first is null then
