@@ -47,6 +47,7 @@ __all__ = [
     "forgotten_awaits",
     "gather",
     "in_thread",
+    "is_cancelled",
     "is_sqlalchemy",
     "make_engine",
     "must_await",
@@ -182,6 +183,12 @@ def waker(event: Event) -> Callable[[], None]:
         loop.call_soon_threadsafe(event.set)
 
     return wake
+
+
+def is_cancelled() -> bool:
+    """Whether somebody wants this task to end, not only a task that it waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def gather(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:

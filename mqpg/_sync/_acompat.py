@@ -41,6 +41,7 @@ __all__ = [
     "forgotten_awaits",
     "gather",
     "in_thread",
+    "is_cancelled",
     "is_sqlalchemy",
     "make_engine",
     "must_await",
@@ -151,6 +152,11 @@ def wait_any(event: Event, stop: Event | None, seconds: float) -> None:
 def waker(event: Event) -> Callable[[], None]:
     """A function that sets the event, from any thread."""
     return event.set
+
+
+def is_cancelled() -> bool:
+    """False, because no other thread can end this one."""
+    return False
 
 
 def gather(calls: Sequence[Callable[[], None]]) -> None:

@@ -37,6 +37,7 @@ __all__ = [
     "Nack",
     "RecordedFailure",
     "Watchlist",
+    "ends_process",
     "handler_traceback",
     "is_commit_refusal",
     "is_transient",
@@ -68,7 +69,7 @@ class Failure:
     """A message whose effect was undone."""
 
     message: Message
-    error: Exception
+    error: BaseException
 
     @property
     def reason(self) -> str:
@@ -113,10 +114,22 @@ def nacks(failures: Sequence[Failure]) -> dict[Nack, list[int]]:
 def reason_of(error: BaseException) -> str:
     """One line for the retry lane and the dead letters."""
     own_words = isinstance(error, (RecordedFailure, Reject, Retry))
-    text = str(error) if own_words else f"{type(error).__name__}: {error}"
+    text = _text(error) if own_words else f"{type(error).__name__}: {_text(error)}"
     # JSON may hold half a surrogate pair, which no database accepts as a character.
     text = text.encode("utf-8", "backslashreplace").decode()
     return " ".join(text.split()).replace("\x00", "")[:_LONGEST_REASON]
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # the handler's own class may fail even here
+        return "<no text>"
+
+
+def ends_process(error: BaseException) -> bool:
+    """Whether it must go on to the caller, as sys.exit() and Ctrl+C do."""
+    return isinstance(error, (SystemExit, KeyboardInterrupt))
 
 
 def is_transient(error: BaseException) -> bool:
@@ -149,22 +162,17 @@ class Watchlist:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, Exception] = {}
+        self._known: dict[int, BaseException] = {}
         self._suspects: set[int] = set()
 
-    def add_timeout(self, error: HandlerTimeout) -> None:
-        """Note that these messages were being handled when the handler did not return."""
-        self._add(error.message_ids, error)
-
-    def add_refusal(self, messages: Sequence[Message], error: Exception) -> None:
-        """Note that these messages' effects were to be committed when the commit was refused."""
-        self._add([message.message_id for message in messages], error)
-
-    def _add(self, message_ids: Sequence[int], error: Exception) -> None:
-        if len(message_ids) == 1:
-            self._known[message_ids[0]] = error
+    def add(self, messages: Sequence[Message], error: BaseException) -> None:
+        """Note that the transaction was lost while these messages were being handled, or because of
+        their effects."""
+        ids = error.message_ids if isinstance(error, HandlerTimeout) else [one.message_id for one in messages]
+        if len(ids) == 1:
+            self._known[ids[0]] = error
         else:
-            self._suspects.update(message_ids)
+            self._suspects.update(ids)
 
     def take(self, messages: Sequence[Message]) -> list[Failure]:
         """The failures among these messages that are known already."""

@@ -27,6 +27,7 @@ __all__ = [
     "is_denied",
     "is_locked",
     "is_read_only",
+    "knows_failures",
     "verify",
 ]
 
@@ -206,6 +207,11 @@ def in_transaction(driver: Any) -> bool | None:
         return None
     state = getattr(driver, "in_transaction", None)  # sqlite3, aiosqlite
     return bool(state) if isinstance(state, bool) else None
+
+
+def knows_failures(driver: Any) -> bool:
+    """Whether a driver's connection knows that a statement failed in its transaction."""
+    return hasattr(getattr(driver, "info", None), "transaction_status")
 
 
 def has_failed(driver: Any) -> bool:

@@ -36,10 +36,13 @@ class QueueAssignment:
         self._done: dict[int, str] = {}  # by worker
         self.mode: Mode = options.wanted_mode
 
-    async def receive(self, mq: AsyncClient, worker: int = 0, *, conn: Caller | None = None) -> list[Message]:
+    async def receive(
+        self, mq: AsyncClient, worker: int = 0, *, most: int | None = None, conn: Caller | None = None
+    ) -> list[Message]:
         """The next delivery, of the queue whose turn it is; empty if no queue has a message.
 
-        It acknowledges what `ack_later` noted.
+        It has `most` messages at most, or as many as the options say. It acknowledges what
+        `ack_later` noted.
         """
         options = self._options
         turn = self._turns[worker % len(self._turns)]
@@ -50,7 +53,7 @@ class QueueAssignment:
                 mq.receive,
                 options.group,
                 options.topic,
-                options.max_messages,
+                most or options.max_messages,
                 options.lease,
                 consumer=options.name,
                 queue_id=queue_id,

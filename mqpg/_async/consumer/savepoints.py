@@ -16,15 +16,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mqpg._async._acompat import Connection, DriverConnection, PgConnection, Returns, driver_connection
+from mqpg._async._acompat import (
+    Connection,
+    DriverConnection,
+    PgConnection,
+    Returns,
+    driver_connection,
+    is_cancelled,
+)
 from mqpg._async.client.execute import savepoint
 from mqpg._async.consumer.handler import HandlerInvoker, Reply, is_lost
 from mqpg._async.consumer.relay_inbox import RelayInbox
-from mqpg.handlers.failures import Failure, IterationLost, Watchlist, is_commit_refusal, is_transient
+from mqpg.handlers.failures import (
+    Failure,
+    IterationLost,
+    Watchlist,
+    ends_process,
+    is_commit_refusal,
+    is_transient,
+)
 from mqpg.handlers.outcomes import Reject
-from mqpg.user_tables.dialects import in_transaction
+from mqpg.user_tables.dialects import in_transaction, knows_failures
 from mqpg.values.choices import OnFailure
-from mqpg.values.errors import HandlerTimeout, WrongState
+from mqpg.values.errors import WrongState
 from mqpg.values.messages import RETRY_LANE, Message
 
 __all__ = ["AfterEffect", "AskOnFailure", "DeliveryResult", "SavepointRunner"]
@@ -57,6 +71,12 @@ class DeliveryResult:
     def unacknowledged(self) -> int:
         """How many messages must not be acknowledged."""
         return len(self.failures) + len(self.waiting)
+
+    def end_process(self) -> None:
+        """Raise what a handler raised to end the process, once its attempt is counted."""
+        for failure in self.failures:
+            if ends_process(failure.error):
+                raise failure.error
 
     @property
     def blocker(self) -> Message | None:
@@ -93,7 +113,7 @@ class SavepointRunner:
         Raises IterationLost where the database refused the commit because of the effects.
         """
         if applied and is_commit_refusal(error):
-            self._watchlist.add_refusal(applied, error)
+            self._watchlist.add(applied, error)
             raise IterationLost from error
 
     async def run(
@@ -158,17 +178,32 @@ class SavepointRunner:
 
         The inbox of a relay topic is part of the savepoint: a PREPARE that was taken from it for an
         effect is back after the effect was undone.
+
+        A message that was handed to the handler and did not come back has used up an attempt,
+        whatever ended the handler or the session.
         """
+        called = foreign = False
         try:
             async with savepoint(conn):
-                replies = await self._invoke(await self._inbox.admit(messages, conn), conn)
+                admitted = await self._inbox.admit(messages, conn)
+                called = bool(admitted)
+                try:
+                    replies = await self._invoke(admitted, conn)
+                except BaseException:
+                    foreign = await _is_whole(conn)  # so it is not an error of this transaction
+                    raise
                 await _require_alive(conn)
                 await after(conn, messages, replies)
-        except Exception as error:
-            if isinstance(error, HandlerTimeout) and is_lost(conn):
-                self._watchlist.add_timeout(error)
+        except BaseException as error:
+            if is_cancelled():
+                raise
+            if called and is_lost(conn):
+                self._watchlist.add(messages, error)
                 raise IterationLost from error
-            if is_lost(conn) or is_transient(error):
+            if called and len(messages) > 1 and ends_process(error):
+                self._watchlist.add(messages, error)
+                raise
+            if is_lost(conn) or (is_transient(error) and not foreign):
                 raise
             return Failure(messages[0], error)
         result.applied += messages
@@ -179,6 +214,14 @@ class SavepointRunner:
 def _halves(messages: Sequence[Message]) -> list[Sequence[Message]]:
     middle = len(messages) // 2
     return [messages[:middle], messages[middle:]]
+
+
+async def _is_whole(conn: PgConnection | Connection) -> bool:
+    """Whether the driver knows that no statement of the transaction has failed."""
+    if is_lost(conn):
+        return False
+    driver = conn if isinstance(conn, DriverConnection) else await driver_connection(conn)
+    return knows_failures(driver) and in_transaction(driver) is True
 
 
 async def _require_alive(conn: PgConnection | Connection) -> None:

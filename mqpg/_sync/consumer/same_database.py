@@ -70,6 +70,8 @@ class SameDatabase:
         self._engine: Engine | None = None
         self._broker_id = ""
         self._prepared = False
+        # Workers whose last delivery came back. They claim within the effect's transaction.
+        self._proven: set[int] = set()
 
     def step(self, mq: Client, worker: int = 0, stop: Event | None = None) -> int:
         """Handle one delivery in one transaction.
@@ -80,11 +82,35 @@ class SameDatabase:
         if self._assignment.mode == "shared":
             delivery = self._assignment.receive(mq, worker)
             return self._handle_leased(mq, delivery) if delivery else 0
-        with self._transaction(mq) as iteration:
-            delivery = self._assignment.receive(mq, worker, conn=iteration.conn)
-            if delivery:
-                iteration.result = self._apply(mq, iteration.conn, delivery)
+        if worker not in self._proven:
+            return self._prove(mq, worker, stop)
+        try:
+            with self._transaction(mq) as iteration:
+                delivery = self._assignment.receive(mq, worker, conn=iteration.conn)
+                if delivery:
+                    iteration.result = self._apply(mq, iteration.conn, delivery)
+        except BaseException:
+            self._proven.clear()
+            raise
+        iteration.result.end_process()
         return iteration.handled
+
+    def _prove(self, mq: Client, worker: int, stop: Event | None) -> int:
+        """Handle as many messages as one delivery may have, each under a claim of its own.
+
+        A claim that is part of the effect's transaction is undone with it, and so is the attempt. If
+        a message kills its process, its attempts would never be counted. So the first messages after
+        a start, and after a transaction that was lost, are claimed before they are handled.
+        """
+        handled = 0
+        while handled < self._options.max_messages and not (stop is not None and stop.is_set()):
+            delivery = self._assignment.receive(mq, worker, most=1)
+            if not delivery:
+                break
+            handled += self._handle_leased(mq, delivery)
+        if handled:
+            self._proven.add(worker)
+        return handled
 
     def finish(self, mq: Client, worker: int) -> None:
         """Do nothing, because each delivery is acknowledged with its effect."""
@@ -103,6 +129,7 @@ class SameDatabase:
                     with suppress(IterationLost):
                         with self._transaction(mq) as iteration:
                             iteration.result = self._apply(mq, iteration.conn, delivery)
+                        iteration.result.end_process()
                         return iteration.handled
             except ReceiptError as error:
                 group, topic = self._options.group, self._options.topic

@@ -17,15 +17,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mqpg._sync._acompat import Connection, DriverConnection, PgConnection, Returns, driver_connection
+from mqpg._sync._acompat import (
+    Connection,
+    DriverConnection,
+    PgConnection,
+    Returns,
+    driver_connection,
+    is_cancelled,
+)
 from mqpg._sync.client.execute import savepoint
 from mqpg._sync.consumer.handler import HandlerInvoker, Reply, is_lost
 from mqpg._sync.consumer.relay_inbox import RelayInbox
-from mqpg.handlers.failures import Failure, IterationLost, Watchlist, is_commit_refusal, is_transient
+from mqpg.handlers.failures import (
+    Failure,
+    IterationLost,
+    Watchlist,
+    ends_process,
+    is_commit_refusal,
+    is_transient,
+)
 from mqpg.handlers.outcomes import Reject
-from mqpg.user_tables.dialects import in_transaction
+from mqpg.user_tables.dialects import in_transaction, knows_failures
 from mqpg.values.choices import OnFailure
-from mqpg.values.errors import HandlerTimeout, WrongState
+from mqpg.values.errors import WrongState
 from mqpg.values.messages import RETRY_LANE, Message
 
 __all__ = ["AfterEffect", "AskOnFailure", "DeliveryResult", "SavepointRunner"]
@@ -58,6 +72,12 @@ class DeliveryResult:
     def unacknowledged(self) -> int:
         """How many messages must not be acknowledged."""
         return len(self.failures) + len(self.waiting)
+
+    def end_process(self) -> None:
+        """Raise what a handler raised to end the process, once its attempt is counted."""
+        for failure in self.failures:
+            if ends_process(failure.error):
+                raise failure.error
 
     @property
     def blocker(self) -> Message | None:
@@ -94,7 +114,7 @@ class SavepointRunner:
         Raises IterationLost where the database refused the commit because of the effects.
         """
         if applied and is_commit_refusal(error):
-            self._watchlist.add_refusal(applied, error)
+            self._watchlist.add(applied, error)
             raise IterationLost from error
 
     def run(
@@ -159,17 +179,32 @@ class SavepointRunner:
 
         The inbox of a relay topic is part of the savepoint: a PREPARE that was taken from it for an
         effect is back after the effect was undone.
+
+        A message that was handed to the handler and did not come back has used up an attempt,
+        whatever ended the handler or the session.
         """
+        called = foreign = False
         try:
             with savepoint(conn):
-                replies = self._invoke(self._inbox.admit(messages, conn), conn)
+                admitted = self._inbox.admit(messages, conn)
+                called = bool(admitted)
+                try:
+                    replies = self._invoke(admitted, conn)
+                except BaseException:
+                    foreign = _is_whole(conn)  # so it is not an error of this transaction
+                    raise
                 _require_alive(conn)
                 after(conn, messages, replies)
-        except Exception as error:
-            if isinstance(error, HandlerTimeout) and is_lost(conn):
-                self._watchlist.add_timeout(error)
+        except BaseException as error:
+            if is_cancelled():
+                raise
+            if called and is_lost(conn):
+                self._watchlist.add(messages, error)
                 raise IterationLost from error
-            if is_lost(conn) or is_transient(error):
+            if called and len(messages) > 1 and ends_process(error):
+                self._watchlist.add(messages, error)
+                raise
+            if is_lost(conn) or (is_transient(error) and not foreign):
                 raise
             return Failure(messages[0], error)
         result.applied += messages
@@ -180,6 +215,14 @@ class SavepointRunner:
 def _halves(messages: Sequence[Message]) -> list[Sequence[Message]]:
     middle = len(messages) // 2
     return [messages[:middle], messages[middle:]]
+
+
+def _is_whole(conn: PgConnection | Connection) -> bool:
+    """Whether the driver knows that no statement of the transaction has failed."""
+    if is_lost(conn):
+        return False
+    driver = conn if isinstance(conn, DriverConnection) else driver_connection(conn)
+    return knows_failures(driver) and in_transaction(driver) is True
 
 
 def _require_alive(conn: PgConnection | Connection) -> None:
