@@ -36,6 +36,7 @@ __all__ = [
     "IterationLost",
     "Nack",
     "RecordedFailure",
+    "TransactionEnded",
     "Watchlist",
     "ends_process",
     "handler_traceback",
@@ -83,6 +84,23 @@ class RecordedFailure(Exception):
 
 class IterationLost(Exception):
     """The iteration's transaction is gone and has to be tried again."""
+
+
+class TransactionEnded(Exception):
+    """A handler has ended the transaction that it was given.
+
+    Attributes:
+        messages: The messages that it was called with.
+        xid: The transaction's id. None: not known.
+        before: The messages whose effects were in the transaction by then.
+        failures: The messages that had failed in it by then.
+    """
+
+    def __init__(self, messages: Sequence[Message], xid: str | None) -> None:
+        super().__init__("the handler ended the transaction that it was given")
+        self.messages, self.xid = messages, xid
+        self.before: list[Message] = []
+        self.failures: list[Failure] = []
 
 
 class InboxFailed(Exception):
@@ -139,7 +157,7 @@ def is_transient(error: BaseException) -> bool:
     origin = getattr(error, "orig", None) or error
     if isinstance(origin, psycopg.Error):
         return origin.sqlstate is not None and by_sqlstate(origin.sqlstate) is SerializationFailure
-    return isinstance(origin, SerializationFailure) or "database is locked" in str(origin)
+    return isinstance(origin, SerializationFailure) or "database is locked" in _text(origin)
 
 
 def is_commit_refusal(error: BaseException) -> bool:

@@ -16,6 +16,7 @@ import psycopg
 import pytest
 
 import mqpg
+from tests.support.proven import prove
 
 LIBRARY = str(Path(mqpg.__file__).parent)
 
@@ -106,6 +107,8 @@ def test_an_iteration_reaches_sql_in_eight_frames_and_the_handler_in_six_more(
 
     consumer = mqpg.consumer(orders, group="g", **KINDS[kind])(handle_alone if kind == "C3" else handle)
     mq.subscribe(consumer.options.group, orders, consumer.options.wanted_mode)
+    if kind in ("C1", "C1 with a session"):
+        prove(consumer)
     mq.send(orders, 1)
     mq.append()
     stop = threading.Event()

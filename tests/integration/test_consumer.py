@@ -17,6 +17,7 @@ from tests.fixtures.databases import Databases
 from tests.fixtures.server import Server
 from tests.support.business import INSERT
 from tests.support.crash import crash_at
+from tests.support.proven import prove
 
 
 @pytest.fixture
@@ -96,6 +97,7 @@ def test_c1_sends_a_failed_message_to_retry_and_applies_the_others(
         if message.payload["id"] == 2 and message.attempt < 3:
             conn.execute("select 1 / 0")
 
+    prove(handle)
     send(mq, range(4))
     drain(handle, mq)
     assert sorted(row[0] for row in here.execute("select id from business")) == [0, 1, 2, 3]

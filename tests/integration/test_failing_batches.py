@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, text
 
 import mqpg
+from tests.support.proven import prove
 
 INSERT = text("insert into business values (:id)")
 
@@ -94,6 +95,7 @@ def test_nothing_of_a_key_overtakes_a_failure_in_another_half(mq: mqpg.Client) -
             raise ValueError("no 1")
 
     assert handle.step(mq) == 0  # subscribes
+    prove(handle)
     mq.send_batch("orders", list(range(8)), keys=["a", "b", "a", "b", "c", "b", "a", "b"])
     mq.append()
     handle.step(mq)

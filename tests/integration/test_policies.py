@@ -14,6 +14,7 @@ import mqpg
 from mqpg import errors
 from tests.support.business import INSERT
 from tests.support.consuming import drain, running, send
+from tests.support.proven import prove
 from tests.support.waiting import eventually
 
 
@@ -73,6 +74,7 @@ def test_here_what_must_not_overtake_is_not_applied(
         return [row[0] for row in db.execute("select id from business order by row")]
 
     assert bill.step(mq) == 0
+    prove(bill)
     send_keyed(mq)
     assert bill.step(mq) == 5
     assert ids() == first

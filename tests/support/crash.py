@@ -9,6 +9,7 @@ from sqlalchemy import Connection, text
 
 import mqpg
 from tests.support.killing import die_at, killed
+from tests.support.proven import prove
 
 INSERT = "insert into business (id) values ({})"
 
@@ -33,6 +34,7 @@ def _same_database(mq: mqpg.Client, local_url: str) -> None:
     def handle(message: mqpg.Message, conn: Any) -> None:
         conn.execute(INSERT.format(message.payload["id"]))
 
+    prove(handle)
     handle.step(mq)
 
 

@@ -55,25 +55,31 @@ class HandlerInvoker:
         """Whether the effect uses a psycopg connection, not SQLAlchemy."""
         return self._wants in ("driver", "nothing")
 
-    async def __call__(self, messages: Sequence[Message], conn: PgConnection | Connection | None = None) -> list[Reply]:
+    async def __call__(
+        self,
+        messages: Sequence[Message],
+        conn: PgConnection | Connection | None = None,
+        after_each: Callable[[Sequence[Message]], Returns[None]] | None = None,
+    ) -> list[Reply]:
         """Handle messages one by one, or as a batch.
 
-        Returns the replies to send. Raises HandlerTimeout.
+        `after_each` is called with the messages of each call, however that ended. Returns the replies
+        to send. Raises HandlerTimeout.
         """
         if not messages:
             return []
         replies: list[Reply] = []
         with stops_with(None):  # what is under way is finished, also while the consumer stops
-            if self._options.batch:
-                given = list(messages)
-                with self._span(given), time_limit(None):
-                    await self._call(given, conn)
-                return []
-            for message in messages:
-                with self._span(message), time_limit(None):
-                    result = await self._call(message, conn)
-                if result is not None and is_request(message):
-                    replies.append((message, result))
+            for part in [messages] if self._options.batch else [[message] for message in messages]:
+                given: Any = list(part) if self._options.batch else part[0]
+                try:
+                    with self._span(given), time_limit(None):
+                        result = await self._call(given, conn)
+                finally:
+                    if after_each is not None:
+                        await after_each(part)
+                if result is not None and not self._options.batch and is_request(given):
+                    replies.append((given, result))
         return replies
 
     def require_not_stuck(self) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from mqpg._async._acompat import (
@@ -24,19 +25,21 @@ from mqpg._async._acompat import (
     driver_connection,
     is_cancelled,
 )
-from mqpg._async.client.execute import savepoint
+from mqpg._async.client.execute import current_xid, savepoint
 from mqpg._async.consumer.handler import HandlerInvoker, Reply, is_lost
 from mqpg._async.consumer.relay_inbox import RelayInbox
+from mqpg.connection.lent import Lent, lent
 from mqpg.handlers.failures import (
     Failure,
     IterationLost,
+    TransactionEnded,
     Watchlist,
     ends_process,
     is_commit_refusal,
     is_transient,
 )
 from mqpg.handlers.outcomes import Reject
-from mqpg.user_tables.dialects import in_transaction, knows_failures
+from mqpg.user_tables.dialects import has_failed, in_transaction, knows_failures
 from mqpg.values.choices import OnFailure
 from mqpg.values.errors import WrongState
 from mqpg.values.messages import RETRY_LANE, Message
@@ -116,6 +119,10 @@ class SavepointRunner:
             self._watchlist.add(applied, error)
             raise IterationLost from error
 
+    def suspect(self, messages: Sequence[Message], error: Exception) -> None:
+        """Note that the transaction was rolled back because of what the handler did for these messages."""
+        self._watchlist.add(messages, error)
+
     async def run(
         self,
         conn: PgConnection | Connection,
@@ -183,14 +190,16 @@ class SavepointRunner:
         whatever ended the handler or the session.
         """
         called = foreign = False
+        given = Lent()
         try:
             async with savepoint(conn):
                 admitted = await self._inbox.admit(messages, conn)
                 called = bool(admitted)
                 try:
-                    replies = await self._invoke(admitted, conn)
+                    with lent(conn) as given:
+                        replies = await self._invoke(admitted, conn, partial(_require_given, conn, given))
                 except BaseException:
-                    foreign = await _is_whole(conn)  # so it is not an error of this transaction
+                    foreign = await _is_whole(conn) is True  # so it is not an error of this transaction
                     raise
                 await _require_alive(conn)
                 await after(conn, messages, replies)
@@ -203,6 +212,8 @@ class SavepointRunner:
             if called and len(messages) > 1 and ends_process(error):
                 self._watchlist.add(messages, error)
                 raise
+            if isinstance(error, TransactionEnded) or (called and await _is_whole(conn) is False):
+                raise _ended(error, messages, given, result) from error
             if is_lost(conn) or (is_transient(error) and not foreign):
                 raise
             return Failure(messages[0], error)
@@ -216,12 +227,33 @@ def _halves(messages: Sequence[Message]) -> list[Sequence[Message]]:
     return [messages[:middle], messages[middle:]]
 
 
-async def _is_whole(conn: PgConnection | Connection) -> bool:
-    """Whether the driver knows that no statement of the transaction has failed."""
+async def _is_whole(conn: PgConnection | Connection) -> bool | None:
+    """Whether the transaction is open, and no statement of it has failed. None: the driver does not know."""
     if is_lost(conn):
         return False
     driver = conn if isinstance(conn, DriverConnection) else await driver_connection(conn)
-    return knows_failures(driver) and in_transaction(driver) is True
+    return in_transaction(driver) if knows_failures(driver) else None
+
+
+async def _require_given(conn: PgConnection | Connection, given: Lent, messages: Sequence[Message]) -> None:
+    """Raise TransactionEnded if the connection's transaction is not the one that was lent."""
+    if is_lost(conn):
+        return
+    driver = conn if isinstance(conn, DriverConnection) else await driver_connection(conn)
+    ended = in_transaction(driver) is False and not has_failed(driver)
+    if given.xid is not None and in_transaction(driver):
+        ended = await current_xid(conn) != given.xid
+    if ended:
+        raise TransactionEnded(messages, given.xid)
+
+
+def _ended(error: BaseException, messages: Sequence[Message], given: Lent, result: DeliveryResult) -> TransactionEnded:
+    """What is known of a transaction that is gone, and of the effects in it."""
+    ended = error if isinstance(error, TransactionEnded) else TransactionEnded(messages, given.xid)
+    first = ended.messages[0].queue_offset
+    ended.before = [*result.applied, *(one for one in messages if one.queue_offset < first)]
+    ended.failures = list(result.failures)
+    return ended
 
 
 async def _require_alive(conn: PgConnection | Connection) -> None:

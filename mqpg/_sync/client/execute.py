@@ -15,15 +15,16 @@ from psycopg import sql
 
 from mqpg._sync._acompat import DriverConnection, PgConnection, is_sqlalchemy
 from mqpg.connection.pooled import open_cursor
-from mqpg.connection.statements import Statement
+from mqpg.connection.statements import Statement, statement
 from mqpg.values.errors import Error, InvalidArgument, SchemaMissing, shown
 from mqpg.values.translation import translate
 
 if TYPE_CHECKING:
     from mqpg._sync._acompat import Connection, ScopedSession, Session
 
-__all__ = ["OF_ANOTHER", "REFUSALS", "Caller", "failure", "rows_in", "savepoint", "scalar"]
+__all__ = ["OF_ANOTHER", "REFUSALS", "Caller", "current_xid", "failure", "rows_in", "savepoint", "scalar"]
 
+_XID = statement("select cast(pg_current_xact_id_if_assigned() as text)")
 OF_ANOTHER = "mqpg.TransactionalProducer sends with a transaction of another database"
 
 Caller: TypeAlias = "PgConnection | Connection | Session | ScopedSession[Any]"
@@ -101,3 +102,9 @@ def scalar(rows: Sequence[Sequence[Any]]) -> Any:
 def savepoint(conn: PgConnection | Connection) -> Any:
     """A context manager that undoes its block in the caller's transaction when the block fails."""
     return conn.transaction() if isinstance(conn, DriverConnection) else conn.begin_nested()
+
+
+def current_xid(conn: PgConnection | Connection) -> str | None:
+    """The id of the transaction of a connection to PostgreSQL. None: it has none yet."""
+    found = scalar(rows_in(conn, _XID, {}))
+    return None if found is None else str(found)

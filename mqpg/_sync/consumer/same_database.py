@@ -32,11 +32,12 @@ from mqpg._sync.consumer.savepoints import DeliveryResult, SavepointRunner
 from mqpg._sync.stores.journal import Journal
 from mqpg._sync.stores.statements import create_beside_queue
 from mqpg.connection.time_limit import time_limit
-from mqpg.handlers.failures import IterationLost
+from mqpg.handlers.failures import Failure, IterationLost, TransactionEnded
 from mqpg.handlers.options import ConsumerOptions
+from mqpg.handlers.outcomes import Reject
 from mqpg.user_tables.tables import applied
 from mqpg.values.choices import OnFailure
-from mqpg.values.errors import Error, ReceiptError
+from mqpg.values.errors import Error, NotGranted, ReceiptError
 from mqpg.values.messages import Message
 
 __all__ = ["SameDatabase"]
@@ -70,7 +71,10 @@ class SameDatabase:
         self._engine: Engine | None = None
         self._broker_id = ""
         self._prepared = False
-        # Workers whose last delivery came back. They claim within the effect's transaction.
+        # Workers whose last delivery came back. They claim in the transaction of the effect. A claim
+        # that is undone with the effect counts no attempt, so a message that kills its process would
+        # be tried for ever. Therefore the first messages after a start, and after a transaction that
+        # was lost, are claimed before they are handled, each by itself.
         self._proven: set[int] = set()
 
     def step(self, mq: Client, worker: int = 0, stop: Event | None = None) -> int:
@@ -79,38 +83,27 @@ class SameDatabase:
         Returns how many messages it had. Raises IterationLost.
         """
         self._prepare(mq)
-        if self._assignment.mode == "shared":
-            delivery = self._assignment.receive(mq, worker)
-            return self._handle_leased(mq, delivery) if delivery else 0
-        if worker not in self._proven:
-            return self._prove(mq, worker, stop)
+        if self._assignment.mode == "shared" or worker not in self._proven:
+            handled, most = 0, 1 if self._assignment.mode != "shared" else None
+            while delivery := self._assignment.receive(mq, worker, most=most):
+                handled += self._handle_leased(mq, delivery)
+                if most is None or handled >= self._options.max_messages or (stop is not None and stop.is_set()):
+                    break
+            if handled:
+                self._proven.add(worker)
+            return handled
         try:
             with self._transaction(mq) as iteration:
                 delivery = self._assignment.receive(mq, worker, conn=iteration.conn)
                 if delivery:
                     iteration.result = self._apply(mq, iteration.conn, delivery)
-        except BaseException:
+        except BaseException as error:
             self._proven.clear()
+            if isinstance(error, TransactionEnded):
+                return self._report_end(mq, delivery, error)
             raise
         iteration.result.end_process()
         return iteration.handled
-
-    def _prove(self, mq: Client, worker: int, stop: Event | None) -> int:
-        """Handle as many messages as one delivery may have, each under a claim of its own.
-
-        A claim that is part of the effect's transaction is undone with it, and so is the attempt. If
-        a message kills its process, its attempts would never be counted. So the first messages after
-        a start, and after a transaction that was lost, are claimed before they are handled.
-        """
-        handled = 0
-        while handled < self._options.max_messages and not (stop is not None and stop.is_set()):
-            delivery = self._assignment.receive(mq, worker, most=1)
-            if not delivery:
-                break
-            handled += self._handle_leased(mq, delivery)
-        if handled:
-            self._proven.add(worker)
-        return handled
 
     def finish(self, mq: Client, worker: int) -> None:
         """Do nothing, because each delivery is acknowledged with its effect."""
@@ -127,8 +120,11 @@ class SameDatabase:
                 while True:
                     # Once more under the same claim, to nack the message that lost the transaction.
                     with suppress(IterationLost):
-                        with self._transaction(mq) as iteration:
-                            iteration.result = self._apply(mq, iteration.conn, delivery)
+                        try:
+                            with self._transaction(mq) as iteration:
+                                iteration.result = self._apply(mq, iteration.conn, delivery)
+                        except TransactionEnded as ended:
+                            return self._report_end(mq, delivery, ended)
                         iteration.result.end_process()
                         return iteration.handled
             except ReceiptError as error:
@@ -141,6 +137,30 @@ class SameDatabase:
                     mq.release(receipt)
                 raise
 
+    def _report_end(self, mq: Client, delivery: Sequence[Message], ended: TransactionEnded) -> int:
+        """Report a delivery whose transaction a handler has ended.
+
+        If it was rolled back, it is done again, but not by this handler. If it was committed, the
+        effects in it stay: those of other messages are done, and the message whose handler did it
+        becomes a dead letter. If that is not known, all of them do.
+        """
+        if ended.xid is not None and mq.queries.is_rolled_back(ended.xid):
+            self._runner.suspect(ended.messages, ended)
+            raise IterationLost
+        result = DeliveryResult(failures=ended.failures)
+        blamed = [*ended.messages]
+        if ended.xid is None:
+            blamed = [*ended.before, *blamed]
+        else:
+            result.applied = ended.before
+        reason = Reject(f"{ended}: its effect may be committed, and is not done again")
+        result.failures += [Failure(message, reason) for message in blamed]
+        tried = [one for one in delivery if one.queue_offset <= ended.messages[-1].queue_offset]
+        with mq.transaction() as conn:
+            nack_failures(mq, str(delivery[0].receipt), result.failures, conn=conn)
+            ack_delivery(mq, delivery, tried, result, conn=conn)
+        return len(tried)
+
     def _apply(self, mq: Client, conn: PgConnection | Connection, delivery: Sequence[Message]) -> DeliveryResult:
         tried = self._runner.choose(delivery)
         ask: Callable[[Any], Returns[OnFailure]] = partial(
@@ -148,12 +168,18 @@ class SameDatabase:
         )
         with time_limit(mq.settings.call_timeout):  # the savepoints and the journal, but no handler
             result = self._runner.run(conn, tried, after=partial(self._after, mq), ask_on_failure=ask)
-        nack_failures(mq, str(tried[0].receipt), result.failures, conn=conn)
-        if result.failures and tried[0].queue_id >= 0 and ask(conn) != result.on_failure:
-            # The subscription was altered meanwhile, so what had to wait was decided by the old
-            # setting.
-            raise IterationLost
-        ack_delivery(mq, delivery, tried, result, conn=conn)
+        try:
+            nack_failures(mq, str(tried[0].receipt), result.failures, conn=conn)
+            if result.failures and tried[0].queue_id >= 0 and ask(conn) != result.on_failure:
+                # The subscription was altered meanwhile, so what had to wait was decided by the old
+                # setting.
+                raise IterationLost
+            ack_delivery(mq, delivery, tried, result, conn=conn)
+        except NotGranted as error:
+            if result.applied:  # a handler may have set another role
+                self._runner.suspect(result.applied, error)
+                raise IterationLost from error
+            raise
         return result
 
     def _prepare(self, mq: Client) -> None:

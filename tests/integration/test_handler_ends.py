@@ -1,0 +1,271 @@
+"""All ways in which a handler can end: a message that did not come back has used up an attempt.
+
+The transaction that comes back from a handler is the one that was given, in every mode.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+import mqpg
+from tests.support.killing import killed
+from tests.support.proven import prove
+from tests.support.waiting import eventually
+
+MODES: dict[str, dict[str, Any]] = {
+    "exclusive": {},
+    "shared": {"mode": "shared"},
+    "block_queue": {"on_failure": "block_queue"},
+}
+
+
+@pytest.fixture
+def effects(mq: mqpg.Client, db: psycopg.Connection[Any]) -> Callable[[], list[int]]:
+    mq.create_topic("orders", queues=1)
+    db.execute("create table effect (id int)")
+    db.execute("grant all on effect to public")
+    return lambda: [row[0] for row in db.execute("select id from effect order by 1")]
+
+
+def run(mq: mqpg.Client, consumer: mqpg.Consumer, done: Callable[[], bool]) -> None:
+    """Run it until `done`, started again by a supervisor when it ends."""
+    stop = threading.Event()
+
+    def supervise() -> None:
+        while not stop.is_set():
+            try:
+                consumer.run(mq, stop)
+            except BaseException:
+                stop.wait(0.05)
+
+    thread = threading.Thread(target=supervise, daemon=True)
+    thread.start()
+    try:
+        eventually(lambda: (mq.append(), done())[1], timeout=60)
+    finally:
+        stop.set()
+        thread.join(30)
+
+
+def letters(mq: mqpg.Client) -> list[Any]:
+    return [letter.payload for letter in mq.dead_letters("g", "orders")]
+
+
+def insert(message: mqpg.Message, conn: Any) -> None:
+    if isinstance(conn, psycopg.Connection):
+        conn.execute("insert into effect values (%s)", [message.payload])
+    else:
+        conn.execute(text("insert into effect values (:id)"), {"id": message.payload})
+
+
+ENDS: dict[str, Callable[[Any], object]] = {
+    sql: lambda conn, sql=sql: conn.execute(sql)
+    for sql in (
+        "commit",
+        "COMMIT WORK",
+        "commit and chain",
+        "end",
+        "rollback",
+        "rollback and chain",
+        "abort",
+        "prepare transaction 'of a handler'",
+        "-- done\n commit",
+        "/* done */ rollback",
+        "select 1; commit",
+        "select 1; commit; begin",
+        "select 1; commit and chain",
+        "select 1; rollback",
+        "select 1; rollback and chain",
+        "begin; select 1; end",
+    )
+}
+ENDS |= {
+    "conn.commit()": lambda conn: conn.commit(),
+    "conn.rollback()": lambda conn: conn.rollback(),
+    "cursor": lambda conn: conn.cursor().execute("commit"),
+    "bytes": lambda conn: conn.execute(b"rollback"),
+    "composed": lambda conn: conn.execute(psycopg.sql.SQL("commit")),
+}
+
+
+@pytest.mark.parametrize("proven", [False, True], ids=["first delivery", "later one"])
+@pytest.mark.parametrize("way", ENDS)
+def test_a_handler_that_ends_its_transaction_fails_alone(
+    mq: mqpg.Client, effects: Callable[[], list[int]], way: str, proven: bool
+) -> None:
+    _ends_alone(mq, effects, ENDS[way], {}, proven)
+
+
+@pytest.mark.parametrize("way", ["commit", "rollback", "select 1; commit", "select 1; rollback and chain"])
+@pytest.mark.parametrize("mode", ["shared", "block_queue"])
+def test_the_same_in_other_modes(mq: mqpg.Client, effects: Callable[[], list[int]], mode: str, way: str) -> None:
+    _ends_alone(mq, effects, ENDS[way], MODES[mode], True)
+
+
+@pytest.mark.parametrize(
+    "way",
+    {
+        "commit": lambda conn: conn.execute(text("commit")),
+        "rollback": lambda conn: conn.execute(text("rollback")),
+        "conn.commit()": lambda conn: conn.commit(),
+        "conn.rollback()": lambda conn: conn.rollback(),
+        "several": lambda conn: conn.exec_driver_sql("select 1; commit"),
+        "several, undone": lambda conn: conn.exec_driver_sql("select 1; rollback"),
+    }.items(),
+    ids=lambda way: way[0],
+)
+def test_the_same_with_sqlalchemy(mq: mqpg.Client, effects: Callable[[], list[int]], way: tuple[str, Any]) -> None:
+    _ends_alone(mq, effects, way[1], {"sqlalchemy": True}, True)
+
+
+def _ends_alone(
+    mq: mqpg.Client,
+    effects: Callable[[], list[int]],
+    end: Callable[[Any], object],
+    options: dict[str, Any],
+    proven: bool,
+) -> None:
+    options = dict(options)
+    calls: list[int] = []
+
+    def act(message: mqpg.Message, conn: Any) -> None:
+        calls.append(message.payload)
+        insert(message, conn)
+        if message.payload == 2:
+            end(conn)
+
+    if options.pop("sqlalchemy", False):
+        import sqlalchemy
+
+        def handle(message: mqpg.Message, conn: sqlalchemy.Connection) -> None:
+            act(message, conn)
+    else:
+
+        def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:  # type: ignore[misc]
+            act(message, conn)
+
+    consumer = mqpg.consumer("orders", group="g", max_attempts=2, retry_delay=0.05, **options)(handle)
+    consumer.step(mq)
+    if proven:
+        prove(consumer)
+    mq.send_batch("orders", [1, 2, 3, 4])
+    run(mq, consumer, lambda: letters(mq) == [2] and {1, 3, 4} <= set(effects()))
+    found = effects()
+    assert [found.count(number) for number in (1, 3, 4)] == [1, 1, 1]
+    assert found.count(2) <= 1
+    assert len(calls) < 12
+    consumer.close()
+
+
+class Cancelled(asyncio.CancelledError):
+    """What an inner task that was cancelled leaves."""
+
+
+class Broken(Exception):
+    """An exception without a text."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize("proven", [False, True], ids=["first delivery", "later one"])
+@pytest.mark.parametrize("error", [SystemExit, Cancelled, GeneratorExit, KeyboardInterrupt, Broken])
+@pytest.mark.parametrize("mode", MODES)
+def test_whatever_a_handler_raises_counts(
+    mq: mqpg.Client, effects: Callable[[], list[int]], mode: str, error: type[BaseException], proven: bool
+) -> None:
+    @mqpg.consumer("orders", group="g", max_attempts=2, retry_delay=0.05, lease=1, **MODES[mode])
+    def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
+        insert(message, conn)
+        if message.payload == 2:
+            raise error
+
+    handle.step(mq)
+    if proven:
+        prove(handle)
+    mq.send_batch("orders", [1, 2, 3])
+    run(mq, handle, lambda: letters(mq) == [2] and effects() == [1, 3])
+
+
+@pytest.mark.parametrize(
+    "act",
+    {
+        "closed": lambda conn: conn.close(),
+        "ended": lambda conn: conn.execute("select pg_terminate_backend(pg_backend_pid())"),
+        "role": lambda conn: conn.execute("set local role pg_monitor"),
+        "idle": lambda conn: (
+            conn.execute("set local idle_in_transaction_session_timeout = 100"),
+            threading.Event().wait(0.6),
+        ),
+    }.items(),
+    ids=lambda act: act[0],
+)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_handler_whose_session_is_gone_has_used_up_an_attempt(
+    mq: mqpg.Client, effects: Callable[[], list[int]], mode: str, act: tuple[str, Callable[[Any], object]]
+) -> None:
+    @mqpg.consumer("orders", group="g", max_attempts=2, retry_delay=0.05, lease=1, **MODES[mode])
+    def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
+        insert(message, conn)
+        if message.payload == 2:
+            act[1](conn)
+
+    handle.step(mq)
+    prove(handle)
+    mq.send_batch("orders", [1, 2, 3])
+    run(mq, handle, lambda: letters(mq) == [2] and effects() == [1, 3])
+
+
+def deadly(dsn: str, calls: str, options: str) -> None:
+    """A consumer process that message 2 kills."""
+    given: dict[str, Any] = MODES[options]
+
+    @mqpg.consumer("orders", group="g", max_attempts=3, retry_delay=0.05, lease=1, **given)
+    def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
+        with Path(calls).open("a") as file:
+            file.write(f"{message.payload} {message.attempt}\n")
+        insert(message, conn)
+        if message.payload == 2:
+            os.kill(os.getpid(), 9)
+
+    with mqpg.connect(dsn) as mq:
+        while True:
+            mq.append()
+            handle.step(mq)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("mode", MODES)
+def test_a_message_that_kills_its_process_is_buried(
+    mq: mqpg.Client, dsn: str, effects: Callable[[], list[int]], tmp_path: Path, mode: str
+) -> None:
+    calls = tmp_path / "calls"
+    calls.touch()
+    subscription = {"on_failure": "skip"} | MODES[mode]
+    mq.subscribe("g", "orders", subscription.pop("mode", "exclusive"), max_attempts=3, retry_delay=0.05, **subscription)
+    mq.send_batch("orders", [1, 2, 3])
+    mq.append()
+    for _ in range(3):
+        killed("tests.integration.test_handler_ends", dsn, str(calls), mode)
+
+    @mqpg.consumer("orders", group="g", lease=1, **MODES[mode])
+    def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
+        insert(message, conn)
+
+    run(mq, handle, lambda: letters(mq) == [2] and effects() == [1, 3])
+    assert [line for line in calls.read_text().splitlines() if line.startswith("2")] == ["2 1", "2 2", "2 3"]
+
+
+if __name__ == "__main__":
+    import sys
+
+    deadly(*sys.argv[1:])
