@@ -10,7 +10,7 @@ from typing import NamedTuple
 import psycopg
 
 from mqpg.handlers.outcomes import Reject, Retry
-from mqpg.user_tables.dialects import is_answer, is_full, is_locked
+from mqpg.user_tables.dialects import is_answer, is_full, is_locked, message_of
 from mqpg.values.errors import (
     ConfigurationError,
     ConnectionFailed,
@@ -132,17 +132,10 @@ def nacks(failures: Sequence[Failure]) -> dict[Nack, list[int]]:
 def reason_of(error: BaseException) -> str:
     """One line for the retry lane and the dead letters."""
     own_words = isinstance(error, (RecordedFailure, Reject, Retry))
-    text = _text(error) if own_words else f"{type(error).__name__}: {_text(error)}"
+    text = message_of(error) if own_words else f"{type(error).__name__}: {message_of(error)}"
     # JSON may hold half a surrogate pair, which no database accepts as a character.
     text = text.encode("utf-8", "backslashreplace").decode()
     return " ".join(text.split()).replace("\x00", "")[:_LONGEST_REASON]
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # the handler's own class may fail even here
-        return "<no text>"
 
 
 def ends_process(error: BaseException) -> bool:
@@ -157,7 +150,7 @@ def is_transient(error: BaseException) -> bool:
     origin = getattr(error, "orig", None) or error
     if isinstance(origin, psycopg.Error):
         return origin.sqlstate is not None and by_sqlstate(origin.sqlstate) is SerializationFailure
-    return isinstance(origin, SerializationFailure) or "database is locked" in _text(origin)
+    return isinstance(origin, SerializationFailure) or "database is locked" in message_of(origin)
 
 
 def is_commit_refusal(error: BaseException) -> bool:

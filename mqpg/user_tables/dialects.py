@@ -28,6 +28,7 @@ __all__ = [
     "is_locked",
     "is_read_only",
     "knows_failures",
+    "message_of",
     "verify",
 ]
 
@@ -170,10 +171,10 @@ def is_full(error: BaseException) -> bool:
     origin: object = getattr(error, "orig", None) or error
     if getattr(origin, "sqlstate", None) in _FULL_STATES or _number(error) in _FULL:
         return True
-    if "no such savepoint" in str(origin) and error.__context__ is not None:
+    if "no such savepoint" in message_of(origin) and error.__context__ is not None:
         # SQLite rolls the whole transaction back by itself, and the savepoint with it.
         return is_full(error.__context__)
-    return "disk is full" in str(origin)
+    return "disk is full" in message_of(origin)
 
 
 def is_read_only(error: BaseException) -> bool:
@@ -238,3 +239,11 @@ def commits_each_statement(driver: Any) -> bool:
     # By default Python's sqlite3 begins a transaction before it writes, and not before it reads.
     begins_later = isinstance(getattr(driver, "isolation_level", None), str)
     return in_transaction(driver) is False and not begins_later
+
+
+def message_of(error: object) -> str:
+    """The text of an error, also of one whose class fails to make it."""
+    try:
+        return str(error)
+    except Exception:
+        return "<no text>"

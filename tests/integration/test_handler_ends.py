@@ -67,8 +67,12 @@ def insert(message: mqpg.Message, conn: Any) -> None:
         conn.execute(text("insert into effect values (:id)"), {"id": message.payload})
 
 
-ENDS: dict[str, Callable[[Any], object]] = {
-    sql: lambda conn, sql=sql: conn.execute(sql)
+def executes(sql: str) -> Callable[[Any], object]:
+    return lambda conn: conn.execute(sql)
+
+
+ENDS = {
+    sql: executes(sql)
     for sql in (
         "commit",
         "COMMIT WORK",
