@@ -16,7 +16,7 @@ export PYTHON
 # Tests start hundreds of Python processes, and each would compile mqpg again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java demo test test-long fuzz soak years test-mariadb test-node test-java test-pgbouncer test-patroni test-browser test-deploy test-kills test-chaos test-crashtest test-audit test-slow test-lab test-lowest test-postgres matrix size pgspot dist lint format prove sql bench chaos failover docs clean
+.PHONY: help setup java demo test test-long fuzz soak years test-mariadb test-rabbitmq test-node test-java test-pgbouncer test-patroni test-browser test-deploy test-kills test-chaos test-crashtest test-audit test-slow test-lab test-lowest test-postgres matrix size pgspot dist lint format prove sql bench chaos failover docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -52,6 +52,10 @@ years: setup ## A year in an hour (MINUTES=60): nothing may grow
 test-mariadb: setup ## Test ledgers and offsets in MariaDB; installs its server where possible
 	@tools/mariadb.sh
 	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder -m mariadb $(ARGS)
+
+test-rabbitmq: setup ## Test the inbox over RabbitMQ, which is killed meanwhile; gets its server where possible
+	@tools/rabbitmq.sh
+	@$(BIN)/python -m pytest -p randomly -m rabbitmq tests/rabbitmq $(ARGS)
 
 test-pgbouncer: setup ## Test behind PgBouncer in transaction mode; installs it where possible
 	@tools/pgbouncer.sh
@@ -140,7 +144,7 @@ chaos: setup java ## Kill ten nodes in rounds, compare all ids, audit (ARGS="--r
 	@$(BIN)/python -m lab.chaos $(or $(ARGS),--short)
 
 test-kills: setup java ## Run only the tests that kill processes and servers
-	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node and not jdk and not pgbouncer and not patroni and not browser and not deploy and not crashtest and not audits and not slow and not rounds" $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not rabbitmq and not node and not jdk and not pgbouncer and not patroni and not browser and not deploy and not crashtest and not audits and not slow and not rounds" $(ARGS)
 
 test-chaos: setup ## Run chaos on broken builds, which must end invalid, and step clocks and fill a disk (20 minutes)
 	@lab/chaos/faketime.sh
@@ -151,5 +155,5 @@ failover: setup ## Destroy the primary TRIALS (20) times and promote its standby
 
 clean: ## Remove .venv and the files of tools; the data of `mqpg up` (.mqpg) stay
 	@if [ -x $(BIN)/mqpg ] && [ -d .mqpg ]; then $(BIN)/mqpg down; fi
-	rm -rf .venv .postgres .lowest .patroni .promtool .bench .pgspot build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .postgres .lowest .patroni .promtool .rabbitmq .bench .pgspot build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
