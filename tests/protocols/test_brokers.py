@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import timedelta
@@ -21,7 +20,7 @@ from sqlalchemy import Engine
 import mqpg
 from mqpg import errors, migrate, protocols
 from mqpg.embedded import EmbeddedServer
-from tests.support.business import INSERT, business, delivered, rows
+from tests.support.business import INSERT, business, delivered
 from tests.support.servers import temporary_server
 from tests.support.waiting import eventually
 
@@ -229,30 +228,6 @@ def test_a_crash_in_the_middle_of_many_producers(
     eventually(lambda: producer.recover(older_than=AT_ONCE) == 0 and not producer.ledger._open_rows())
     found = sites[0].delivered() + sites[1].delivered()
     assert sorted(found) == business(sqlite)
-
-
-def test_the_outbox_stays_with_the_broker_of_its_row(
-    brokers: protocols.Brokers, sites: list[Site], sqlite: Engine
-) -> None:
-    """QoS 1 and 2: rows of a broker that is away wait for it, the others go on (case 9)."""
-    producer = protocols.OutboxProducer(brokers, group="shop", database=sqlite)
-    producer.create_outbox()
-    for number in range(4):
-        producer.send("orders", number)
-    sites[0].crash()
-    for number in range(10, 14):
-        producer.send("orders", number)
-    with producer.transaction("orders", 20) as tx:
-        tx.execute(INSERT, {"id": 20})
-    waiting = rows(sqlite, "mqpg_outbox")
-    assert 1 <= waiting <= 4
-    assert producer.recover(older_than=AT_ONCE) == 0
-    sites[0].start()
-    time.sleep(0.6)
-    eventually(lambda: producer.recover(older_than=AT_ONCE) > 0)
-    assert rows(sqlite, "mqpg_outbox") == 0
-    found = sites[0].delivered() + sites[1].delivered()
-    assert sorted(found) == [*range(4), *range(10, 14), 20]
 
 
 def test_post_takes_a_broker_that_answers(brokers: protocols.Brokers, sites: list[Site]) -> None:

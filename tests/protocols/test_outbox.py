@@ -201,20 +201,6 @@ def test_qos_1_sends_at_once_or_with_the_business(mq: mqpg.Client, orders: str, 
     assert (delivered(mq, orders), business(engine), rows(engine, "mqpg_outbox")) == ([2], [2], 0)
 
 
-def test_qos_1_repeated_finds_the_first_message(mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine) -> None:
-    """P3 is lost: the loop sends again to the same broker, which knows the id and returns the first message's."""
-    found = psycopg.conninfo.conninfo_to_dict(dsn)
-    with proxy(str(found["host"]), int(str(found["port"]))) as between:
-        behind = psycopg.conninfo.make_conninfo(dsn, host="127.0.0.1", port=between.port, gssencmode="disable")
-        with mqpg.connect(behind, pool_timeout=0.3, retry_timeout=0.3) as cut:
-            between.cut_at(b"mqpg.send", forward=True, stay_down=True)
-            assert outbox(cut, sqlite).send(orders, 1) is None
-    assert state(sqlite) == ["send"]
-    producer = outbox(mq, sqlite)
-    assert producer.recover(older_than=AT_ONCE) == 1
-    assert (delivered(mq, orders), rows(sqlite, "mqpg_outbox")) == ([1], 0)
-
-
 @pytest.mark.chaos
 @pytest.mark.parametrize(("when", "step", "sent"), [
     ("before", "store_message", []), ("after", "store_message", [1]), ("after", "send_message", [1]),

@@ -50,32 +50,6 @@ def pending(mq: mqpg.Client, dsn: str) -> int:
         return int(conn.execute("select count(*) from mqpg.half_pending").fetchall()[0][0])
 
 
-def test_success_delivers_and_failure_drops(mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine) -> None:
-    producer = protocols.PostProducer(mq, group="shop")
-    posted = producer.post(orders, 1, booking(sqlite, 1), key="1", headers={"a": 1})
-    assert (posted.result, posted.outcome) == ("success", mqpg.Outcome.COMMITTED)
-    posted = producer.post(orders, 2, booking(sqlite, 2, "failure"))
-    assert (posted.result, posted.outcome) == (protocols.Result.FAILURE, mqpg.Outcome.ROLLED_BACK)
-    assert (business(sqlite), delivered(mq, orders), pending(mq, dsn)) == ([1], [1], 0)
-
-
-def test_wait_is_asked_again_until_it_is_known(mq: mqpg.Client, dsn: str, orders: str) -> None:
-    results = [protocols.Result.WAIT, protocols.Result.WAIT, protocols.Result.SUCCESS]
-    asked: list[int] = []
-
-    def check(half: mqpg.HalfCheck) -> protocols.Result:
-        asked.append(half.attempt)
-        return results.pop(0)
-
-    producer = protocols.PostProducer(mq, group="shop", check=check)
-    posted = producer.post(orders, 1, lambda handle: "wait")
-    assert (posted.result, posted.outcome) == ("wait", None)
-    assert delivered(mq, orders) == []
-    eventually(lambda: bool(producer.answer()) and not results)
-    assert asked == [1, 1, 1]  # waiting counts no check
-    assert (delivered(mq, orders), pending(mq, dsn)) == ([1], 0)
-
-
 def test_not_stored_means_no_business(mq: mqpg.Client, sqlite: Engine, orders: str) -> None:
     """Step 3 says failure: step 4 is left out."""
     producer = protocols.PostProducer(mq, group="shop")
@@ -94,16 +68,6 @@ def cut_at_prepare(dsn: str, *, stay_down: bool) -> Iterator[mqpg.Client]:
             between.cut_at(b"mqpg.prepare", forward=True, stay_down=stay_down)
             yield cut
         assert between.cuts == 1
-
-
-def test_stored_but_the_answer_is_lost(mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine) -> None:
-    """App's row 2: treated as a failure, the stored message ends deleted."""
-    with cut_at_prepare(dsn, stay_down=True) as cut, pytest.raises(errors.ConnectionFailed):
-        protocols.PostProducer(cut, group="shop").post(orders, 1, booking(sqlite, 1))
-    assert pending(mq, dsn) == 1
-    producer = protocols.PostProducer(mq, group="shop", check=booked(sqlite))
-    eventually(lambda: bool(producer.answer()))
-    assert (business(sqlite), delivered(mq, orders), pending(mq, dsn)) == ([], [], 0)
 
 
 def test_a_repeated_post_is_stored_once(mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine) -> None:
@@ -137,25 +101,6 @@ def test_killed_application(
 
     eventually(settled)
     assert (business(sqlite), delivered(mq, orders)) == (done, sent)
-
-
-def test_a_callback_that_raises_or_says_nothing_leaves_it_open(
-    mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine
-) -> None:
-    """The business may have happened: it is asked about, not guessed."""
-    producer = protocols.PostProducer(mq, group="shop", check=booked(sqlite))
-
-    def fails(handle: str) -> None:
-        booking(sqlite, 1)(handle)
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        producer.post(orders, 1, fails)
-    with pytest.raises(errors.InvalidArgument, match="success, failure or wait, not None"):
-        producer.post(orders, 2, lambda handle: None)
-    assert pending(mq, dsn) == 2
-    eventually(lambda: producer.answer() == 0 and pending(mq, dsn) == 0)
-    assert delivered(mq, orders) == [1]
 
 
 def test_a_check_that_raises_is_asked_again(

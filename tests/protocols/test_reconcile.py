@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import threading
-import time
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, create_engine, make_url, text
+from sqlalchemy import Engine
 
 import mqpg
-from lab.proxy import proxy
 from mqpg import errors, protocols
-from tests.support.business import INSERT, business, delivered
+from tests.support.business import INSERT, delivered
 from tests.support.waiting import eventually
 
 AT_ONCE = timedelta(0)
@@ -163,89 +161,6 @@ def test_open_local_transactions_are_no_hits(
     producer.ledger.verdict(mq.prepare("orders", 3, "shop"))  # a fence
     assert reconciler.step() == []
     assert delivered(mq, "orders") == [1]
-
-
-def test_a_restored_broker_is_told_apart(
-    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine, dsn: str
-) -> None:
-    with producer.transaction("orders", 1) as tx:
-        pass
-    with psycopg.connect(dsn) as conn:
-        conn.execute("truncate mqpg.commit_log, mqpg.op_log")
-    hits = protocols.Reconciler(mq, engine, older_than=AT_ONCE).step()
-    assert [(hit.handle, hit.topic, hit.state, hit.outcome) for hit in hits] == [(tx.handle, "orders", "absent", None)]
-
-
-def test_two_at_once_elsewhere(
-    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(12):
-        lose(producer, number, monkeypatch)
-    outcomes: list[mqpg.Outcome | None] = []
-
-    def reconcile() -> None:
-        ledger = create_engine(engine.url)
-        outcomes.extend(hit.outcome for hit in protocols.Reconciler(mq, ledger, older_than=AT_ONCE).step())
-        ledger.dispose()
-
-    _at_once(reconcile, 2)
-    # A verdict that waits for the other's is no answer, and not needed.
-    assert outcomes.count(mqpg.Outcome.COMMITTED) == 12
-    assert len(delivered(mq, "orders")) == 12
-
-
-def test_suspended_while_the_broker_is_away_and_resumed(
-    producer: mqpg.TransactionalProducer, mq: mqpg.Client, dsn: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lose(producer, 1, monkeypatch)
-    found = psycopg.conninfo.conninfo_to_dict(dsn)
-    stop = threading.Event()
-    with proxy(str(found["host"]), int(str(found["port"]))) as between:
-        behind = psycopg.conninfo.make_conninfo(dsn, host="127.0.0.1", port=between.port, gssencmode="disable")
-        with mqpg.connect(behind, pool_timeout=0.2, retry_timeout=0.2) as cut:
-            between.cut_at(b"half_states", forward=False, stay_down=True)
-            reconciler = protocols.Reconciler(cut, engine, older_than=AT_ONCE)
-            with pytest.raises(errors.ConnectionFailed):
-                reconciler.step()
-            thread = threading.Thread(target=reconciler.run, args=(stop, 0.05))
-            thread.start()
-            time.sleep(0.3)
-            assert delivered(mq, "orders") == []
-            between.down = False
-            eventually(lambda: delivered(mq, "orders") == [{"final": 1}])
-            stop.set()
-            thread.join(10)
-
-
-def test_suspended_while_the_ledger_is_away_and_resumed(
-    mq: mqpg.Client, orders: str, business_database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = psycopg.conninfo.conninfo_to_dict(business_database)
-    with proxy(str(found["host"]), int(str(found["port"]))) as between:
-        behind = make_url(business_database).set(drivername="postgresql+psycopg", host="127.0.0.1", port=between.port)
-        ledger = create_engine(behind, pool_pre_ping=True, connect_args={"gssencmode": "disable"})
-        with ledger.begin() as conn:
-            conn.execute(text("drop schema public cascade"))
-            conn.execute(text("create schema public"))
-            conn.execute(text("create table business (id int primary key)"))
-        producer = mqpg.TransactionalProducer(mq, group="shop", ledger=ledger)
-        producer.create_ledger()
-        lose(producer, 1, monkeypatch)
-        ledger.dispose()
-        between.down = True
-        reconciler = protocols.Reconciler(mq, ledger, older_than=AT_ONCE)
-        stop = threading.Event()
-        thread = threading.Thread(target=reconciler.run, args=(stop, 0.05))
-        thread.start()
-        time.sleep(0.3)
-        assert thread.is_alive()
-        assert delivered(mq, orders) == []
-        between.down = False
-        eventually(lambda: delivered(mq, orders) == [{"final": 1}])
-        stop.set()
-        thread.join(10)
-        assert business(ledger) == [1]
-        ledger.dispose()
 
 
 def test_arguments(mq: mqpg.Client) -> None:

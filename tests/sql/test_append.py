@@ -221,14 +221,6 @@ def test_a_caller_in_repeatable_read_is_refused(mq: Session) -> None:
     assert mq.append() == 1
 
 
-def test_a_caller_that_has_written_is_refused(mq: Session) -> None:
-    with refused("MQ015"), mq.transaction():
-        mq.send("one", "1")
-        mq.append()
-    mq.send("one", "2")
-    assert mq.append() == 1
-
-
 def test_retries_and_delays_become_visible_by_append_only(mq: Session) -> None:
     mq.send("one", "1", delay=seconds(0.02))
     mq.execute("select pg_sleep(0.05)")

@@ -209,17 +209,6 @@ def test_open_local_transaction_is_waited_for_then_rolls_back(quick: Session, br
     assert decision(quick, handle) == ("b", "checker")
 
 
-def test_local_transaction_that_meets_an_uncommitted_fence_waits_and_fails(quick: Session, broker: Broker) -> None:
-    handle = enqueued(quick)
-    local, checker = broker.session(), broker.session()
-    with checker.transaction():
-        assert checker.value("compensate") == 1
-        waiting = broker.background(local.call, "local_begin", handle)
-        broker.wait_blocked(local)
-    with refused("MQ017"):
-        waiting.result(5)
-
-
 def test_a_fence_rolled_back_leaves_the_local_transaction_its_chance(quick: Session, broker: Broker) -> None:
     handle = enqueued(quick)
     local, checker = broker.session(), broker.session()
@@ -325,37 +314,6 @@ def test_a_function_that_says_wait_is_asked_again_uncounted(quick: Session) -> N
     assert events(quick, handle) == ["asked", "waited"] * 4
     (row,) = quick.rows("select handle, checks from mqpg.half_pending")
     assert (row.handle, row.checks) == (handle, 0)
-
-
-@pytest.mark.parametrize(("verdict", "reason"), [("boom", "no idea"), (None, "answered null"), ("x", "invalid input")])
-def test_a_function_without_a_verdict_counts_as_check_and_exhausts(
-    quick: Session, verdict: str | None, reason: str
-) -> None:
-    handle = quick.prepare("one", "1", "asks")
-    quick.execute("insert into public.verdicts values (%s, %s)", handle, verdict)
-    for checks in (1, 2):
-        compensated(quick)
-        (row,) = quick.rows("select * from mqpg.half_pending")
-        assert row.checks == checks
-        assert reason in row.reason
-        overdue_now(quick)
-    compensated(quick)
-    assert quick.rows("select * from mqpg.half_pending") == []
-    (parked,) = quick.rows("select * from mqpg.half_parked")
-    assert (parked.handle, parked.producer_group, parked.topic, parked.checks) == (handle, "asks", "one", 2)
-    assert parked.reason.startswith("no verdict after 2 checks; the last one: public.answer ")
-    assert reason in parked.reason
-    assert decision(quick, handle) is None
-
-
-def test_a_function_of_the_wrong_type_or_gone_is_no_verdict(quick: Session) -> None:
-    quick.prepare("one", "1", "asks")
-    quick.execute(
-        "drop function public.answer; create function public.answer(text, text, jsonb, json) returns text"
-        " language sql as $$ select 'commit' $$"
-    )
-    compensated(quick)
-    assert "does not exist" in quick.scalar("select reason from mqpg.half_pending")
 
 
 def replace_answer(mq: Session, body: str) -> None:
@@ -469,11 +427,6 @@ def test_check_wait_of_a_decided_half_does_nothing(quick: Session) -> None:
     quick.call("check_wait", handle)
     assert entries(quick) == 0
     assert events(quick, handle) == ["asked"]
-
-
-def test_check_wait_of_a_half_nobody_was_asked_about_is_refused(quick: Session) -> None:
-    with refused("MQ018", "not handed out"):
-        quick.call("check_wait", quick.prepare("one", "1", "pg"))
 
 
 def test_exhausted_with_policy_rollback(quick: Session) -> None:
@@ -597,12 +550,6 @@ def test_settle_an_open_half(quick: Session) -> None:
     assert quick.value("settle", handle, "rollback", "cancelled") == "rolled_back"
     assert entries(quick) == 0
     assert quick.value("settle", "nonsense", "rollback", "x") == "unknown"
-
-
-@pytest.mark.parametrize("args", [(None, "commit", "x"), ("x", None, "x"), ("x", "wait", "x"), ("x", "commit", None)])
-def test_settle_refuses_nulls_and_wait(quick: Session, args: tuple[str | None, ...]) -> None:
-    with refused("MQ001"):
-        quick.value("settle", *args)
 
 
 def test_the_producer_still_decides_a_parked_half(quick: Session, parked: str) -> None:

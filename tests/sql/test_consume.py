@@ -140,15 +140,6 @@ def test_ack_of_the_rest_after_a_part(mq: Session) -> None:
     assert [m.queue_offset for m in mq.receive("one")] == [5]
 
 
-def test_through_outside_the_delivery_is_refused(mq: Session) -> None:
-    fill(mq, 10)
-    receipt = mq.receive("one", max_messages=5)[0].receipt
-    for through in (-1, 5, 99):
-        with refused("MQ001", "through"):
-            mq.ack(receipt, through=through)
-    mq.ack(receipt, through=4)
-
-
 def test_receive_and_ack_in_one_transaction(mq: Session, broker: Broker) -> None:
     ids = fill(mq, 3)
     with mq.transaction():
@@ -225,14 +216,6 @@ def test_lease_expiry_redelivers_and_counts_an_attempt(mq: Session) -> None:
     with refused("MQ009"):
         mq.ack(old)
     mq.ack(got[0].receipt)
-
-
-def test_a_late_ack_that_nobody_overtook_counts(mq: Session) -> None:
-    fill(mq, 3)
-    receipt = mq.receive("one", lease=seconds(0.02))[0].receipt
-    mq.execute("select pg_sleep(0.05)")
-    mq.ack(receipt)
-    assert mq.receive("one") == []
 
 
 def test_extend_prolongs_the_lease(mq: Session) -> None:

@@ -130,14 +130,6 @@ def test_an_expired_claim_goes_first_and_its_receipt_is_stale(shared: Session) -
     assert lag(shared).committed == 6
 
 
-def test_a_late_ack_that_nobody_overtook_counts(shared: Session) -> None:
-    fill(shared, 6)
-    late = shared.receive("s", max_messages=3, lease=seconds(0.02))
-    shared.execute("select pg_sleep(0.04)")
-    shared.ack(late[0].receipt)
-    assert offsets(shared.receive("s")) == [3, 4, 5]
-
-
 def test_extend_and_nack_concern_their_claim_only(shared: Session) -> None:
     fill(shared, 6)
     a = shared.receive("s", max_messages=3)

@@ -253,16 +253,6 @@ def test_the_limit_counts_bytes_not_characters(mq: Session) -> None:
 # transactions
 
 
-def test_send_belongs_to_the_callers_transaction(mq: Session, broker: Broker) -> None:
-    other = broker.session()
-    with mq.transaction():
-        mq.send("one", "1")
-        other.append()
-        assert other.receive("one") == []
-    other.append()
-    assert [m.payload for m in other.receive("one")] == [1]
-
-
 def test_a_savepoint_rolled_back_takes_its_sends_along(mq: Session) -> None:
     with mq.transaction():
         mq.send("one", "1")
@@ -305,15 +295,6 @@ def test_deliver_at_is_a_time_on_the_database_clock(mq: Session) -> None:
     assert mq.receive("one") == []
     eventually(mq.append)
     assert [m.payload for m in mq.receive("one")] == [1]
-
-
-def test_due_messages_come_in_the_order_of_their_time(mq: Session) -> None:
-    now = mq.scalar("select clock_timestamp()")
-    late = mq.send("one", "2", deliver_at=now + seconds(0.4))
-    early = mq.send("one", "1", deliver_at=now + seconds(0.3))
-    mq.execute("select pg_sleep(0.45)")
-    mq.append()
-    assert [m.message_id for m in mq.drain("one")] == [early, late]
 
 
 def test_recall_takes_a_delayed_message_back(mq: Session) -> None:

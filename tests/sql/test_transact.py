@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.broker import Session, refused, seconds
 from tests.support.waiting import eventually
 
 
@@ -320,132 +320,7 @@ def test_a_delayed_half_rolled_back_never_comes(mq: Session) -> None:
     assert mq.receive("one") == []
 
 
-# check-back
-
-
-def overdue(mq: Session, group: str, **named: object) -> list[Any]:
-    return list(eventually(lambda: mq.call("due_checks", group, **named)))
-
-
-@pytest.fixture
-def quick(mq: Session) -> Session:
-    mq.call("create_producer_group", "quick", check_after=seconds(0.05), max_checks=2)
-    return mq
-
-
-def test_due_checks_hands_out_overdue_halves(quick: Session) -> None:
-    handle = quick.prepare("one", '{"a": 1}', "quick", key="k", headers='{"h": 1}')
-    (row,) = overdue(quick, "quick")
-    assert tuple(row) == (handle, "one", "k", {"h": 1}, {"a": 1}, 1)
-    assert quick.call("due_checks", "quick") == []
-    assert quick.commit(handle) == "committed"
-
-
-def test_a_half_decided_in_time_is_never_asked_for(quick: Session) -> None:
-    quick.commit(quick.prepare("one", "1", "quick"))
-    quick.rollback(quick.prepare("one", "1", "quick"))
-    quick.execute("select pg_sleep(0.2)")
-    quick.append()
-    assert quick.call("due_checks", "quick") == []
-
-
-def test_a_check_comes_again_after_its_lease_with_the_next_attempt(quick: Session) -> None:
-    quick.prepare("one", "1", "quick")
-    (first,) = overdue(quick, "quick", lease=seconds(0.05))
-    (second,) = overdue(quick, "quick", lease=seconds(0.05))
-    assert (first.attempt, second.attempt) == (1, 2)
-    assert first.handle == second.handle
-
-
-def test_a_wait_is_not_a_check(quick: Session) -> None:
-    handle = quick.prepare("one", "1", "quick")
-    for _ in range(4):
-        (row,) = overdue(quick, "quick")
-        assert row.attempt == 1
-        quick.call("check_wait", handle, seconds(0.05))
-    assert quick.commit(handle) == "committed"
-
-
-def test_after_max_checks_a_half_is_parked_and_can_be_settled(quick: Session) -> None:
-    handle = quick.prepare("one", "1", "quick")
-    for _ in range(2):
-        overdue(quick, "quick", lease=seconds(0.05))
-    eventually(
-        lambda: (
-            quick.call("due_checks", "quick", lease=seconds(0.05)),
-            quick.rows("select 1 from mqpg.check_log where event = 'parked'"),
-        )[1]
-    )
-    assert quick.call("due_checks", "quick") == []
-    assert quick.value("settle", handle, "commit", "asked the shop") == "committed"
-    assert [m.payload for m in delivered(quick)] == [1]
-    reason = quick.scalar("select reason from mqpg.op_log")
-    assert reason == "asked the shop"
-
-
-def test_commit_works_on_a_parked_half(quick: Session) -> None:
-    quick.call("alter_producer_group", "quick", max_checks=1)
-    handle = quick.prepare("one", "1", "quick")
-    overdue(quick, "quick", lease=seconds(0.02))
-    eventually(
-        lambda: (
-            quick.call("due_checks", "quick"),
-            quick.rows("select 1 from mqpg.check_log where event = 'parked'"),
-        )[1]
-    )
-    assert quick.commit(handle) == "committed"
-
-
-def test_rearm_makes_a_parked_half_checkable_again(quick: Session) -> None:
-    quick.call("alter_producer_group", "quick", max_checks=1)
-    handle = quick.prepare("one", "1", "quick")
-    with refused("MQ018"):
-        quick.call("rearm", handle)
-    overdue(quick, "quick", lease=seconds(0.02))
-    eventually(
-        lambda: (
-            quick.call("due_checks", "quick"),
-            quick.rows("select 1 from mqpg.check_log where event = 'parked'"),
-        )[1]
-    )
-    quick.call("rearm", handle)
-    (row,) = overdue(quick, "quick")
-    assert (row.handle, row.attempt) == (handle, 1)
-
-
-def test_on_exhausted_rollback_rolls_back(mq: Session) -> None:
-    mq.call(
-        "create_producer_group",
-        "strict",
-        check_after=seconds(0.05),
-        max_checks=1,
-        on_exhausted="rollback",
-    )
-    handle = mq.prepare("one", "1", "strict")
-    overdue(mq, "strict", lease=seconds(0.02))
-
-    def decided() -> bool:
-        mq.call("due_checks", "strict", lease=seconds(0.02))
-        return op_count(mq) == 1
-
-    eventually(decided)
-    assert mq.commit(handle) == "already_rolled_back"
-
-
-def test_settle_with_wait_decides_nothing(quick: Session) -> None:
-    handle = quick.prepare("one", "1", "quick")
-    with refused("MQ001", "verdict"):
-        quick.call("settle", handle, "wait", "why not")
-    assert quick.commit(handle) == "committed"
-
-
-def test_settle_open_half_rollback(quick: Session) -> None:
-    handle = quick.prepare("one", "1", "quick")
-    assert quick.value("settle", handle, "rollback", "shop says no") == "rolled_back"
-    assert quick.value("settle", handle, "commit", "really?") == "already_rolled_back"
-
-
-# compensate: the ledger in this database
+# the ledger in this database
 
 
 @pytest.fixture
@@ -453,65 +328,6 @@ def ledger(mq: Session) -> Session:
     mq.call("create_producer_group", "led", check_after=seconds(0.05), checker="ledger")
     mq.execute("create table business (id int primary key)")
     return mq
-
-
-def compensate_until(mq: Session, probe: Any) -> None:
-    eventually(lambda: (mq.call("compensate"), probe())[1])
-
-
-def test_compensate_commits_what_has_a_ledger_row(ledger: Session) -> None:
-    handle = ledger.prepare("one", "1", "led")
-    with ledger.transaction():
-        ledger.call("local_begin", handle)
-        ledger.execute("insert into business values (1)")
-    compensate_until(ledger, lambda: op_count(ledger))
-    assert ledger.commit(handle) == "already_committed"
-    assert [m.payload for m in delivered(ledger)] == [1]
-
-
-def test_compensate_fences_what_has_none(ledger: Session) -> None:
-    handle = ledger.prepare("one", "1", "led")
-    compensate_until(ledger, lambda: op_count(ledger))
-    assert ledger.commit(handle) == "already_rolled_back"
-    with refused("MQ017"):
-        ledger.call("local_begin", handle)
-    assert delivered(ledger) == []
-
-
-def test_compensate_waits_for_an_open_local_transaction(ledger: Session, broker: Broker) -> None:
-    other = broker.session()
-    handle = ledger.prepare("one", "1", "led")
-    with ledger.transaction():
-        ledger.call("local_begin", handle)
-        ledger.execute("insert into business values (1)")
-        for _ in range(10):
-            other.call("compensate")
-            other.execute("select pg_sleep(0.02)")
-        assert op_count(other) == 0
-        assert other.scalar("select count(*) from mqpg.ledger where entry = 'fence'") == 0
-    other.execute("update mqpg.settings set value = value")  # nothing else runs meanwhile
-    assert ledger.commit(handle) == "committed"
-
-
-def test_compensate_asks_a_function(mq: Session) -> None:
-    mq.execute(
-        """create function public.shop_says(handle text, key text, headers jsonb, payload json)
-           returns mqpg.verdict security definer language sql as
-           $$ select case payload ->> 'says' when 'yes' then 'commit'
-                when 'no' then 'rollback' else 'wait' end::mqpg.verdict $$"""
-    )
-    mq.call(
-        "create_producer_group",
-        "fun",
-        check_after=seconds(0.05),
-        checker="function",
-        checker_target="public.shop_says",
-    )
-    yes, no, maybe = (mq.prepare("one", f'{{"says": "{s}"}}', "fun") for s in ("yes", "no", "?"))
-    compensate_until(mq, lambda: op_count(mq) == 2)
-    assert mq.commit(yes) == "already_committed"
-    assert mq.commit(no) == "already_rolled_back"
-    assert mq.commit(maybe) == "committed"
 
 
 def test_local_begin_twice_is_one_row_per_handle(ledger: Session) -> None:
@@ -529,13 +345,6 @@ def test_create_producer_group_again_with_equal_arguments_changes_nothing(mq: Se
     mq.call("create_producer_group", "pg")
     with refused("MQ011", "alter_producer_group"):
         mq.call("create_producer_group", "pg", max_checks=3)
-
-
-def test_drop_producer_group_refuses_while_a_half_is_undecided(mq: Session) -> None:
-    handle = mq.prepare("one", "1")
-    with refused("MQ018", "undecided"):
-        mq.call("drop_producer_group", "pg")
-    assert mq.commit(handle) == "committed"
 
 
 @pytest.mark.parametrize("place", [1, 2])

@@ -262,25 +262,6 @@ def test_check_timeout_cuts_a_function_off(processes: Processes, db: Connection)
 
 
 @pytest.mark.usefixtures("topic")
-def test_a_function_that_hangs_holds_up_no_other(processes: Processes, db: Connection) -> None:
-    for name, body in (("hangs", "pg_sleep(600)"), ("knows", "1")):
-        db.execute(
-            f"create function public.{name}(handle text, key text, headers jsonb, payload json) returns mqpg.verdict "
-            f"security definer language plpgsql as $$ begin perform {body}; return 'commit'; end $$"
-        )
-        create_group(db, name, "function", f"public.{name}")
-    create_group(db, "here", "ledger")
-    start(processes)
-    hanging = prepare(db, "hangs")
-    eventually(
-        lambda: db.execute("select 1 from pg_stat_activity where wait_event = 'PgSleep'").fetchone(), why=processes.logs
-    )
-    known, absent = prepare(db, "knows"), prepare(db, "here")
-    eventually(lambda: verdict(db, known) and verdict(db, absent), timeout=20, why=processes.logs)
-    assert [verdict(db, h) for h in (hanging, known, absent)] == ["", "c", "b"]
-
-
-@pytest.mark.usefixtures("topic")
 def test_an_unknown_ledger_is_named_and_its_halves_wait_unasked(processes: Processes, db: Connection) -> None:
     create_group(db, "shop", "url", "ware-house.1")
     handle = prepare(db, "shop")
