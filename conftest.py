@@ -1,7 +1,5 @@
 """Fixtures of the whole suite; the servers are in tests/fixtures."""
 
-from __future__ import annotations
-
 import signal
 
 pytest_plugins = [

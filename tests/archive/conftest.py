@@ -1,7 +1,5 @@
 """A broker whose segments roll, with a topic of one queue that one group reads."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.broker import Broker, Session

@@ -1,7 +1,5 @@
 """Filling and closing segments, and looking at the archive."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

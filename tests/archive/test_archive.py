@@ -1,7 +1,5 @@
 """`mqpg archive`: every closed range once, verified, whatever happens in the middle."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """keep() drops no message of a topic that asks for the archive before it is archived."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

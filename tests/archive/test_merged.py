@@ -1,7 +1,5 @@
 """Merges of segments: what they leave out is not called lost or a gap."""
 
-from __future__ import annotations
-
 import pytest
 
 from mqpg.audit.options import AuditOptions

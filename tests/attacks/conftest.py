@@ -1,7 +1,5 @@
 """A broker with two applications, each with its own topic, groups and role."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import psycopg

@@ -1,7 +1,5 @@
 """A checker function runs with the rights of its owner, and never with those of the compensator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import psycopg

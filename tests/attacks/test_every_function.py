@@ -4,8 +4,6 @@ The functions come from the catalogue, so a new one without a check fails here. 
 execute all of them, as after a careless GRANT, so that it is mqpg that refuses and not PostgreSQL.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A role that can connect and nothing else takes mqpg's advisory locks: what it cannot stop, and who says what it does."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 It gives the role no rights of mqpg.
 """
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 

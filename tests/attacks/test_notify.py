@@ -1,7 +1,5 @@
 """Every role may NOTIFY on the channel mqpg: junk neither ends a listener nor makes it loop, and no message is missed."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Receipts and handles are secrets: neither can be computed from another one, nor from what a receiver sees."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """Attacks with roles, sessions and names: whoever calls is the session's role, and only its rights count."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 

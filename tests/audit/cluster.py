@@ -4,8 +4,6 @@ As root each worker has a mount namespace of its own, in which the folder of the
 files is another, empty one. As any other user it has temporary folders of its own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

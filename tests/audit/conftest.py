@@ -3,8 +3,6 @@
 Each test that changes the history gets copies of the three databases.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Planted faults of what messages are: their queue, their order, their bodies, their dedup ids."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.audit.planting import BROKER_ONLY, Story, fault, id_of, message_id

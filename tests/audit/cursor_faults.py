@@ -3,8 +3,6 @@
 Each fault has a consumer group of its own, which reads topic `orders` from its beginning.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Planted excuses: dead letters, position jumps and dropped segments that hide a loss."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.audit.planting import Story, apply_at, fault

@@ -1,7 +1,5 @@
 """Planted faults of messages, queues, effects and ledgers. Each changes a clean history by direct writes."""
 
-from __future__ import annotations
-
 from tests.audit.planting import (
     BROKER_ONLY,
     Story,

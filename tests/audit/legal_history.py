@@ -3,8 +3,6 @@
 The groups apply messages in the broker's database, in the transaction that acknowledges them.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable

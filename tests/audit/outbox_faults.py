@@ -4,8 +4,6 @@ FastMiniMQ's producer stores a message in its outbox before it sends it, and del
 broker has the message.
 """
 
-from __future__ import annotations
-
 from tests.audit.planting import Story, fault, message_id
 
 _DDL = """

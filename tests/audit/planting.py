@@ -4,8 +4,6 @@ Each fault names the one kind of anomaly that the audit must find. Faults of one
 same options are planted into one copy, in the order in which they were registered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

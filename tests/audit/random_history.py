@@ -4,8 +4,6 @@ A history may be legal, faulty in one way or in many. It is for comparing engine
 that is known beforehand.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Working until retention drops segments."""
 
-from __future__ import annotations
-
 import time
 
 from tests.audit.story import Story

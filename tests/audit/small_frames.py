@@ -1,7 +1,5 @@
 """Rows and small frames for the tests of the audit's pure functions."""
 
-from __future__ import annotations
-
 import hashlib
 from datetime import UTC, datetime
 from typing import Any

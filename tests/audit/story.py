@@ -7,8 +7,6 @@ and one dead letter. Group `board` stores journal and offsets in the consumer's 
 `mail` stores nothing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Iterator
@@ -68,7 +66,7 @@ class Story:
 
     @classmethod
     @contextlib.contextmanager
-    def of(cls, trio: Trio) -> Iterator[Story]:
+    def of(cls, trio: Trio) -> Iterator["Story"]:
         """Open the three connections until the block ends."""
         with contextlib.ExitStack() as stack:
             connections = [

@@ -1,7 +1,5 @@
 """Audits of segments that retention has dropped, and that an archive has."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Who may audit: a role that has only the right of an auditor, and SELECT on the tables of users."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The archive of Spark's classes: when it is written, when it is used, and what removes it."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A clean history is valid, and the counts say what happened."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

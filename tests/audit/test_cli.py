@@ -1,7 +1,5 @@
 """`mqpg audit` as users run it: exit statuses, JSON, the page, an error in one line."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The audit on a cluster whose executors share no folder with the driver."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Ledgers and journals in SQLite and in the broker's own database."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The two engines share definitions and no code. They must give the same report on any history."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The audit finds every planted kind of anomaly, and no other kind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

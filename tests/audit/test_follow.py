@@ -1,7 +1,5 @@
 """`mqpg audit --follow`: a line for each audit, a row in worker_status, no end but a signal."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

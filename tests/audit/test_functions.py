@@ -1,7 +1,5 @@
 """The pure functions on small frames: states of messages, offsets of runs, gaps, early effects."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

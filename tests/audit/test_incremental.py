@@ -1,7 +1,5 @@
 """An audit with a state leaves out what earlier ones judged, and still finds what changed there."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 The audit reports them, and still finds other faults.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

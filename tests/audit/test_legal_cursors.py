@@ -1,7 +1,5 @@
 """A random but legal history of cursors is valid: every mode, and every way to move a position."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

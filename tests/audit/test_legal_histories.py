@@ -1,7 +1,5 @@
 """Histories in which nothing is wrong are valid, and the audit says what it did not judge."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """A thread of a process that has a Spark session of its own, as a notebook has; test_engines.py audits in one."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

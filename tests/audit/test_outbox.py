@@ -1,7 +1,5 @@
 """An outbox takes the place of a ledger: a committed half message without a row is confirmed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

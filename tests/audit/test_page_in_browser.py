@@ -1,7 +1,5 @@
 """The HTML page in headless Chromium: on a screen and a phone, light and dark, by keyboard."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A read that does not show the exported snapshot is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path

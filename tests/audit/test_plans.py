@@ -1,7 +1,5 @@
 """No kind of anomaly reads a table again for each row: with many rows that takes hours."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

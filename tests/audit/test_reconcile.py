@@ -1,7 +1,5 @@
 """T6 with Spark: whole ledgers against whole brokers, also while databases do not answer."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

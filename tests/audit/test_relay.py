@@ -1,7 +1,5 @@
 """Relay topics: each phase is a message, and a ledger is compared with the COMMITs."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

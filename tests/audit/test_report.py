@@ -1,7 +1,5 @@
 """The report: its JSON Schema, its time line, and the HTML page."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """What retention has dropped is neither lost nor phantom. The rest is still audited."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from mqpg.audit.report import Report

@@ -1,7 +1,5 @@
 """The audit of a running system: snapshots in the right order do not contradict each other."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

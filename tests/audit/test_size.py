@@ -1,7 +1,5 @@
 """The size of an audit, counted in messages, and what follows from it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path

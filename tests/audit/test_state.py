@@ -1,7 +1,5 @@
 """The file between two incremental audits: who may use it, and what a crash leaves."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

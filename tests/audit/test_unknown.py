@@ -1,7 +1,5 @@
 """The audit says unknown where it cannot decide, and why. An unknown name is an error."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

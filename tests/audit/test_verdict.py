@@ -1,7 +1,5 @@
 """The verdict is a pure function of counts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

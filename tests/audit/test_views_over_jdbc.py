@@ -1,7 +1,5 @@
 """What Spark, and tools such as DBeaver, read of schema mqpg_audit with PostgreSQL's JDBC driver."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from typing import Any

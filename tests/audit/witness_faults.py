@@ -1,7 +1,5 @@
 """Planted faults that a second table contradicts: retries, decisions, deleted record batches."""
 
-from __future__ import annotations
-
 import time
 
 from tests.audit.planting import BROKER_ONLY, Story, fault, message_id

@@ -1,7 +1,5 @@
 """Commands about topics, subscriptions, dead letters, half messages and single messages, in this process."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Commands for people: send, peek, tail, seek with its preview, settings, status, doctor, completion."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """The command `mqpg`: results on stdout, one clear line of error on stderr, exit statuses."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

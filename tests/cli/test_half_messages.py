@@ -1,7 +1,5 @@
 """What `mqpg half list` and `mqpg trace` say to somebody who has to decide half messages."""
 
-from __future__ import annotations
-
 import json
 
 import psycopg

@@ -1,7 +1,5 @@
 """`mqpg up` and `mqpg down`: embedded server and workers in the background, data kept in one folder."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

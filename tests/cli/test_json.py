@@ -1,7 +1,5 @@
 """`--json` on every command: a listing prints an array, a change one object that says what was done."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The pages name commands and options that exist, and the page of commands names all of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """No password is shown: not in the list of processes, in logs, errors, results, or the tables of the broker."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

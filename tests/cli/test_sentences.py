@@ -1,7 +1,5 @@
 """Every change says what it did, and hints of the broker name commands instead of SQL functions."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

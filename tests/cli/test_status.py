@@ -1,7 +1,5 @@
 """`mqpg status`: what needs attention is said, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

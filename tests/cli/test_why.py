@@ -1,7 +1,5 @@
 """`mqpg why` names the cause of what was broken on purpose, with real workers and consumers that are killed."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -5,8 +5,6 @@
 The database has mqpg's schema and nothing else. The shop runs until Ctrl-C.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

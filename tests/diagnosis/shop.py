@@ -1,7 +1,5 @@
 """The consumers of the shop that is broken on purpose."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is broken in a shop under load is named by `mqpg status` and `mqpg why`, with what mends it."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The embedded server: any folder, any user, crashes, and its end with the process that started it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

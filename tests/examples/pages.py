@@ -6,8 +6,6 @@ first line is `# name.py` is saved under that name, and a text block is what the
 … matches anything.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """Apps that use nothing but SQL: psql and JavaScript answer for their half messages (T3), JavaScript consumes (C1)."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

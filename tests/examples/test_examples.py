@@ -1,7 +1,5 @@
 """Every example runs against a real server and prints what its text promises."""
 
-from __future__ import annotations
-
 import os
 import random
 import runpy

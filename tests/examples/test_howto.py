@@ -1,7 +1,5 @@
 """The recipes of docs/howto run as they stand, each in a process of its own against a fresh database."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

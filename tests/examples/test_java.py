@@ -1,7 +1,5 @@
 """The example in Java: a transactional producer with its check-back, and a transactional consumer, over JDBC."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

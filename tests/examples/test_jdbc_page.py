@@ -1,7 +1,5 @@
 """The page about the views of auditors: its queries, its lines for spark-shell, and its notebook."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -4,8 +4,6 @@ Those of the pages about protocols and of the README run against a fresh databas
 reader would type them in an empty folder.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import re

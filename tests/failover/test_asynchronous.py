@@ -1,7 +1,5 @@
 """A standby that does not follow in time is promoted: what is lost is named, message by message."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """An asynchronous standby loses plain sends and half messages of which a producer's outbox has a record."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

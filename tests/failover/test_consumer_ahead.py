@@ -1,7 +1,5 @@
 """A consumer with its own database is ahead of an asynchronous standby that was promoted."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

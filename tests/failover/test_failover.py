@@ -1,7 +1,5 @@
 """Two failovers in a row: the primary and its disk are lost, and `mqpg worker` continues by itself."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Patroni promotes the standby, and mqpg continues there without anybody's help."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

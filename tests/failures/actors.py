@@ -1,7 +1,5 @@
 """Run what the killed processes do: whole programs of users and workers, with the public library."""
 
-from __future__ import annotations
-
 import importlib
 import threading
 import time

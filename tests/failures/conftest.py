@@ -3,8 +3,6 @@
 All tests share the stage's databases, which are emptied between them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import psycopg

@@ -1,7 +1,5 @@
 """A broker, the shop's own database, and the questions that every failure test asks at the end."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator

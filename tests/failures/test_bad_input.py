@@ -3,8 +3,6 @@
 They lead to a clear error or to a half that is parked with the reason, and never to a guess.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable
 from contextlib import closing

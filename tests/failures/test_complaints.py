@@ -1,7 +1,5 @@
 """Complaints of users of other transactional queues, and what mqpg does in the same situation."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable
 from datetime import timedelta

@@ -5,8 +5,6 @@ transaction, P5 P6 COMMIT or ROLLBACK, P7 message deleted. A loop sends again wh
 consumer's steps are S1 S2 messages requested, S3 effect and offset in one transaction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any

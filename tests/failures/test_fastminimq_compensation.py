@@ -5,8 +5,6 @@ is stored. FastMiniMQ requires an idempotent consumer. In mqpg the message's own
 so the broker absorbs a repetition within the dedup window.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any

@@ -5,8 +5,6 @@ In mqpg S4 and S8 are in the transactions of S3 and S7. The broker learns the po
 and may miss it.
 """
 
-from __future__ import annotations
-
 import pytest
 
 import mqpg

@@ -1,7 +1,5 @@
 """Cases that FastMiniMQ's published code does not handle, and mqpg does."""
 
-from __future__ import annotations
-
 import logging
 import uuid
 from functools import partial

@@ -6,8 +6,6 @@ about the local transaction, C decides, D confirms the op log. In mqpg 2 follows
 4, so neither can be forgotten.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ deliverable. In the reverse flow the middleware asks for the result of what is p
 answers success, failure or wait, and the middleware acts on it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

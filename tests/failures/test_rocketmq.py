@@ -4,8 +4,6 @@ The steps are 1 half sent, 2 stored, 3 acknowledged, 4 local transaction, 5 endT
 decision stored, 7 check-backs, 8 too many checks.
 """
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Callable, Iterable

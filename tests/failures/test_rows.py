@@ -1,7 +1,5 @@
 """The table of failures and the tests agree: each row has one test, and each test has one row."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

@@ -5,8 +5,6 @@ ledger and the decisions (protocol T6), in SQL for a ledger in the broker's data
 Reconciler for one in another database.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Fixtures of the library's tests: a client, and databases of a producer and of a consumer."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A running consumer acknowledges a delivery with the receive that takes the next one."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 # ruff: noqa: PT012  (what raises is the end of the block)
 """The habits of people who come from other queues: one acknowledgement for each message."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

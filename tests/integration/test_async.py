@@ -4,8 +4,6 @@
 The generated twin has all the tests, and this module has what may differ.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import threading

@@ -1,7 +1,5 @@
 """Batching: calls that are made at the same time become one statement, and each has its own answer."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -4,8 +4,6 @@ A commit whose answer is lost has an unknown outcome. A server that says nothing
 stopped or because the connection is half open, ends a call after `call_timeout`.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

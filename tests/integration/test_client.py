@@ -1,8 +1,6 @@
 # ruff: noqa: PT012  (what raises is the end of the block)
 """Every call of the client runs in its own transaction and in the caller's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta

@@ -2,8 +2,6 @@
 lost answers.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Any

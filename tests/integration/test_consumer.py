@@ -1,7 +1,5 @@
 """Consumers with effects in the broker's database (C1) and in their own database (C2)."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 `tests/failover/test_consumer_ahead.py` does it with a standby that is promoted.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any

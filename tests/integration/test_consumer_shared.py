@@ -2,8 +2,6 @@
 takes effect once.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Any

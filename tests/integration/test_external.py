@@ -1,7 +1,5 @@
 """Consumers with effects anywhere (C3) have leases, acknowledge after the effect, and are fenced."""
 
-from __future__ import annotations
-
 import threading
 import time
 from datetime import timedelta

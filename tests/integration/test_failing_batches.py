@@ -1,7 +1,5 @@
 """A batch that fails is halved until each message that fails is alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

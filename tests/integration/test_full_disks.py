@@ -1,7 +1,5 @@
 """A full disk is no fault of the messages: they wait, and no attempt is counted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

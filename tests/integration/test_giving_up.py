@@ -3,8 +3,6 @@
 Otherwise its attempt would not count.
 """
 
-from __future__ import annotations
-
 import logging
 from datetime import timedelta
 from pathlib import Path

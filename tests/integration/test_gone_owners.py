@@ -1,7 +1,5 @@
 """Pinned queues whose owner is gone: the consumer that comes instead says so, and names the way out."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 already aborted. Each failure counts an attempt of its own message only, and the queue continues.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass

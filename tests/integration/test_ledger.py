@@ -1,7 +1,5 @@
 """Verdicts of the ledger against real concurrent local transactions (protocol T3), on PostgreSQL and SQLite."""
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 import time

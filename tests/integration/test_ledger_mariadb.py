@@ -3,8 +3,6 @@
 Run by make test-mariadb; the tests of test_ledger.py, test_producer.py and test_consumer.py run there, too.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Lists of text reach the server as they are, whatever characters they have."""
 
-from __future__ import annotations
-
 import pytest
 
 import mqpg

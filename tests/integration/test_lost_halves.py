@@ -1,7 +1,5 @@
 """A broker that lost a committed half message gets it again, once, from a ledger that keeps messages."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Mistakes that everybody makes once are refused in words that say what to do."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta

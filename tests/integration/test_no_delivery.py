@@ -1,7 +1,5 @@
 """A consumer that gets nothing says in its log what somebody has to change, and otherwise nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import threading

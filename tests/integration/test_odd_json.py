@@ -1,7 +1,5 @@
 """JSON that PostgreSQL stores and Python does not decode hides nothing else."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Consumers honour their subscription: failures that block, filters, seeks, members of a broadcast."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any

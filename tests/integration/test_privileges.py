@@ -1,7 +1,5 @@
 """The library and the workers do with grants alone what they need; without them a role reaches nothing."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from datetime import timedelta

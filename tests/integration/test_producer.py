@@ -4,8 +4,6 @@
 Its local one is PostgreSQL or SQLite.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress

@@ -3,8 +3,6 @@
 The message follows the local transaction.
 """
 
-from __future__ import annotations
-
 import time
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Request and reply."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from pathlib import Path

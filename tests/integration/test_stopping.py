@@ -1,7 +1,5 @@
 """A consumer that has to end does not wait for a broker that is away."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

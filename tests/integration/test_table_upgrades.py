@@ -1,7 +1,5 @@
 """Tables that an earlier release made in its users' databases are upgraded, with their rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Spans of OpenTelemetry, collected in memory by its SDK, and the trace context on its way through the broker."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

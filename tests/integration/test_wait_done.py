@@ -1,7 +1,5 @@
 """`wait_done` returns when a group has acknowledged a message, and says what holds it up where it does not."""
 
-from __future__ import annotations
-
 import threading
 import time
 

@@ -2,8 +2,6 @@
 newest tick.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

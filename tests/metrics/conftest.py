@@ -1,7 +1,5 @@
 """A broker for one test alone, and what scrapes it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

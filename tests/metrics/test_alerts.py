@@ -1,7 +1,5 @@
 """The alert rules: promtool evaluates them on written series and on pages of a real broker."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`mqpg worker --metrics` over HTTP, and `mqpg worker --health`, which asks the broker."""
 
-from __future__ import annotations
-
 import re
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """A scrape of a real broker: every metric is there, and its cost does not follow the log."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What is in a database's schemas mqpg, mqpg_audit and pgmq, as comparable rows: a pg_dump without needing pg_dump."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg

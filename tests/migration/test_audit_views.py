@@ -1,7 +1,5 @@
 """The views that the audit reads: each has the columns of its table, but not the secret ones."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

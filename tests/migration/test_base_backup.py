@@ -1,7 +1,5 @@
 """A base backup that is brought back on the same cluster: what notices it, and what cannot."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import threading

@@ -4,8 +4,6 @@ contract.json lists them. Add new views there, and new columns at the end of the
 remove one or change what it means, raise `contract` in mqpg_audit.version too.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

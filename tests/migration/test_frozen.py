@@ -4,8 +4,6 @@ tools/freeze_schema.py writes them. Where the first test fails, a table has chan
 numbered migration: see CONTRIBUTING, "Add a migration".
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator

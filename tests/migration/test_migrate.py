@@ -1,7 +1,5 @@
 """`mqpg migrate`: from nothing, again, by two at once, as a script; older and newer schemas are refused."""
 
-from __future__ import annotations
-
 import importlib.resources
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What the catalog says of every object: owner, privileges, SECURITY DEFINER and search_path of every object."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

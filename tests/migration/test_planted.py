@@ -1,7 +1,5 @@
 """What other roles have put into a database, or made of the role mqpg_owner, before the first `mqpg migrate`."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """`mqpg uninstall`, and what `mqpg doctor --schema` says of a database."""
 
-from __future__ import annotations
-
 import uuid
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The SQL files: built, listed, parsed; one object per file named after it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The numbers that the SQL functions repeat are listed, with a name, in sql/numbers.md."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

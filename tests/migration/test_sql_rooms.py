@@ -1,7 +1,5 @@
 """The folders of sql/functions: which one may call which, and that a function lies with its only user."""
 
-from __future__ import annotations
-
 import graphlib
 import re
 from pathlib import Path

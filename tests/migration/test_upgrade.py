@@ -1,7 +1,5 @@
 """Upgrades to a later release that the tests make up: what changes, what does not, and who notices."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """docker-compose.yml and Dockerfile: parse, refer to what exists, and satisfy compose itself where it is there."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from importlib.metadata import entry_points

@@ -2,8 +2,6 @@
 service becomes healthy. What only Docker can show is in test_compose.py.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The units for systemd and the manifests for Kubernetes: they can be read, and the commands in them are right."""
 
-from __future__ import annotations
-
 import configparser
 import re
 import shlex

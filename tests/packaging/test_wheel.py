@@ -1,7 +1,5 @@
 """The wheel: built, installed light in a fresh environment, and its command run there. Uses the registries."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Through PgBouncer in transaction mode: what works there, and what says that it needs a session."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Both are made once and emptied before each test, which takes a tenth of the time to copy one.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 

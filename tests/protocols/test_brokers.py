@@ -3,8 +3,6 @@
 Two servers of their own, stopped by immediate shutdown (what a power cut leaves) in the middle of things.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import threading

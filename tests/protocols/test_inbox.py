@@ -1,7 +1,5 @@
 """T4 over another queue: protocols.Inbox, whose PREPARE, COMMIT and ROLLBACK come again in any order."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Callable, Iterator

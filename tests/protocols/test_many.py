@@ -1,8 +1,6 @@
 # ruff: noqa: PT012  (what raises is the end of the block)
 """What users of RocketMQ's transactional messages ask for: several messages in one transaction, batches, order, delay."""
 
-from __future__ import annotations
-
 import threading
 import time
 from datetime import timedelta

@@ -1,8 +1,6 @@
 # ruff: noqa: PT012  (what raises is the end of the block)
 """FastMiniMQ's producer: QoS 2 (P1-P7, also with P1 merged into P4), QoS 1 (P1-P4), QoS 0, recovered by itself."""
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """postMessage: forward flow by result, reverse flow by asking, one test a row of the source's tables of states."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

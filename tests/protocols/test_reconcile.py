@@ -1,7 +1,5 @@
 """T6: the set difference of committed ledger entries and committed messages, in SQL and in Python."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import suppress
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """T4: topics that relay PREPARE, COMMIT and ROLLBACK, and the inbox of their consumers (FastMiniMQ, P1-P7 and S1-S8)."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

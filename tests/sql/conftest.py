@@ -3,8 +3,6 @@
 The database is emptied between tests. Tests that change functions or roll segments have the mark `own_database`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,8 +1,6 @@
 # ruff: noqa: PT012  (what raises is the end of the block)
 """Acknowledging single messages of a delivery: in any order, and no other message is lost."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

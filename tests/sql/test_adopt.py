@@ -1,7 +1,5 @@
 """adopt() makes a broker of a copy: a restored dump, a promotion, a recovery, an upgrade."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

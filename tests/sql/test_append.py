@@ -1,7 +1,5 @@
 """append by contract: what a call moves, in which order, in which rows, and what it refuses."""
 
-from __future__ import annotations
-
 import random
 
 import psycopg

@@ -4,8 +4,6 @@ The plans are generic, so the planner expects few rows whatever comes. Their sha
 nevertheless. Counts say so on a busy machine too, where times do not.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -2,8 +2,6 @@
 stores nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -2,8 +2,6 @@
 overtake it does not.
 """
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Cursors are copied into newer slots in small portions, by keep() and by the consumers themselves."""
 
-from __future__ import annotations
-
 import json
 import random
 import threading

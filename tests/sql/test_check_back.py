@@ -1,7 +1,5 @@
 """Check-backs (T3): fences, waits, exhaustion, park, rearm and settle, fairness between producer groups."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """In topics that ask for checksums, every way of writing a body writes one."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.broker import Session

@@ -1,7 +1,5 @@
 """Consumption by contract: claims, receipts, leases, retries, dead letters, pinned queues, fetch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A copy of the database on the same server is another broker: it appends nothing and asks nobody until adopt()."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ The test makes equal half messages at random and decides them one by one and tog
 prints the seed, which repeats them.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 nothing is silent.
 """
 
-from __future__ import annotations
-
 from tests.support.broker import Broker, Session, refused, seconds
 from tests.support.waiting import eventually
 

@@ -1,7 +1,5 @@
 """drop_topic() without force: every message that anybody could still want keeps the topic."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.broker import Broker, Session, refused, seconds

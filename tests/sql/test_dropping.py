@@ -1,7 +1,5 @@
 """Dropping segments beside everything else: positions, old snapshots, locks, and what a drop looks at."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

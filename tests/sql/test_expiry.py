@@ -1,7 +1,5 @@
 """Halves that nobody decides end by the expire_after of their producer group, and pin nothing for ever."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

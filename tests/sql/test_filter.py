@@ -3,8 +3,6 @@
 What is not chosen counts as consumed.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """find_by_key, trace and dead_letters find a message in every state."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -5,8 +5,6 @@ class MQ or with one that docs/sql.md names.
 other, and then several at once, get the values of `HOSTILE`. Each call is rolled back.
 """
 
-from __future__ import annotations
-
 import collections
 import copy
 import os
@@ -309,7 +307,7 @@ class Stage:
     def hostile(self, kind: str) -> list[str]:
         return [v for v in HOSTILE[kind] if self.version >= 170000 or (kind, v) not in SINCE_17]
 
-    def seen_by(self, mq: Session) -> Stage:
+    def seen_by(self, mq: Session) -> "Stage":
         """The same stage for another session."""
         other = copy.copy(self)
         other.mq = mq

@@ -1,7 +1,5 @@
 """keep(): segments made ahead, closed and dropped under I11, survivors in held, cursor slots carried."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -2,8 +2,6 @@
 REPEATABLE READ caller gets.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A transaction over many messages takes as many locks as one over a few: all sessions share the lock table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

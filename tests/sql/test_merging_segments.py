@@ -1,7 +1,5 @@
 """Closed segments become one: their number stays bounded, and each topic keeps its own retention."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

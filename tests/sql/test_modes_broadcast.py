@@ -1,7 +1,5 @@
 """Mode broadcast: every consumer name has its own position, from the subscription's start."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Mode shared: many claims of one queue are in flight, independent of each other."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

@@ -1,7 +1,5 @@
 """Callers in REPEATABLE READ or SERIALIZABLE whose snapshot is older than what they ask about."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

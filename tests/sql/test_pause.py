@@ -3,8 +3,6 @@
 Sends, acknowledgements and fetch continue.
 """
 
-from __future__ import annotations
-
 from tests.support.broker import Broker, Session, refused, seconds
 
 

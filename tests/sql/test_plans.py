@@ -1,7 +1,5 @@
 """The hot functions keep generic plans, use indexes, and are never compiled."""
 
-from __future__ import annotations
-
 from tests.support.broker import Session
 
 

@@ -2,8 +2,6 @@
 only by policy, never silently.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 import time

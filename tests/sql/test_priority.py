@@ -2,8 +2,6 @@
 are not starved.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.broker import Session

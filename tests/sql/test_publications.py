@@ -1,7 +1,5 @@
 """A publication for all tables, as change data capture or a move by logical replication makes one, stops nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.broker import Session

@@ -1,7 +1,5 @@
 """purge_topic: everything in the queues counts as consumed, for every subscription."""
 
-from __future__ import annotations
-
 from tests.support.broker import Broker, Session, refused, seconds
 from tests.support.waiting import eventually
 

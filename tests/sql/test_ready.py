@@ -1,7 +1,5 @@
 """ready: which topics of a group got something after a tick, cheap for many topics."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.broker import Session, refused, seconds

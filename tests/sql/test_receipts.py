@@ -1,7 +1,5 @@
 """Receipts that are stale, spent, foreign or malformed have their own errors, and late ones count."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`receive(ack => …)`: one call acknowledges a delivery and takes the next one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -2,8 +2,6 @@
 discarded, each once.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

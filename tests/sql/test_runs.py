@@ -1,7 +1,5 @@
 """What lies at each offset, in every range of a queue, however the messages came into it."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

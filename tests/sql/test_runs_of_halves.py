@@ -4,8 +4,6 @@ The answers are the same either way. `decided_at_once` tells the two apart: what
 was written in a subtransaction.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -3,8 +3,6 @@
 A million scheduled messages cost an idle call of the appender nothing.
 """
 
-from __future__ import annotations
-
 import time
 
 from tests.support.broker import Session, refused, seconds

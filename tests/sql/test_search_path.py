@@ -1,7 +1,5 @@
 """Nothing that a caller puts into the search_path runs inside mqpg, whose functions run as the owner."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

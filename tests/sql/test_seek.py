@@ -1,7 +1,5 @@
 """seek and start positions: where a group goes, that its receipts are stale, and what is recorded."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What append and receive open does not grow with the number of segments."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

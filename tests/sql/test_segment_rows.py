@@ -1,7 +1,5 @@
 """Rows of `mqpg.segment` stay few over the years, and every question about old segments has the same answer."""
 
-from __future__ import annotations
-
 from typing import Any, LiteralString
 
 import pytest

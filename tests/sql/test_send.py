@@ -1,7 +1,5 @@
 """send, send_batch and recall by contract: ids, pieces, queues, payloads, delay, dedup."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

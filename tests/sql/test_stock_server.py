@@ -1,7 +1,5 @@
 """A server with PostgreSQL's own max_locks_per_transaction is enough for many consumers."""
 
-from __future__ import annotations
-
 import contextlib
 
 import psycopg

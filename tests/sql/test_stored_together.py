@@ -3,8 +3,6 @@
 The rows are the same as those of the general way.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Half messages by contract: prepare, decisions and their outcomes, final payloads, check-backs."""
 
-from __future__ import annotations
-
 import uuid
 from typing import Any
 

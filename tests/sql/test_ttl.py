@@ -3,8 +3,6 @@
 It counts as consumed or becomes a dead letter.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.broker import Session, seconds

@@ -1,7 +1,5 @@
 """A producer group whose ledger nobody serves: the call that makes it says what to start."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.broker import Session

@@ -1,7 +1,5 @@
 """The views: what the contract says they show, at least."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

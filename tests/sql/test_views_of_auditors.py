@@ -1,7 +1,5 @@
 """The views of schema mqpg_audit: each shows a small known history, row by row."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

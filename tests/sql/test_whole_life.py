@@ -1,7 +1,5 @@
 """find_by_key and trace: the whole life of a message, at a cost that does not grow with the log."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

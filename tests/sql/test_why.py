@@ -1,7 +1,5 @@
 """why(): each cause is found where it is so, and nothing is said where nothing holds a message up."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

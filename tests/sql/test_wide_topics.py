@@ -1,7 +1,5 @@
 """A topic of a thousand queues with twelve groups: a call of an administrator takes few locks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

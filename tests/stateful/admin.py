@@ -1,7 +1,5 @@
 """Rules of administration: subscriptions in all modes, seek, pause, purge, dead letters, the keeper."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Rules of the appender: calls that are whole or cut, alone or in a transaction that stays open."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rules of check-backs: local transactions, the compensator with its fence, due_checks, parked halves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Rules of consumers: receive in all modes, and fetch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Rules of crashes: connections that are cut, a process that is killed."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from hypothesis import strategies as st

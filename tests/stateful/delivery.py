@@ -2,8 +2,6 @@
 model alone.
 """
 
-from __future__ import annotations
-
 from tests.stateful.model import Cell, Claim, Lane, Model, Span
 
 __all__ = ["check_given", "must_be_had"]

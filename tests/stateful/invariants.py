@@ -1,7 +1,5 @@
 """What holds after each step, and what must come out at the end of a history."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from contextlib import nullcontext

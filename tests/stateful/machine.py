@@ -1,7 +1,5 @@
 """What the parts of the state machine share: the parties, calls, transactions and the clock."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 import traceback

@@ -1,7 +1,5 @@
 """The parties of a history: connections of this process, and one of a process that gets kill -9."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys

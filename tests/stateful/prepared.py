@@ -1,7 +1,5 @@
 """The broker on which the histories run."""
 
-from __future__ import annotations
-
 from tests.stateful.checks import MAX_CHECKS
 from tests.stateful.machine import Base
 from tests.support.broker import Broker, seconds

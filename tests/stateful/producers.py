@@ -1,7 +1,5 @@
 """Rules of producers: sends, delayed sends, dedup ids, recalls."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

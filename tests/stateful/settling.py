@@ -1,7 +1,5 @@
 """Rules of what consumers do with a delivery: ack, nack, extend, release, unpin."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@
 run longer.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Callable, Iterator

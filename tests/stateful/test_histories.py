@@ -4,8 +4,6 @@ Hypothesis makes the histories and finds a short failing one by itself. Each run
 one, MQPG_STATEFUL_EXAMPLES and MQPG_STATEFUL_STEPS make it longer, MQPG_STATEFUL_BLOB replays one failure.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import time

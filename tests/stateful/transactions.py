@@ -2,8 +2,6 @@
 calls.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A broker for SQL tests: its sessions, calls of its functions, races between sessions, and reading the log back."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

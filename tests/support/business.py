@@ -1,7 +1,5 @@
 """A business in a database of its own, and what consumers got."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sqlalchemy import Engine, text

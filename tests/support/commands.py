@@ -1,7 +1,5 @@
 """The commands of `mqpg`, as typer knows them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A broker with two applications, for attacks of one on the other."""
 
-from __future__ import annotations
-
 import uuid
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """A process that kills itself at a named step of a role: a producer, a recovery, a consumer or a replier."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

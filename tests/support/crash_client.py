@@ -5,8 +5,6 @@ reconnects by itself. What it did is only in the database: `sale` holds what pro
 what consumers did.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 import time

@@ -1,7 +1,5 @@
 """The databases that runs of the demo have left on a server."""
 
-from __future__ import annotations
-
 import psycopg
 
 from tests.fixtures.server import Server

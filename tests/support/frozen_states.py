@@ -1,7 +1,5 @@
 """Messages in every state, for a schema that is frozen at a release (tools/freeze_schema.py)."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -5,8 +5,6 @@ after its commit returned. So a.done < b.begun means that a committed before b t
 whatever the clocks say.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 import time

@@ -2,8 +2,6 @@
 raise. Tests that pass values which few people try share them.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The type of the fixture that runs a command in this process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 __all__ = ["Run"]

@@ -5,8 +5,6 @@ tests.support.killing` reads one request a line, forks, calls `main` of a module
 child ended. A child is a process of its own, with its own connections.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

@@ -1,7 +1,5 @@
 """Ledgers outside the broker's database, which tests can make unreachable and reachable."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A crash of PostgreSQL that takes away all WAL that no backend flushed."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

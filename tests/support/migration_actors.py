@@ -5,8 +5,6 @@
 Each runs until its standard input ends, and prints what it did as JSON. Any error ends it.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import threading

@@ -5,8 +5,6 @@ text lacks the rule the scenario must show the damage. A pause can be put into a
 race is a sequence of steps and not luck.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

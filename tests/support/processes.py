@@ -1,7 +1,5 @@
 """Real worker processes for tests, and their rows in mqpg.worker."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

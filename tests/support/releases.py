@@ -1,7 +1,5 @@
 """Later releases of mqpg that tests make up: a copy of sql/ with changes and numbered migrations."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

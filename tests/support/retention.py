@@ -1,7 +1,5 @@
 """Retention under test: segments close and drop at once, and `mqpg.keep` reports it."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

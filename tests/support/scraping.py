@@ -1,7 +1,5 @@
 """A scrape of a broker, and a broker in which something of everything can be measured."""
 
-from __future__ import annotations
-
 import json
 
 from prometheus_client import CollectorRegistry

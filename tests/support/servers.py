@@ -5,8 +5,6 @@ killed server therefore finds the same files in memory as on a disk. What it did
 is lost in both (`tests/support/losing.py`).
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

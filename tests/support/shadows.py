@@ -1,7 +1,5 @@
 """Functions, aggregates and operators that take the place of PostgreSQL's own where a path lets them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

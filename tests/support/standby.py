@@ -1,7 +1,5 @@
 """A primary with a synchronous standby, both real, of which the primary is destroyed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Waiting for something that happens in another thread, process or server."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Literal, TypeVar

@@ -1,7 +1,5 @@
 """The container of MQPG_TEST_CONTAINERS=1, as far as it can be looked at without Docker."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fixtures.server import DEFAULT_IMAGE, SETTINGS, postgres_container

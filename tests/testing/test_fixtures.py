@@ -1,7 +1,5 @@
 """mqpg.testing as a user has it: a project of its own, in a process of its own, with the installed package."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

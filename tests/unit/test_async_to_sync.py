@@ -1,7 +1,5 @@
 """The synchronous library is what the generator makes of the asynchronous one; `make lint` compares them."""
 
-from __future__ import annotations
-
 import shutil
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path

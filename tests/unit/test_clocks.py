@@ -4,8 +4,6 @@ They measure durations (time.monotonic), which no jump of a clock changes. Spark
 and the demo and the chaos run their logs of kills.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

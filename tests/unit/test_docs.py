@@ -1,7 +1,5 @@
 """Links of all Markdown files lead somewhere: to a file that is there, and to a heading in it."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -4,8 +4,6 @@ griffe reads the docstrings in Google format. What it finds is compared with the
 the errors that the source raises.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import dataclasses

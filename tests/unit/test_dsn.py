@@ -1,7 +1,5 @@
 """DSNs: notations, order of resolution, no passwords shown."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """SQLSTATEs become exceptions."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 from psycopg import errors as pg

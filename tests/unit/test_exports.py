@@ -1,7 +1,5 @@
 """The public surface, and what importing it costs."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import subprocess

@@ -4,8 +4,6 @@ An arrow points downward: the library does not know the command line, the worker
 know producers or consumers. Imports inside functions and for type checkers count like all others.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping

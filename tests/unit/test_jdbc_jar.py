@@ -1,7 +1,5 @@
 """The order in which the JDBC driver is looked for, and which jar is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 `python -m tests.unit.test_language PATTERN…` lists the findings in other files.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The default name of a member: the same after a restart, and another one for another database of effects."""
 
-from __future__ import annotations
-
 import os
 import socket
 from pathlib import Path

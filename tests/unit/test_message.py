@@ -1,7 +1,5 @@
 """Values: JSON, time spans, messages."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Nothing newer than PostgreSQL 14 is used: the oldest server that mqpg promises to work on."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

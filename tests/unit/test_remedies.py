@@ -1,7 +1,5 @@
 """What would move something, as a statement and as a command."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

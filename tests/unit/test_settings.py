@@ -1,7 +1,5 @@
 """Settings from the environment."""
 
-from __future__ import annotations
-
 import pytest
 
 from mqpg.connection.settings import Settings

@@ -1,7 +1,5 @@
 """The reference describes every public function, view and error."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

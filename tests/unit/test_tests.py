@@ -1,7 +1,5 @@
 """No test module imports another one: what tests share is in tests/support (or tests/fixtures)."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The limit of a call counts the time in which the server says nothing."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Generator
 

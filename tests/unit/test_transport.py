@@ -1,7 +1,5 @@
 """How connections to the broker are made: what the DSN says, and what is added to it."""
 
-from __future__ import annotations
-
 from mqpg.connection.options import KEEPALIVE, connect_options, transport
 from mqpg.connection.settings import Settings
 

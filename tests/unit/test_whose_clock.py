@@ -1,7 +1,5 @@
 """Where the clocks of server, workers and this machine differ, the sentence says which one is wrong."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

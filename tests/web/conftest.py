@@ -1,7 +1,5 @@
 """A dashboard of a busy broker, asked over HTTP."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A dashboard on a real port."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

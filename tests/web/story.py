@@ -1,7 +1,5 @@
 """What happened at the broker that the dashboard shows, and those who look at it."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Each action over HTTP, and everything that must refuse one."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The open deliveries on the page of a group."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`mqpg web` as a process."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Half messages that wait for somebody: their payload, why they wait, and what the pages say to do."""
 
-from __future__ import annotations
-
 import html
 import json
 

@@ -1,7 +1,5 @@
 """Lists mark what needs attention, and pages say values in words."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

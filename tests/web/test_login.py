@@ -1,7 +1,5 @@
 """The users of a password file and of a proxy's header, and everybody who must not pass for one."""
 
-from __future__ import annotations
-
 import html
 import logging
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Each page over HTTP, of a real broker."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -1,7 +1,5 @@
 """The dashboard in headless Chromium: on a screen and a phone, light and dark, by keyboard, live."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The pages of audits in a folder: which files are served, to whom, and what they may do in a browser."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

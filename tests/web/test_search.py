@@ -1,7 +1,5 @@
 """The page Search: by topic, key, payload and time, and never more than a bounded part of the log."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

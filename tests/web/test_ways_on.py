@@ -1,7 +1,5 @@
 """What the pages say and offer where something is held up: commands, buttons and links."""
 
-from __future__ import annotations
-
 import html
 from html.parser import HTMLParser
 

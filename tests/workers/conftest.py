@@ -1,7 +1,5 @@
 """Processes under test, on a database of the test's own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

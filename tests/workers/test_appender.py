@@ -2,8 +2,6 @@
 idles cheaply.
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Their rows are open, committed or absent, or they are unreachable.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`mqpg consume`: real consumer processes that are killed, doubled and stopped."""
 
-from __future__ import annotations
-
 import signal
 import sqlite3
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What is a courtesy, such as a notification or a heartbeat, cannot stop the work."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The keeper as a process: it drops segments under any load, and a killed one leaves nothing behind."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -2,8 +2,6 @@
 request to stop.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

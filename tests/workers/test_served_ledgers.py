@@ -3,8 +3,6 @@
 They are real processes, and their ledgers are SQLite files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

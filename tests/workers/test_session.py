@@ -1,7 +1,5 @@
 """The connections of a worker notice a host that no longer answers."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 

@@ -3,8 +3,6 @@
 PostgreSQL restarts meanwhile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """I10: the hot tables see no UPDATE and no DELETE; pg_stat_user_tables proves it."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

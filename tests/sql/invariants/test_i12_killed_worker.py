@@ -1,7 +1,5 @@
 """I12: a worker killed anywhere loses nothing and repeats nothing it committed."""
 
-from __future__ import annotations
-
 import random
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """I1 atomic: a message is delivered iff its transaction committed."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """I2 no early sight: nothing of an uncommitted send or an undecided half is delivered or fetched."""
 
-from __future__ import annotations
-
 import random
 import time
 from threading import Event

@@ -1,7 +1,5 @@
 """I3: the first decision remains, and repetitions say so."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from threading import Barrier

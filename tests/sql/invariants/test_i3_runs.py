@@ -4,8 +4,6 @@ in transactions that roll back, while halves expire and the appender works.
 MQPG_RACE_ROUNDS says how many record batches they decide.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """I4 dense: the offsets of a queue are 0..n-1, no gap, no repeat."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 

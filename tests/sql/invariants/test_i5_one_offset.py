@@ -1,7 +1,5 @@
 """I5: each committed message has exactly one offset, and nothing else has one."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

@@ -3,8 +3,6 @@ one key. A commit counts as a send that was made when it was decided. One call k
 order, and one commit_batch the order of message ids.
 """
 
-from __future__ import annotations
-
 import random
 from itertools import pairwise
 

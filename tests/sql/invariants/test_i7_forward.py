@@ -1,7 +1,5 @@
 """I7: a cursor moves forward."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from typing import Any

@@ -1,7 +1,5 @@
 """I8 fenced: an action with an old receipt changes nothing and errors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """I9: a message is redelivered only after the lease end, a nack or a release."""
 
-from __future__ import annotations
-
 import random
 import time
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Fixtures of the trap tests. Each test has a database of its own, because it changes functions."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.broker import Broker

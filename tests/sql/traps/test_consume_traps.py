@@ -1,7 +1,5 @@
 """The traps of consumption: each scenario holds, and shows the damage without its rule."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import psycopg

@@ -2,8 +2,6 @@
 without its rule.
 """
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 

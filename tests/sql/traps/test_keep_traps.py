@@ -1,7 +1,5 @@
 """The traps of the keeper: each scenario holds, and shows the damage without its rule."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.broker import Broker, Session

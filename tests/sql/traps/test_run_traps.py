@@ -2,8 +2,6 @@
 at all. Each scenario holds, and shows the damage without its rule.
 """
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 
