@@ -45,8 +45,8 @@ class Audit:
 def audit(
     dsn: str,
     *,
-    ledgers: Mapping[str, str],
-    applied: Mapping[str, str],
+    ledgers: Sequence[tuple[str, str]],
+    applied: Sequence[tuple[str, str]],
     groups: Iterable[str] = (),
     engine: str = "spark",
     drained: bool = True,
@@ -57,14 +57,14 @@ def audit(
     """Audit a broker.
 
     Args:
-        ledgers: The databases of the ledgers, by producer group. All of them have the same password.
+        ledgers: Producer groups and databases of their ledgers. All of them have the same password.
         groups: The consumer groups to judge; none means all.
     """
     arguments = ["--engine", engine, *(["--drained"] if drained else [])]
     arguments += [word for group in groups for word in ("--group", group)]
     for option, databases in (("--ledger", ledgers), ("--applied", applied)):
-        arguments += [word for group, url in databases.items() for word in (option, f"{group}={without_password(url)}")]
-    password = next((to_sqlalchemy(url).password for url in (*ledgers.values(), *applied.values())), None)
+        arguments += [word for group, url in databases for word in (option, f"{group}={without_password(url)}")]
+    password = next((to_sqlalchemy(url).password for _, url in (*ledgers, *applied)), None)
     began = time.monotonic()
     done = audit_in_process(
         dsn, arguments, page=page, faults=faults, environment={"PGPASSWORD": password} if password else {}

@@ -13,7 +13,7 @@ from mqpg.errors import ConfigurationError, Error
 
 from .result import EXIT_STATUS
 from .run import run
-from .schedule import ENGINES, KINDS, Kind, Options
+from .schedule import ENGINES, KINDS, SPREADS, Kind, Options, Spread
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -30,6 +30,14 @@ def chaos(
     short: Annotated[
         bool, typer.Option("--short", help="12 rounds that kill all ten nodes, instead of --rounds and --interval.")
     ] = False,
+    spread: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(SPREADS),
+            help="How many nodes a round hits: each number from 1 to 10 equally often, or one in nine of ten rounds, "
+            "or all ten.",
+        ),
+    ] = "even",
     faults: Annotated[
         str, typer.Option(metavar="KIND,…", help=f"The kinds of fault, which take turns: {', '.join(KINDS)}.")
     ] = "kill",
@@ -51,7 +59,8 @@ def chaos(
 ) -> None:
     """Kill ten nodes in many rounds while all protocols run, then compare every id and audit.
 
-    Four producers, four consumers and two brokers are process groups on embedded servers.
+    Four producers, four consumers and two brokers are process groups, each with an embedded server that is killed with
+    it. The producers are of one group, and the consumers too.
 
     Exit status: 0 valid, 1 a proven fault, 2 it could not be judged, or wrong usage.
     """
@@ -61,7 +70,7 @@ def chaos(
             interval=_SHORT_INTERVAL if short else interval,
             seed=new_seed(seed),
             rate=rate,
-            all_at_once=short,
+            spread="all" if short else cast("Spread", _words("--spread", spread, SPREADS)[0]),
             faults=cast("tuple[Kind, ...]", _words("--faults", faults, KINDS)),
             engines=_words("--engines", engines, ENGINES),
             page=report.absolute() if report else None,

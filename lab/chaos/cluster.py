@@ -1,20 +1,21 @@
 """The servers and databases of a run, and their schemas.
 
-Each broker is a server of its own. All databases of producers and consumers are on a third server,
-which no kill of a node takes down: a kill hits a node's processes, not its disk.
+Each node has a server of its own: a broker that of its broker, a producer and a consumer that of its
+local databases. It is killed with the node.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psycopg
+from psycopg import sql
 
 import mqpg
 from lab.audits import sqlalchemy_url
@@ -29,17 +30,19 @@ from .names import (
     BROKERS,
     BUSINESS,
     C1,
+    C2,
     C3,
+    CLIENTS,
     CONSUMERS,
     EFFECT,
     EVENTS,
     HERE,
+    NODES,
     PARTS,
     PRODUCERS,
     QUEUES,
     RELAYS,
-    c2,
-    group,
+    store,
 )
 from .schedule import Options
 
@@ -51,6 +54,7 @@ _BUSY_KEEPER = """
 update mqpg.settings set value = case name when 'segments_most' then '4' else '2 s' end
 where name in ('segment_age', 'cursor_slot_age', 'segments_most')
 """
+_SMALL: dict[str, str | int] = {"shared_buffers": "16MB", "max_wal_size": "64MB"}
 _CHECK_AFTER = "2 s"
 
 
@@ -59,14 +63,14 @@ class Cluster:
     """Where the run happens.
 
     Attributes:
-        side: The server of all other databases.
-        stores: The DSNs of the producers' databases, by producer group.
+        servers: The servers, by the name of the node.
+        brokers: The DSNs of the brokers.
+        stores: The DSNs of the producers' databases, by their names.
         sinks: The DSNs of the consumers' databases, by the consumer's number.
     """
 
     folder: Path
-    servers: list[EmbeddedServer]
-    side: EmbeddedServer
+    servers: dict[str, EmbeddedServer]
     brokers: list[str]
     stores: dict[str, str]
     sinks: dict[str, str]
@@ -75,31 +79,39 @@ class Cluster:
 
 @contextmanager
 def cluster(options: Options) -> Iterator[Cluster]:
-    """Start three servers and create all databases; they are deleted at the end unless `keep`."""
+    """Start ten servers and create all databases; they are deleted at the end unless `keep`."""
     folder = Path(tempfile.mkdtemp(prefix="mqpg-chaos-"))
     folder.chmod(0o711)  # root's servers run as another user, who must be able to enter
     with ExitStack() as stack:
         if not options.keep:
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        servers = []
-        for name in (*BROKERS, "side"):
-            extra = {} if name == "side" else dict(options.settings or {})
-            if "disk" in options.faults and name != "side":
+        servers = {}
+        for name in NODES:
+            settings = _SETTINGS | (_SMALL if name in CLIENTS else dict(options.settings or {}))
+            if "disk" in options.faults and name in BROKERS:
                 stack.enter_context(small_disk(folder / name))
-                extra = SMALL_DISK | extra
-            servers.append(stack.enter_context(EmbeddedServer(folder / name, settings=_SETTINGS | extra)))
-        *brokers, side = servers
+                settings = SMALL_DISK | settings
+            servers[name] = stack.enter_context(EmbeddedServer(folder / name, settings=settings))
+        _share_password([servers[name] for name in CLIENTS])
         made = Cluster(
             folder,
-            brokers,
-            side,
-            [server.create_database("broker") for server in brokers],
-            {group(part, n): side.create_database(group(part, n)) for n in PRODUCERS for part in PARTS},
-            {str(n): side.create_database(f"consumer-{n}") for n in CONSUMERS},
-            side.create_database("judge"),
+            servers,
+            [servers[name].create_database("broker") for name in BROKERS],
+            {store(part, n): servers[f"producer-{n}"].create_database(part) for n in PRODUCERS for part in PARTS},
+            {str(n): servers[f"consumer-{n}"].create_database("effects") for n in CONSUMERS},
+            servers[CLIENTS[0]].create_database("judge"),
         )
         _prepare(made, options)
         yield made
+
+
+def _share_password(servers: Sequence[EmbeddedServer]) -> None:
+    """Give all servers the password of the first one, because an audit takes one for all of its databases."""
+    password = (servers[0].directory / "password").read_text()
+    for server in servers[1:]:
+        with psycopg.connect(server.dsn(), autocommit=True) as conn:
+            conn.execute(sql.SQL("alter role current_user password {}").format(password.strip()))
+        (server.directory / "password").write_text(password)
 
 
 def query(dsn: str, statement: str) -> list[tuple[Any, ...]]:
@@ -139,19 +151,16 @@ def _create_names(mq: mqpg.Client) -> None:
     for topic in EVENTS:
         mq.create_topic(topic, queues=QUEUES)
     for topic in RELAYS:
-        mq.create_topic(topic, queues=1, kind="relay")
+        mq.create_topic(topic, queues=QUEUES, kind="relay")
     mq.create_producer_group(HERE, check_after=_CHECK_AFTER, checker="ledger")
-    for producer in PRODUCERS:
-        for part in ("shop", "recon"):
-            name = group(part, producer)
-            # The reconciler comes first, and the check-back only for what it leaves.
-            after = _CHECK_AFTER if part == "shop" else "15 s"
-            mq.create_producer_group(name, check_after=after, checker="url", checker_target=name)
-        for part in ("outbox", "post"):
-            mq.create_producer_group(group(part, producer), check_after=_CHECK_AFTER)
+    # The reconciler comes first, and the check-back only for what it leaves.
+    for part, after in (("shop", _CHECK_AFTER), ("recon", "15 s")):
+        mq.create_producer_group(part, check_after=after, checker="url", checker_target=part)
+    for name in ("outbox", *(store("post", n) for n in PRODUCERS)):
+        mq.create_producer_group(name, check_after=_CHECK_AFTER)
     retry: dict[str, Any] = {"max_attempts": 10_000, "retry_delay": 0.2}
-    for number, (events, relay) in enumerate(zip(EVENTS, RELAYS, strict=True), 1):
-        mq.subscribe(C1, events, on_failure="block_key", **retry)
-        mq.subscribe(C3, events, mode="shared", **retry)
-        for topic in (events, relay):
-            mq.subscribe(c2(number), topic, mode="pinned", **retry)
+    for topic in EVENTS:
+        mq.subscribe(C1, topic, on_failure="block_key", **retry)
+        mq.subscribe(C3, topic, mode="shared", **retry)
+    for topic in (*EVENTS, *RELAYS):
+        mq.subscribe(C2, topic, mode="pinned", **retry)

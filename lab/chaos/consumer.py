@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Engine, create_engine, text
 import mqpg
 from mqpg.connection.dsn import to_sqlalchemy
 
-from .names import C1, C3, EVENTS, LEASE, RELAYS, c2, shards
+from .names import C1, C2, C3, EVENTS, LEASE, RELAYS
 from .producer import TROUBLE, read_layout
 
 __all__ = ["apply_here", "consumers", "main"]
@@ -108,17 +108,23 @@ def _maybe_fail() -> None:
 def consumers(number: int, broker: int, engine: Engine) -> list[mqpg.Consumer]:
     """The consumers of one node at one broker.
 
-    C2 reads the topics that belong to this node. C1 and C3 share topics with the neighbours.
+    In C2 it has one queue of each topic. C1 and C3 share a topic with another node.
+
+    Args:
+        number: The node's number.
+        broker: The broker's number.
+        engine: The node's database.
     """
-    found, group = [], c2(number)
-    own: dict[str, Any] = {"group": group, "database": engine, "consumer": group, "journal": True} | _SETTINGS
-    for topic in (EVENTS[number - 1], RELAYS[number - 1]):
-        found.append(mqpg.consumer(topic, max_messages=500, **own)(_there(broker, group, topic)))
-    for topic in shards(number):
-        c1 = mqpg.consumer(topic, group=C1, journal=True, on_failure="block_key", max_messages=200, **_SETTINGS)
-        found.append(c1(apply_here(broker, C1, topic, fails=True)))
-        c3 = mqpg.consumer(topic, group=C3, effect="external", mode="shared", max_messages=100, **_SETTINGS)
-        found.append(c3(_outside(broker, C3, topic, engine)))
+    found, name = [], f"consumer-{number}"
+    own: dict[str, Any] = {"group": C2, "database": engine, "consumer": name, "queues": [number - 1], "journal": True}
+    for topic in (*EVENTS, *RELAYS):
+        c2 = mqpg.consumer(topic, max_messages=500, **own, **_SETTINGS)
+        found.append(c2(_there(broker, C2, topic)))
+    topic = EVENTS[number % len(EVENTS)]
+    c1 = mqpg.consumer(topic, group=C1, journal=True, on_failure="block_key", max_messages=200, **_SETTINGS)
+    found.append(c1(apply_here(broker, C1, topic, fails=True)))
+    c3 = mqpg.consumer(topic, group=C3, effect="external", mode="shared", max_messages=100, **_SETTINGS)
+    found.append(c3(_outside(broker, C3, topic, engine)))
     return found
 
 

@@ -17,7 +17,7 @@ from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.protocols import Brokers, OutboxProducer, PostProducer, Reconciler, Result
 
 from .journal import Journal
-from .names import EVENTS, PARTS, RELAYS, Layout, group
+from .names import EVENTS, PARTS, RELAYS, Layout, store
 
 __all__ = ["PERIOD", "Context", "Parties", "Refused", "payloads"]
 
@@ -40,13 +40,13 @@ class Parties:
         # Time-outs are short, so that a connection that is half open ends within a round.
         dsns = layout.brokers[f"producer-{number}"]
         self.brokers = Brokers(dsns, longest_pause=2.0, call_timeout=8.0, pool_max_size=20)
-        urls = {part: to_sqlalchemy(layout.stores[group(part, number)]) for part in PARTS}
+        urls = {part: to_sqlalchemy(layout.stores[store(part, number)]) for part in PARTS}
         self.engines = {part: create_engine(url, pool_size=8) for part, url in urls.items()}
-        self.shop = mqpg.TransactionalProducer(self.brokers, group=group("shop", number), ledger=self.engines["shop"])
-        self.outbox = OutboxProducer(self.brokers, database=self.engines["outbox"], group=group("outbox", number))
+        self.shop = mqpg.TransactionalProducer(self.brokers, group="shop", ledger=self.engines["shop"])
+        self.outbox = OutboxProducer(self.brokers, database=self.engines["outbox"], group="outbox")
         self.recon = Reconciler(self.brokers, self.engines["recon"], older_than=timedelta(seconds=1))
         self.posted = mqpg.Ledger(self.engines["post"])
-        self.post = PostProducer(self.brokers, group=group("post", number), check=self._result)
+        self.post = PostProducer(self.brokers, group=store("post", number), check=self._result)
 
     def _result(self, half: mqpg.HalfCheck) -> Result:
         """Answer the reverse flow. The fence of the ledger makes a failure certain."""

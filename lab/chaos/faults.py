@@ -12,6 +12,7 @@ from typing import Any, cast
 import psycopg
 
 from lab.processes import crash
+from lab.proxy import Proxy
 from mqpg.embedded import EmbeddedServer
 
 from .disk import recover, run_full
@@ -97,10 +98,10 @@ class Faults:
         self._storm(one, _CANCEL)
 
     def _cut(self, one: Round) -> None:
-        self._nodes.proxies[one.nodes[0]][0].cut(_HOLD)
+        self._proxy(one).cut(_HOLD)
 
     def _halfopen(self, one: Round) -> None:
-        self._nodes.proxies[one.nodes[0]][0].half_open()
+        self._proxy(one).half_open()
 
     def _storm(self, one: Round, statement: str) -> None:
         """Terminate or cancel what the clients and the workers do, again and again."""
@@ -110,12 +111,12 @@ class Faults:
                 time.sleep(_HOLD / _STORM)
 
     def _slow(self, one: Round) -> None:
-        self._nodes.proxies[one.nodes[0]][0].slow(_SLOW)
+        self._proxy(one).slow(_SLOW)
         time.sleep(_SLOW)
 
     def _partition(self, one: Round) -> None:
         """Keep some nodes and a broker apart for longer than clients wait and leases last."""
-        for proxy in self._nodes.proxies[one.nodes[0]]:
+        for proxy in self._nodes.proxies[one.nodes[0]].values():
             proxy.part(_APART, one.how)
         time.sleep(_APART)
 
@@ -172,6 +173,10 @@ class Faults:
 
     def _hit(self, one: Round) -> list[Node]:
         return [self._nodes.nodes[name] for name in one.nodes]
+
+    def _proxy(self, one: Round) -> Proxy:
+        """That before a broker's server."""
+        return self._nodes.proxies[one.nodes[0]][one.nodes[0]]
 
     def _server(self, one: Round) -> EmbeddedServer:
         (node,) = self._hit(one)

@@ -163,7 +163,7 @@ def _again(work: Work, mark: str, dsn: str) -> list[str]:
     elif work == "adopt":
         persist(lambda: migrate.adopt(dsn))
     else:
-        done = audit(dsn, ledgers={}, applied={}, engine="sql", drained=False)
+        done = audit(dsn, ledgers=[], applied=[], engine="sql", drained=False)
         if done.verdict == "invalid" or "anomalies" not in done.report:
             return [f"an audit after one that was killed: {done.verdict}, {done.report.get('reasons')}"]
     return []

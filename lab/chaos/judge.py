@@ -13,7 +13,7 @@ import psycopg
 
 from .cluster import Cluster
 from .journal import read_notes
-from .names import C1, C3, FRESH
+from .names import C1, C2, C3, FRESH
 
 __all__ = ["Findings", "compare"]
 
@@ -39,7 +39,7 @@ create index on applied (id);
 analyze;
 """
 _READERS = f"""
-(values ('{C1}', 'events-%'), ('{C3}', 'events-%'), ('c2', '%'), ('{FRESH}', '%')) as r (who, topics)
+(values ('{C1}', 'events-%'), ('{C3}', 'events-%'), ('{C2}', '%'), ('{FRESH}', '%')) as r (who, topics)
 """
 # Name of a fault: the query that lists the ids, or the keys, that show it.
 _FAULTS = {
@@ -101,8 +101,7 @@ def compare(cluster: Cluster) -> Findings:
         for dsn in (*cluster.brokers, *cluster.stores.values()):
             _pour(dsn, "select id, protocol, topic, message_key from public.business", conn, "business")
         for sink, dsn in (*enumerate(cluster.brokers, 101), *((int(n), dsn) for n, dsn in cluster.sinks.items())):
-            who = "case when consumer_group like 'c2-%' then 'c2' else consumer_group end"
-            columns = f"nth, {who}, {sink}, broker, topic, queue_id, queue_offset, message_key, id"
+            columns = f"nth, consumer_group, {sink}, broker, topic, queue_id, queue_offset, message_key, id"
             _pour(dsn, f"select {columns} from public.effect", conn, "effect")
         conn.execute(_DERIVED.encode())
         found = {name: [str(row[0]) for row in conn.execute(query.encode())] for name, query in _FAULTS.items()}

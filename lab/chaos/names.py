@@ -11,6 +11,7 @@ __all__ = [
     "BROKERS",
     "BUSINESS",
     "C1",
+    "C2",
     "C3",
     "CLIENTS",
     "CONSUMERS",
@@ -26,9 +27,8 @@ __all__ = [
     "QUEUES",
     "RELAYS",
     "Layout",
-    "c2",
     "group",
-    "shards",
+    "store",
 ]
 
 PRODUCERS = CONSUMERS = (1, 2, 3, 4)
@@ -36,14 +36,15 @@ BROKERS = ("broker-1", "broker-2")
 CLIENTS = (*(f"producer-{n}" for n in PRODUCERS), *(f"consumer-{n}" for n in CONSUMERS))
 NODES = (*CLIENTS, *BROKERS)
 
-EVENTS = tuple(f"events-{n}" for n in CONSUMERS)
-RELAYS = tuple(f"relay-{n}" for n in CONSUMERS)  # each is read by one consumer
-QUEUES = 2
+EVENTS = ("events-1", "events-2")
+RELAYS = ("relay",)
+QUEUES = 4  # of each topic; in C2 each consumer has one
 LEASE = 3.0  # seconds, of receives outside of the effect's transaction
 
-C1, C3, FRESH = "c1", "c3", "fresh"
+C1, C2, C3, FRESH = "c1", "c2", "c3", "fresh"
 HERE = "here"  # halves with their ledger in the broker's database
-# The databases of a producer, each with a producer group.
+# The databases of a producer. The four of one name are of one producer group, but for those of `post`,
+# whose producers answer themselves.
 PARTS = ("shop", "outbox", "recon", "post")
 
 PROTOCOL_NAMES = ("t1", "dedup", "t2", "outbox", "t5", "t3", "t6", "post")
@@ -60,19 +61,14 @@ create table effect (
 """
 
 
-def c2(consumer: int) -> str:
-    """The consumer group whose effects are in a consumer's own database."""
-    return f"c2-{consumer}"
-
-
-def group(part: str, producer: int) -> str:
-    """The producer group of one of a producer's databases."""
+def store(part: str, producer: int) -> str:
+    """The name of one of a producer's databases."""
     return f"{part}-{producer}"
 
 
-def shards(consumer: int) -> tuple[str, str]:
-    """The topics that a consumer shares with its neighbours (C1 and C3)."""
-    return EVENTS[consumer - 1], EVENTS[consumer % len(EVENTS)]
+def group(store: str) -> str:
+    """The producer group of one of the producers' databases."""
+    return store if store.startswith("post") else store.rpartition("-")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +77,7 @@ class Layout:
 
     Attributes:
         brokers: The DSNs of the brokers, perhaps through a proxy, by the name of the node.
+        stores: The DSNs of the producers' databases, by their names.
         sinks: The DSNs of the consumers' databases, by the consumer's number.
     """
 

@@ -85,8 +85,8 @@ class Nodes:
 
     Attributes:
         direct: The DSNs of the brokers, by the name of the node.
-        proxies: The proxies of each broker: that before its server, and that before what its workers
-            ask. Empty if no fault needs them.
+        proxies: The proxies of each broker, by the node whose server they are before: its own, and
+            those that its workers ask. Empty if no fault needs them.
     """
 
     folder: Path
@@ -94,7 +94,7 @@ class Nodes:
     nodes: Mapping[str, Node]
     fleet: Fleet
     direct: Mapping[str, str]
-    proxies: Mapping[str, tuple[Proxy, Proxy]]
+    proxies: Mapping[str, Mapping[str, Proxy]]
     clocks: Clocks | None
 
 
@@ -123,30 +123,31 @@ def started(made: Cluster, options: Options) -> Iterator[Nodes]:
         yield Nodes(made.folder, layout, nodes, fleet, dict(zip(BROKERS, made.brokers, strict=True)), proxies, clocks)
 
 
-def _proxies(made: Cluster, stack: ExitStack) -> dict[str, tuple[Proxy, Proxy]]:
+def _proxies(made: Cluster, stack: ExitStack) -> dict[str, dict[str, Proxy]]:
     """Start the proxies of each broker: before its server, and before what its workers ask.
 
     The workers of a broker ask the ledgers of the producers. If a producer cannot reach the broker,
     they cannot reach the producer's ledgers either.
     """
-    found = {}
-    for name, server in zip(BROKERS, made.servers, strict=True):
-        ports = ((server.port or 0, CLIENTS), (made.side.port or 0, CLIENTS[: len(PRODUCERS)]))
-        before, behind = (stack.enter_context(closing(Proxy("127.0.0.1", port, names))) for port, names in ports)
-        found[name] = (before, behind)
-    return found
+    return {
+        broker: {
+            name: stack.enter_context(closing(Proxy("127.0.0.1", made.servers[name].port or 0, names)))
+            for name, names in {broker: CLIENTS, **{name: (name,) for name in CLIENTS[: len(PRODUCERS)]}}.items()
+        }
+        for broker in BROKERS
+    }
 
 
-def _behind(brokers: list[str], proxies: Mapping[str, tuple[Proxy, Proxy]], node: str) -> list[str]:
+def _behind(brokers: list[str], proxies: Mapping[str, Mapping[str, Proxy]], node: str) -> list[str]:
     """The DSNs of the brokers as this node sees them."""
     return [
         to_sqlalchemy(dsn).set(port=before.ports[node]).render_as_string(hide_password=False)
-        for dsn, (before, _) in zip(brokers, proxies.values(), strict=False)
+        for dsn, before in zip(brokers, [found[name] for name, found in proxies.items()], strict=False)
     ] or brokers
 
 
 def _nodes(
-    made: Cluster, layout: Layout, proxies: Mapping[str, tuple[Proxy, Proxy]], clocks: Clocks | None
+    made: Cluster, layout: Layout, proxies: Mapping[str, Mapping[str, Proxy]], clocks: Clocks | None
 ) -> dict[str, Node]:
     path, python, env = str(layout.write()), [sys.executable, "-m"], environment()
     found: dict[str, Node] = {}
@@ -155,22 +156,25 @@ def _nodes(
             name = f"{role}-{number}"
             clock = clocks.environment(name) if clocks else {}
             command = [*python, f"lab.chaos.{role}", path, str(number)]
-            found[name] = Node(name, Process(name, command, made.folder, env | clock))
+            found[name] = Node(name, Process(name, command, made.folder, env | clock), made.servers[name])
     command = [*python, "mqpg", "worker", "--wait", "60", "--heartbeat", "1", "--call-timeout", "10", "--stop-on-eof"]
-    for name, server, dsn in zip(BROKERS, made.servers, made.brokers, strict=True):
-        more = {"MQPG_DATABASE_URL": dsn} | _ledgers(made, proxies[name][1] if proxies else None)
+    for name, dsn in zip(BROKERS, made.brokers, strict=True):
+        more = {"MQPG_DATABASE_URL": dsn} | _ledgers(made, proxies.get(name, {}))
         more |= clocks.environment(name) if clocks else {}
-        found[name] = Node(name, Process(name.replace("broker", "worker"), command, made.folder, env | more), server)
+        found[name] = Node(
+            name, Process(name.replace("broker", "worker"), command, made.folder, env | more), made.servers[name]
+        )
     return found
 
 
-def _ledgers(made: Cluster, proxy: Proxy | None) -> dict[str, str]:
+def _ledgers(made: Cluster, proxies: Mapping[str, Proxy]) -> dict[str, str]:
     """The ledgers for a worker's environment, because all users can read arguments."""
-    found = {}
+    found: dict[str, list[str]] = {}
     for name, dsn in made.stores.items():
-        if name.startswith(("shop-", "recon-")):
+        part, _, producer = name.rpartition("-")
+        if part in ("shop", "recon"):
             url = to_sqlalchemy(dsn)
-            if proxy is not None:
-                url = url.set(port=proxy.ports[f"producer-{name.rpartition('-')[2]}"])
-            found[f"MQPG_LEDGER_{name.upper().replace('-', '_')}"] = url.render_as_string(hide_password=False)
-    return found
+            if proxies:
+                url = url.set(port=proxies[f"producer-{producer}"].ports[f"producer-{producer}"])
+            found.setdefault(f"MQPG_LEDGER_{part.upper()}", []).append(url.render_as_string(hide_password=False))
+    return {name: " ".join(urls) for name, urls in found.items()}

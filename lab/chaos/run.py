@@ -18,7 +18,7 @@ from .cluster import Cluster, cluster
 from .disk import enlarge
 from .faults import Faults
 from .judge import compare
-from .names import C1, CLIENTS, CONSUMERS, FRESH, NODES, c2
+from .names import BROKERS, C1, C2, CLIENTS, FRESH, NODES, group
 from .nodes import Nodes, started
 from .progress import Progress, dead_letters, read_afresh, wait_until_drained
 from .result import Result, RoundResult
@@ -35,7 +35,7 @@ def run(options: Options, say: Callable[[str], None]) -> Result:
     """Run it all; everything is stopped and removed in every case."""
     seconds: dict[str, float] = {}
     timed = partial(_timed, seconds)
-    say(f"seed {options.seed}: starting three servers and ten nodes")
+    say(f"seed {options.seed}: starting ten nodes, each with a server")
     with timed("all"), cluster(options) as made:
         with started(made, options) as nodes, closing(Progress(made.brokers)) as progress:
             faults = Faults(nodes)
@@ -51,8 +51,8 @@ def run(options: Options, say: Callable[[str], None]) -> Result:
             for name in CLIENTS:
                 nodes.nodes[name].process.kill()
         if "disk" in options.faults:
-            for server in made.servers:
-                enlarge(server.directory)
+            for name in BROKERS:
+                enlarge(made.servers[name].directory)
         say("fresh groups read everything" if not left else f"left: {left}")
         with timed("fresh readers"):
             read_afresh(made)
@@ -69,7 +69,7 @@ def run(options: Options, say: Callable[[str], None]) -> Result:
             "interval": options.interval,
             "rate": options.rate,
             "faults": ",".join(options.faults),
-            "all_at_once": options.all_at_once,
+            "spread": options.spread,
             "engines": ",".join(options.engines),
         },
         rounds=rounds,
@@ -107,7 +107,7 @@ def _rounds(
     nodes: Nodes, faults: Faults, progress: Progress, options: Options, say: Callable[[str], None]
 ) -> list[RoundResult]:
     found: list[RoundResult] = []
-    for one in schedule(options.seed, options.rounds, options.faults, options.among, all_at_once=options.all_at_once):
+    for one in schedule(options.seed, options.rounds, options.faults, options.among, spread=options.spread):
         due = time.monotonic() + options.interval
         result = _round(faults, progress, one, options.patience)
         nodes.fleet.tend()
@@ -138,11 +138,12 @@ def _audits(made: Cluster, options: Options, faults: Sequence[Fault]) -> list[Au
     A drained audit judges every group in its scope, and C3 keeps no journal. The audit of all
     groups is therefore not a drained one. It reads the cursors of C3, too.
     """
-    applied = {c2(int(consumer)): sink for consumer, sink in made.sinks.items()}
-    groups = [C1, FRESH, *map(c2, CONSUMERS)]
+    ledgers = [(group(name), dsn) for name, dsn in made.stores.items()]
+    applied = [(C2, dsn) for dsn in made.sinks.values()]
+    groups = [C1, C2, FRESH]
     work: list[Callable[[], Audit]] = []
     for number, dsn in enumerate(made.brokers, 1):
-        one = partial(audit, dsn, ledgers=made.stores, applied=applied, name=f"broker-{number}", faults=faults)
+        one = partial(audit, dsn, ledgers=ledgers, applied=applied, name=f"broker-{number}", faults=faults)
         for engine in options.engines:
             work.append(partial(one, engine=engine, groups=groups, page=_page(options, number, engine)))
         work.append(partial(one, engine="sql", drained=False))

@@ -10,11 +10,25 @@ from typing import Literal, get_args
 
 from .names import BROKERS, NODES, PROTOCOL_NAMES
 
-__all__ = ["ENGINES", "KINDS", "STEPS", "TARGETS", "Kind", "Options", "Round", "Target", "schedule"]
+__all__ = [
+    "ENGINES",
+    "KINDS",
+    "STEPS",
+    "SPREADS",
+    "TARGETS",
+    "Kind",
+    "Options",
+    "Round",
+    "Spread",
+    "Target",
+    "schedule",
+]
 
 Kind = Literal["kill", "stop", "crash", "terminate", "cancel", "cut", "halfopen", "hold", "exhaust", "lock", "timeout",
     "partition", "keep", "upgrade", "audit", "disk", "clock", "slow", "adopt"]  # fmt: skip
+Spread = Literal["even", "single", "all"]
 Target = Literal["server", "backend", "client"]
+SPREADS: tuple[Spread, ...] = get_args(Spread)
 ENGINES = ("sql", "spark")
 KINDS: tuple[Kind, ...] = get_args(Kind)
 TARGETS: tuple[Target, ...] = get_args(Target)
@@ -28,6 +42,7 @@ class Options:
 
     Attributes:
         interval: The least seconds from one fault to the next one.
+        spread: How many nodes a round of `kill`, `stop` or `clock` hits; see `schedule`.
         rate: Messages per second that all producers make together, if the machine can.
         patience: Seconds in which every group has to move after a fault.
         among: The nodes that rounds of `kill` and `stop` choose from.
@@ -38,7 +53,7 @@ class Options:
     interval: float
     seed: int
     rate: float = 300.0
-    all_at_once: bool = False
+    spread: Spread = "even"
     faults: tuple[Kind, ...] = ("kill",)
     patience: float = 300.0
     engines: tuple[str, ...] = ("sql",)
@@ -71,13 +86,17 @@ def schedule(
     faults: Sequence[Kind] = ("kill",),
     among: Sequence[str] = NODES,
     *,
-    all_at_once: bool = False,
+    spread: Spread = "even",
 ) -> list[Round]:
     """Plan the rounds.
 
-    In rounds of `kill`, `stop` and `clock` one node is hit. In every tenth of these rounds k nodes
-    are, and k takes the values 1 to 10 in a random order. A hundred rounds of `kill` are thus 145
-    kills. The kinds take turns in a random order.
+    A round of `kill`, `stop` or `clock` hits k nodes. The kinds take turns in a random order.
+
+    Args:
+        spread: "even": each k from 1 to 10 is equally frequent, in a random order, as the text about
+            FastMiniMQ asks; a hundred rounds of `kill` are 550 kills. "single": k is 1 but for every
+            tenth of these rounds, in which it takes the values 1 to 10, as FastMiniMQ's program does;
+            a hundred rounds are 145 kills. "all": all nodes.
     """
     rng = random.Random(seed)
     found: list[Round] = []
@@ -91,10 +110,11 @@ def schedule(
         count = 1
         if kind in _ON_NODES:
             wide += 1
-            if wide % 10 == 0:
+            if spread == "even" or (spread == "single" and wide % 10 == 0):
                 sizes = sizes or rng.sample(range(1, len(among) + 1), len(among))
                 count = sizes.pop()
-        count = len(among) if all_at_once and kind in _ON_NODES else count
+            elif spread == "all":
+                count = len(among)
         targets = among if kind in _ON_NODES else BROKERS
         hit = tuple(rng.sample(list(targets), count))
         before = sum(one.kind == kind for one in found)

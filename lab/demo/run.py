@@ -108,8 +108,8 @@ def run(flights: int, seed: int, say: Callable[[str], None], page: Path | None =
             say("Spark audits the three databases")
             found = audit(
                 databases.broker,
-                ledgers={PRODUCER_GROUP: databases.airline},
-                applied={CONSUMER_GROUP: databases.board},
+                ledgers=[(PRODUCER_GROUP, databases.airline)],
+                applied=[(CONSUMER_GROUP, databases.board)],
                 page=page,
                 faults=kills.log,
             )

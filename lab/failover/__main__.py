@@ -161,7 +161,7 @@ def run(
             clients.close()
             fleet.retire(fleet.names)
         wrong = _wrong(broker, shop, clients)
-        found = audit(broker, ledgers={"shop": shop}, applied={LOCAL_GROUP: shop}, engine="sql")
+        found = audit(broker, ledgers=[("shop", shop)], applied=[(LOCAL_GROUP, shop)], engine="sql")
     if found.status != 0:
         wrong.append(f"the audit ended with {found.status}: {found.anomalies}, {found.report.get('reasons')}")
     if fleet.crashes:

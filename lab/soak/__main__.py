@@ -83,8 +83,8 @@ def main() -> int:
         # A drained audit judges every group in its scope, and `outside` keeps no journal.
         found = audit(
             databases.broker,
-            ledgers={"shop": databases.shop},
-            applied={"pinned": databases.shop},
+            ledgers=[("shop", databases.shop)],
+            applied=[("pinned", databases.shop)],
             groups=[group for group, settings in GROUPS.items() if settings.get("journal")],
         )
     report = {

@@ -24,10 +24,10 @@ OPTIONS = Options(rounds=3, interval=5.0, seed=11, rate=150.0, patience=30.0)
 # What a backend did not flush itself reaches the disk ten seconds later, so a kill loses it.
 LAZY: dict[str, str | int] = {"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"}
 FLUSHING = replace(
-    OPTIONS, protocols=("t2", "outbox", "t6", "post"), settings=LAZY, all_at_once=True, among=("broker-1", "broker-2")
+    OPTIONS, protocols=("t2", "outbox", "t6", "post"), settings=LAZY, spread="all", among=("broker-1", "broker-2")
 )
 STOPPING = replace(
-    OPTIONS, rounds=5, faults=("stop",), all_at_once=True, among=tuple(f"consumer-{n}" for n in CONSUMERS[:2])
+    OPTIONS, rounds=5, faults=("stop",), spread="all", among=tuple(f"consumer-{n}" for n in CONSUMERS[:2])
 )
 
 
@@ -118,6 +118,6 @@ def test_the_flushes_are_enough_where_the_server_waits_for_no_disk() -> None:
 
 
 def test_all_nodes_at_once_are_valid_otherwise() -> None:
-    result = _run(replace(OPTIONS, all_at_once=True))
+    result = _run(replace(OPTIONS, spread="all"))
     assert result.verdict == "valid", result.as_json()
     assert {node for one in result.rounds for node in one.nodes} == set(NODES)

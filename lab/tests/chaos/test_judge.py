@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
 
 import psycopg
 import pytest
@@ -27,9 +26,7 @@ class History:
 
     def __init__(self, folder: Path, new_database: NewDatabase) -> None:
         self.broker, self.store, self.sink, judge = (new_database(empty=True) for _ in range(4))
-        self.cluster = Cluster(
-            folder, [], cast("Any", None), [self.broker], {"shop-1": self.store}, {"1": self.sink}, judge
-        )
+        self.cluster = Cluster(folder, {}, [self.broker], {"shop-1": self.store}, {"1": self.sink}, judge)
         for dsn, scripts in ((self.broker, (BUSINESS, EFFECT)), (self.store, (BUSINESS,)), (self.sink, (EFFECT,))):
             for script in scripts:
                 self.do(dsn, script)
@@ -41,7 +38,7 @@ class History:
         for one in self.ids:
             self.do(self.broker, BUSINESS_ROW, one, "t1")
         for offset, one in enumerate([*self.ids, *self.sent]):
-            for group, dsn in (("c1", self.broker), ("fresh", self.broker), ("c2-1", self.sink), ("c3", self.sink)):
+            for group, dsn in (("c1", self.broker), ("fresh", self.broker), ("c2", self.sink), ("c3", self.sink)):
                 self.do(dsn, EFFECT_ROW, group, offset, offset, one)
 
     def do(self, dsn: str, statement: str, *values: object) -> None:
@@ -67,7 +64,7 @@ def test_a_sound_history_has_no_fault(history: History) -> None:
 
 def test_what_was_never_acknowledged_may_have_happened_or_not(history: History) -> None:
     first, second = history.journal.tried("dedup", "events-1", 2)
-    for group, dsn in (("c1", history.broker), ("fresh", history.broker), ("c2-1", history.sink), ("c3", history.sink)):
+    for group, dsn in (("c1", history.broker), ("fresh", history.broker), ("c2", history.sink), ("c3", history.sink)):
         history.do(dsn, EFFECT_ROW, group, 4, 4, first)
     assert second
     assert history.judge().faults == {}
