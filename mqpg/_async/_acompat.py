@@ -10,8 +10,7 @@ import asyncio
 import functools
 import inspect
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import psycopg
@@ -40,7 +39,7 @@ __all__ = [
     "Returns",
     "ScopedSession",
     "Session",
-    "background",
+    "call_soon",
     "call_within",
     "database_url",
     "driver_connection",
@@ -199,19 +198,9 @@ async def gather(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
             raise result
 
 
-@asynccontextmanager
-async def background(work: Callable[[Event], Awaitable[None]]) -> AsyncGenerator[None]:
-    """Run `work` while the body runs.
-
-    When the body ends, the event that `work` was given is set, and `work` ends.
-    """
-    done = Event()
-    task = asyncio.ensure_future(work(done))
-    try:
-        yield
-    finally:
-        done.set()
-        await asyncio.shield(task)
+def call_soon() -> Callable[[Callable[[], None]], object] | None:
+    """What makes the event loop call a function, from any thread."""
+    return asyncio.get_running_loop().call_soon_threadsafe
 
 
 async def call_within(

@@ -6,8 +6,8 @@ import contextvars
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import psycopg
@@ -34,7 +34,7 @@ __all__ = [
     "Returns",
     "ScopedSession",
     "Session",
-    "background",
+    "call_soon",
     "call_within",
     "database_url",
     "driver_connection",
@@ -188,20 +188,9 @@ def gather(calls: Sequence[Callable[[], None]]) -> None:
         raise errors[0]
 
 
-@contextmanager
-def background(work: Callable[[Event], None]) -> Generator[None]:
-    """Run `work` in a thread while the body runs.
-
-    When the body ends, the event that `work` was given is set.
-    """
-    done = Event()
-    thread = threading.Thread(target=work, args=(done,), name="mqpg-lease", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
+def call_soon() -> Callable[[Callable[[], None]], object] | None:
+    """None, because there is no event loop."""
+    return None
 
 
 def call_within(seconds: float | None, call: Callable[[], Any], conn: PgConnection | Connection | None) -> Any:

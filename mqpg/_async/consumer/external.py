@@ -16,9 +16,10 @@ from mqpg._async.client.client import AsyncClient
 from mqpg._async.consumer.acknowledge import nack_failures
 from mqpg._async.consumer.assignment import QueueAssignment
 from mqpg._async.consumer.handler import HandlerInvoker
-from mqpg._async.consumer.heartbeat import ClaimedDelivery, Lease, heartbeat
+from mqpg._async.consumer.heartbeat import Lease, heartbeat
 from mqpg._async.consumer.relay_inbox import RelayInbox
 from mqpg._async.consumer.savepoints import DeliveryResult
+from mqpg.connection.lease_keeper import HeldLease
 from mqpg.handlers.failures import Failure
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.values.errors import ReceiptError
@@ -37,7 +38,7 @@ class External:
         self._invoke = invoke
         self._inbox = RelayInbox(options)
         self._assignment = QueueAssignment(options)
-        self._lease = Lease(options.lease)
+        self._lease = Lease(options.lease, f"the handler of {options.group}/{options.topic}")
 
     async def close(self) -> None:
         """Do nothing, because no connection is open."""
@@ -79,7 +80,7 @@ class External:
         return len(messages)
 
     async def _handle_each(
-        self, mq: AsyncClient, claimed: ClaimedDelivery, messages: Sequence[Message], stop: Event | None
+        self, mq: AsyncClient, claimed: HeldLease, messages: Sequence[Message], stop: Event | None
     ) -> Message | None:
         """Handle messages one by one.
 
@@ -116,7 +117,7 @@ class External:
         return done[-1] if done else None
 
     async def _ack_done(
-        self, mq: AsyncClient, claimed: ClaimedDelivery, done: Sequence[Message], result: DeliveryResult
+        self, mq: AsyncClient, claimed: HeldLease, done: Sequence[Message], result: DeliveryResult
     ) -> None:
         """Acknowledge these messages, and never one that waits.
 
@@ -128,14 +129,12 @@ class External:
         elif done:
             await self._ack_through(mq, claimed, done[-1])
 
-    async def _ack_through(self, mq: AsyncClient, claimed: ClaimedDelivery, done: Message | None) -> None:
+    async def _ack_through(self, mq: AsyncClient, claimed: HeldLease, done: Message | None) -> None:
         """Acknowledge everything up to the last message that was handled."""
         if done is not None:
             await mq.ack_delivery(claimed.receipt, done.queue_offset)
 
-    async def _handle_batch(
-        self, mq: AsyncClient, claimed: ClaimedDelivery, messages: Sequence[Message]
-    ) -> Message | None:
+    async def _handle_batch(self, mq: AsyncClient, claimed: HeldLease, messages: Sequence[Message]) -> Message | None:
         failure = await self._attempt(mq, messages)
         if failure is None:
             return messages[-1]

@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 
-from mqpg._async._acompat import Event, background, wait_for
+from mqpg._async._acompat import call_soon
 from mqpg._async.client.client import AsyncClient
-from mqpg.values.errors import Error, ReceiptError
+from mqpg.connection.lease_keeper import HeldLease, lease_keeper
 from mqpg.values.messages import Interval
 
-__all__ = ["ClaimedDelivery", "Lease", "heartbeat"]
-
-logger = logging.getLogger("mqpg")
-
-
-@dataclass(slots=True)
-class ClaimedDelivery:
-    """A delivery that this consumer works on.
-
-    `lost`: the lease ended, and another consumer may have received it.
-    """
-
-    receipt: str
-    lost: bool = False
+__all__ = ["Lease", "heartbeat"]
 
 
 class Lease:
-    """How long a consumer's leases are.
+    """How long a consumer's leases are, and whose.
 
     A lease that is given as text is converted once, by the server.
     """
 
-    def __init__(self, lease: Interval) -> None:
-        self.lease = lease
+    def __init__(self, lease: Interval, handler: str) -> None:
+        self.lease, self.handler = lease, handler
         self._seconds: float | None = None
 
     async def seconds(self, mq: AsyncClient) -> float:
@@ -51,23 +36,13 @@ class Lease:
 
 
 @asynccontextmanager
-async def heartbeat(mq: AsyncClient, receipt: str, lease: Lease) -> AsyncGenerator[ClaimedDelivery]:
-    """Extend the lease three times in its length until the body ends."""
-    delivery, seconds = ClaimedDelivery(receipt), await lease.seconds(mq)
-
-    async def beat(done: Event) -> None:
-        pause = seconds / 3
-        while not await wait_for(done, pause):
-            try:
-                await mq.extend(receipt, lease.lease)
-                pause = seconds / 3
-            except ReceiptError as error:
-                delivery.lost = not done.is_set()
-                logger.info("heartbeats of a delivery end: %s", error)
-                return
-            except Error as error:
-                logger.warning("a heartbeat of a delivery failed: %s", error)
-                pause = min(1.0, seconds / 10)
-
-    async with background(beat):
-        yield delivery
+async def heartbeat(mq: AsyncClient, receipt: str, lease: Lease) -> AsyncGenerator[HeldLease]:
+    """Extend the lease until the body ends."""
+    seconds = await lease.seconds(mq)
+    held = HeldLease(receipt, timedelta(seconds=seconds), seconds, lease.handler, call_soon())
+    keeper = lease_keeper(mq.dsn, mq.settings)
+    keeper.hold(held)
+    try:
+        yield held
+    finally:
+        keeper.let_go(held)

@@ -17,9 +17,10 @@ from mqpg._sync.client.client import Client
 from mqpg._sync.consumer.acknowledge import nack_failures
 from mqpg._sync.consumer.assignment import QueueAssignment
 from mqpg._sync.consumer.handler import HandlerInvoker
-from mqpg._sync.consumer.heartbeat import ClaimedDelivery, Lease, heartbeat
+from mqpg._sync.consumer.heartbeat import Lease, heartbeat
 from mqpg._sync.consumer.relay_inbox import RelayInbox
 from mqpg._sync.consumer.savepoints import DeliveryResult
+from mqpg.connection.lease_keeper import HeldLease
 from mqpg.handlers.failures import Failure
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.values.errors import ReceiptError
@@ -38,7 +39,7 @@ class External:
         self._invoke = invoke
         self._inbox = RelayInbox(options)
         self._assignment = QueueAssignment(options)
-        self._lease = Lease(options.lease)
+        self._lease = Lease(options.lease, f"the handler of {options.group}/{options.topic}")
 
     def close(self) -> None:
         """Do nothing, because no connection is open."""
@@ -80,7 +81,7 @@ class External:
         return len(messages)
 
     def _handle_each(
-        self, mq: Client, claimed: ClaimedDelivery, messages: Sequence[Message], stop: Event | None
+        self, mq: Client, claimed: HeldLease, messages: Sequence[Message], stop: Event | None
     ) -> Message | None:
         """Handle messages one by one.
 
@@ -116,7 +117,7 @@ class External:
             return None
         return done[-1] if done else None
 
-    def _ack_done(self, mq: Client, claimed: ClaimedDelivery, done: Sequence[Message], result: DeliveryResult) -> None:
+    def _ack_done(self, mq: Client, claimed: HeldLease, done: Sequence[Message], result: DeliveryResult) -> None:
         """Acknowledge these messages, and never one that waits.
 
         If the subscription was altered just before the nack, what waits was not given back and
@@ -127,12 +128,12 @@ class External:
         elif done:
             self._ack_through(mq, claimed, done[-1])
 
-    def _ack_through(self, mq: Client, claimed: ClaimedDelivery, done: Message | None) -> None:
+    def _ack_through(self, mq: Client, claimed: HeldLease, done: Message | None) -> None:
         """Acknowledge everything up to the last message that was handled."""
         if done is not None:
             mq.ack_delivery(claimed.receipt, done.queue_offset)
 
-    def _handle_batch(self, mq: Client, claimed: ClaimedDelivery, messages: Sequence[Message]) -> Message | None:
+    def _handle_batch(self, mq: Client, claimed: HeldLease, messages: Sequence[Message]) -> Message | None:
         failure = self._attempt(mq, messages)
         if failure is None:
             return messages[-1]

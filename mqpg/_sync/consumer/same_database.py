@@ -67,7 +67,7 @@ class SameDatabase:
         self._inbox = RelayInbox(options)
         self._runner = SavepointRunner(invoke, self._inbox)
         self._journal = Journal(options.group, options.topic)
-        self._lease = Lease(options.lease)
+        self._lease = Lease(options.lease, f"the handler of {options.group}/{options.topic}")
         self._engine: Engine | None = None
         self._broker_id = ""
         self._prepared = False

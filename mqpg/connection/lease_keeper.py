@@ -1,0 +1,167 @@
+"""Extending leases while handlers work, in a thread with a connection of its own.
+
+A handler can block its event loop, and handlers can hold all connections of their client. So a
+heartbeat uses neither. The thread also notices a loop that does not turn, and names the handler.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+
+from mqpg.connection.options import SESSION, connect_options
+from mqpg.connection.pooled import BrokerConnection
+from mqpg.connection.settings import Settings
+from mqpg.connection.time_limit import time_limit
+from mqpg.values.errors import ReceiptError
+from mqpg.values.messages import Interval
+from mqpg.values.translation import translate
+
+__all__ = ["HeldLease", "LeaseKeeper", "lease_keeper"]
+
+logger = logging.getLogger("mqpg")
+
+_EXTEND = b"select mqpg.extend(cast(%s as text), cast(%s as interval))"
+_IDLE = 5.0  # seconds until a thread without leases ends
+_PAUSE = 1.0  # seconds between two looks at what is held, so that a new lease need not wake the thread
+_BLOCKED = 2.0  # seconds in which an event loop has to turn
+
+
+@dataclass(eq=False)
+class HeldLease:
+    """A delivery whose lease is extended.
+
+    Attributes:
+        lease: How long the lease is, as `extend` takes it.
+        seconds: The same in seconds.
+        handler: Who works on it.
+        call_soon: Runs a function in the handler's event loop. None: it has none.
+        lost: The lease ended, and another consumer may have received the messages.
+    """
+
+    receipt: str
+    lease: Interval
+    seconds: float
+    handler: str
+    call_soon: Callable[[Callable[[], None]], object] | None = None
+    lost: bool = False
+    due: float = field(init=False)
+    turned_at: float = field(init=False)
+    turning: bool = False
+
+    def __post_init__(self) -> None:
+        self.turned_at = time.monotonic()
+        self.due = self.turned_at + self.seconds / 3
+
+    def turned(self) -> None:
+        """Note that the event loop is alive. It calls this."""
+        self.turned_at, self.turning = time.monotonic(), False
+
+
+class LeaseKeeper:
+    """Extends the leases of one broker's deliveries in this process."""
+
+    def __init__(self, dsn: str, settings: Settings) -> None:
+        self._dsn, self._settings = dsn, settings
+        self._held: set[HeldLease] = set()
+        self._changed = threading.Condition()
+        self._running = False
+        self._conn: BrokerConnection | None = None
+
+    def hold(self, held: HeldLease) -> None:
+        """Extend this lease three times in its length from now on."""
+        with self._changed:
+            self._held.add(held)
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._run, name="mqpg-leases", daemon=True).start()
+            elif held.seconds < 3 * _PAUSE:
+                self._changed.notify()
+
+    def let_go(self, held: HeldLease) -> None:
+        """Extend it no more."""
+        with self._changed:
+            self._held.discard(held)
+
+    def _run(self) -> None:
+        idle_since = time.monotonic()
+        while True:
+            with self._changed:
+                now = time.monotonic()
+                idle_since = now if self._held else idle_since
+                if now - idle_since > _IDLE:
+                    self._running = False
+                    return
+                wake = min((min(one.due, self._next_turn(one)) for one in self._held), default=now + _PAUSE)
+                self._changed.wait(min(max(wake - now, 0.0), _PAUSE))
+                held = list(self._held)
+            if not held:
+                self._close()
+            for one in held:
+                self._look(one)
+
+    @staticmethod
+    def _next_turn(one: HeldLease) -> float:
+        return one.turned_at + _BLOCKED if one.call_soon is not None else one.due
+
+    def _look(self, one: HeldLease) -> None:
+        now = time.monotonic()
+        if one.call_soon is not None and now >= one.turned_at + _BLOCKED:
+            if one.turning:
+                logger.warning(
+                    "%s blocks its event loop: nothing else in it runs. Its lease is extended all the same",
+                    one.handler,
+                )
+            one.turning, one.turned_at = True, now
+            with suppress(RuntimeError):  # the loop is closed
+                one.call_soon(one.turned)
+        if now >= one.due:
+            self._extend(one)
+
+    def _extend(self, one: HeldLease) -> None:
+        pause = one.seconds / 3
+        try:
+            with time_limit(min(self._settings.call_timeout or pause, pause)):
+                self._connection().execute(_EXTEND, [one.receipt, one.lease])
+        except psycopg.Error as error:
+            known = translate(error)
+            if isinstance(known, ReceiptError):
+                with self._changed:
+                    one.lost = one in self._held
+                    self._held.discard(one)
+                logger.info("heartbeats of a delivery end: %s", known)
+                return
+            logger.warning("a heartbeat of a delivery failed: %s", known)
+            self._close()
+            pause = min(1.0, one.seconds / 10)
+        one.due = time.monotonic() + pause
+
+    def _connection(self) -> BrokerConnection:
+        if self._conn is None:
+            options: dict[str, Any] = connect_options(self._dsn, self._settings)
+            self._conn = BrokerConnection.connect(self._dsn, **options)
+            self._conn.execute(SESSION)
+        return self._conn
+
+    def _close(self) -> None:
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            conn.close()
+
+
+_keepers: dict[tuple[int, str], LeaseKeeper] = {}
+_lock = threading.Lock()
+
+
+def lease_keeper(dsn: str, settings: Settings) -> LeaseKeeper:
+    """The keeper of this process for one broker. A child of fork has one of its own."""
+    with _lock:
+        return _keepers.setdefault((os.getpid(), dsn), LeaseKeeper(dsn, settings))

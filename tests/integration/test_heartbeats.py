@@ -1,0 +1,79 @@
+"""A handler keeps its lease whatever it does to its event loop and to its client's connections."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from typing import Any
+
+import pytest
+
+import mqpg
+from tests.support.waiting import eventually
+
+MODES: dict[str, dict[str, Any]] = {"C1 shared": {"mode": "shared"}, "C1": {}, "C3": {"effect": "external"}}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_handler_that_blocks_its_loop_keeps_its_lease(
+    mq: mqpg.Client, dsn: str, mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    mq.create_topic("orders", queues=1)
+    mq.subscribe("g", "orders", MODES[mode].get("mode", "exclusive"), max_attempts=3)
+    calls: list[int] = []
+
+    async def handle(message: mqpg.Message) -> None:
+        calls.append(message.attempt)
+        time.sleep(5)
+
+    consumer = mqpg.consumer("orders", group="g", lease=1, **MODES[mode])(handle)
+    mq.send("orders", 1)
+    mq.append()
+
+    async def run() -> None:
+        async with await mqpg.connect_async(dsn, pool_max_size=2) as client:
+            stop = asyncio.Event()
+            running = asyncio.ensure_future(consumer.run(client, stop))
+            while not calls:
+                await asyncio.sleep(0.05)
+            stop.set()
+            await running
+
+    with caplog.at_level(logging.WARNING, "mqpg"):
+        thread = threading.Thread(target=lambda: asyncio.run(run()))
+        thread.start()
+        eventually(lambda: calls)
+        until = time.monotonic() + 3.5
+        while time.monotonic() < until:
+            assert mq.receive("g", "orders") == []
+            time.sleep(0.1)
+        thread.join(30)
+    assert calls == [1]
+    assert mq.receive("g", "orders") == []
+    assert any("handler of g/orders blocks its event loop" in record.getMessage() for record in caplog.records)
+
+
+def test_handlers_that_hold_all_connections_keep_their_leases(mq: mqpg.Client, dsn: str) -> None:
+    mq.create_topic("orders", queues=1)
+    calls: list[int] = []
+
+    @mqpg.consumer("orders", group="g", lease=1, mode="shared")
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        calls.append(message.attempt)
+        time.sleep(4)
+
+    with mqpg.connect(dsn, pool_max_size=1) as client:
+        handle.step(client)
+        mq.send("orders", 1)
+        mq.append()
+        thread = threading.Thread(target=handle.step, args=(client,))
+        thread.start()
+        eventually(lambda: calls)
+        until = time.monotonic() + 3
+        while time.monotonic() < until:
+            assert mq.receive("g", "orders") == []
+            time.sleep(0.1)
+        thread.join(30)
+    assert calls == [1]
