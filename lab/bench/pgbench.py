@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mqpg.connection.dsn import split_password
-from mqpg.embedded.programs import from_distribution, from_environment, from_wheel
+from mqpg.embedded import find_binaries
 from mqpg.errors import ConfigurationError
 
 __all__ = ["drive", "find"]
@@ -25,12 +25,9 @@ _RATE = re.compile(r"^tps = ([0-9.]+)", re.MULTILINE)
 
 def find() -> str:
     """The path of pgbench among the server's programs, or else of the one on PATH."""
-    for binaries in (from_environment(), from_wheel(), from_distribution()):
-        if binaries is not None and (binaries / "pgbench").exists():
-            return str(binaries / "pgbench")
-    found = shutil.which("pgbench")
+    found = shutil.which("pgbench", path=f"{find_binaries()}{os.pathsep}{os.environ['PATH']}")
     if not found:
-        raise ConfigurationError("pgbench was not found: install mqpg[embedded], or PostgreSQL's client programs")
+        raise ConfigurationError("pgbench was not found: install PostgreSQL's client programs")
     return found
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-__all__ = ["HOT", "changes", "watch"]
+from tests.support.broker import HOT_TABLES
 
-HOT = ("commit_log", "op_log", "consume_queue", "delayed", "tick", "half_tick", "cursor", "check_log", "dedup")
+__all__ = ["changes", "watch"]
 
 _COUNTER = """
 create sequence public.hot_change;
@@ -35,7 +35,7 @@ _CHANGES = "select case when is_called then last_value else 0 end from public.ho
 def watch(conn: psycopg.Connection[Any]) -> None:
     """Begin to count."""
     conn.execute(_COUNTER)
-    for table in HOT:
+    for table in HOT_TABLES:
         conn.execute(sql.SQL(_TRIGGER).format(sql.Identifier(table)))
 
 

@@ -24,7 +24,7 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, Protocol
+from typing import Any
 
 import psycopg
 
@@ -37,25 +37,13 @@ from mqpg.embedded import EmbeddedServer
 from tests.support.waiting import eventually
 
 from .clients import BROKER_TABLES, GROUP, LOCAL_GROUP, SHOP_TABLES, TOPIC, Clients
-from .pair import taking_turns
-from .patroni import managed
+from .pair import TakingTurns, taking_turns
+from .patroni import Managed, managed
 
-__all__ = ["Cluster", "main", "run"]
-
-
-class Cluster(Protocol):
-    """A broker of two servers."""
-
-    def dsn(self) -> str:
-        """The DSN of both hosts."""
-
-    def fail_over(self) -> None:
-        """Kill the primary, and return when the other server was promoted."""
-
-    def rebuild(self) -> None:
-        """Return when the promoted server has a synchronous standby."""
+__all__ = ["main", "run"]
 
 
+Cluster = TakingTurns | Managed
 _OPEN = """
 select (select coalesce(sum(lag), 0) from mqpg.subscription_lag) + (select count(*) from mqpg.half_pending)
 """

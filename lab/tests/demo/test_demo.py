@@ -84,11 +84,3 @@ def test_no_process_outlives_a_killed_demo(folder: Path) -> None:
     demo.kill()
     demo.communicate(timeout=60)
     assert not psutil.wait_procs(workers, timeout=120)[1]
-
-
-@pytest.mark.parametrize("flights", ["0", "336777"])
-def test_bad_input_is_one_clear_line(flights: str) -> None:
-    done = subprocess.run([*DEMO, "--flights", flights], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--flights" in done.stderr
-    assert "Traceback" not in done.stderr
