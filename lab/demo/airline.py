@@ -17,19 +17,18 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date, timedelta
+from datetime import timedelta
 from itertools import count
 from typing import TypeVar
 
 import stamina
-from sqlalchemy import Engine, create_engine, select
+from sqlalchemy import Engine, create_engine, text
 from sqlalchemy import exc as sa_exc
-from sqlalchemy.dialects.postgresql import insert
 
 import mqpg
 
 from .flights import Flight, read_flights, share_of
-from .tables import LEDGER_URL, PRODUCER_GROUP, TOPIC, cancellation, departure
+from .tables import LEDGER_URL, PRODUCER_GROUP, TOPIC
 
 __all__ = ["Airline", "main", "persist"]
 
@@ -44,6 +43,13 @@ _TRANSIENT = (
     sa_exc.InterfaceError,
     sa_exc.IntegrityError,
 )
+
+_DEPART = text(
+    "insert into departure values (:number, cast(:day as date), :carrier, :flight, :tail, :origin, :dest, :delay)"
+)
+_CANCEL = text("insert into cancellation values (:number, :handle) on conflict do nothing")
+_DONE = "select number from departure union all select number from cancellation"
+_IS_DONE = text(f"select from ({_DONE}) done where number = :number")
 
 T = TypeVar("T")
 
@@ -64,9 +70,8 @@ class Airline:
 
     def recorded(self) -> set[int]:
         """The numbers of all flights that are done."""
-        done = select(departure.c.number).union_all(select(cancellation.c.number))
         with self._engine.connect() as conn:
-            return set(conn.execute(done).scalars())
+            return set(conn.execute(text(_DONE)).scalars())
 
     def handle(self, flight: Flight) -> None:
         """Bring one flight to its end, whatever breaks on the way."""
@@ -80,22 +85,17 @@ class Airline:
         persist(book)
 
     def _book(self, flight: Flight) -> None:
-        values = flight.as_message() | {"tail": flight.tail, "day": date.fromisoformat(flight.day)}
         with self.producer.transaction(TOPIC, flight.as_message(), key=flight.tail) as tx:
-            tx.execute(insert(departure).values(values))
+            tx.execute(_DEPART, flight.as_message() | {"tail": flight.tail})
             if flight.cancelled:
                 tx.rollback()
         if flight.cancelled:
-            record = insert(cancellation).values(number=flight.number, handle=tx.handle)
             with self._engine.begin() as conn:
-                conn.execute(record.on_conflict_do_nothing())
+                conn.execute(_CANCEL, {"number": flight.number, "handle": tx.handle})
 
     def _is_recorded(self, flight: Flight) -> bool:
         with self._engine.connect() as conn:
-            return any(
-                conn.execute(select(table.c.number).where(table.c.number == flight.number)).first()
-                for table in (departure, cancellation)
-            )
+            return conn.execute(_IS_DONE, {"number": flight.number}).first() is not None
 
 
 def _fly(airline: Airline, flights: Iterable[Flight], seconds: float) -> None:

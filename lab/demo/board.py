@@ -9,16 +9,19 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
-from datetime import date
 
-from sqlalchemy import Connection
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Connection, text
 
 import mqpg
 
-from .tables import BOARD_URL, CONSUMER_GROUP, TOPIC, board_cell
+from .tables import BOARD_URL, CONSUMER_GROUP, TOPIC
 
 __all__ = ["board", "post"]
+
+_ADD = text("""
+insert into board_cell values (:origin, cast(:day as date), :departures, :delay) on conflict (origin, day)
+do update set departures = board_cell.departures + excluded.departures, delay = board_cell.delay + excluded.delay
+""")
 
 
 def post(messages: Sequence[mqpg.Message], conn: Connection) -> None:
@@ -28,14 +31,11 @@ def post(messages: Sequence[mqpg.Message], conn: Connection) -> None:
         departures[flight["origin"], flight["day"]] += 1
         delays[flight["origin"], flight["day"]] += flight["delay"]
     # Sorted, so that two consumers that update the same cells lock the rows in the same order.
-    new = insert(board_cell).values(
-        [
-            {"origin": place[0], "day": date.fromisoformat(place[1]), "departures": number, "delay": delays[place]}
-            for place, number in sorted(departures.items())
-        ]
-    )
-    sums = {name: board_cell.c[name] + new.excluded[name] for name in ("departures", "delay")}
-    conn.execute(new.on_conflict_do_update(index_elements=[board_cell.c.origin, board_cell.c.day], set_=sums))
+    cells = [
+        {"origin": place[0], "day": place[1], "departures": number, "delay": delays[place]}
+        for place, number in sorted(departures.items())
+    ]
+    conn.execute(_ADD, cells)
 
 
 board = mqpg.consumer(

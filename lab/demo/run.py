@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import create_engine
+import psycopg
 
 import mqpg
 from lab.audits import audit, sqlalchemy_url
@@ -23,16 +23,7 @@ from .counts import Counts, Databases, Gauges
 from .flights import expected_board, known_flights
 from .kills import ROLES, Kills, schedule
 from .result import Result, differing
-from .tables import (
-    BOARD_URL,
-    CONSUMER_GROUP,
-    LEDGER_URL,
-    PRODUCER_GROUP,
-    QUEUES,
-    TOPIC,
-    airline_metadata,
-    board_metadata,
-)
+from .tables import AIRLINE, BOARD, BOARD_URL, CONSUMER_GROUP, LEDGER_URL, PRODUCER_GROUP, QUEUES, TOPIC
 
 __all__ = ["run"]
 
@@ -144,10 +135,9 @@ def _prepare(databases: Databases) -> None:
         mq.create_topic(TOPIC, queues=QUEUES)
         mq.create_producer_group(PRODUCER_GROUP, check_after=_CHECK_AFTER, checker="url", checker_target="airline")
         mq.subscribe(CONSUMER_GROUP, TOPIC, mode="pinned")
-    for dsn, metadata in ((databases.airline, airline_metadata), (databases.board, board_metadata)):
-        engine = create_engine(sqlalchemy_url(dsn))
-        metadata.create_all(engine)
-        engine.dispose()
+    for dsn, tables in ((databases.airline, AIRLINE), (databases.board, BOARD)):
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            conn.execute(tables.encode())
     with mqpg.Ledger(sqlalchemy_url(databases.airline)) as ledger:
         ledger.create()
 

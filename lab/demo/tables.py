@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Date, Integer, MetaData, String, Table
-
-__all__ = [
-    "BOARD_URL",
-    "CONSUMER_GROUP",
-    "LEDGER_URL",
-    "PRODUCER_GROUP",
-    "QUEUES",
-    "TOPIC",
-    "airline_metadata",
-    "board_cell",
-    "board_metadata",
-    "cancellation",
-    "departure",
-]
+__all__ = ["AIRLINE", "BOARD", "BOARD_URL", "CONSUMER_GROUP", "LEDGER_URL", "PRODUCER_GROUP", "QUEUES", "TOPIC"]
 
 TOPIC = "departures"
 QUEUES = 8
@@ -27,32 +13,13 @@ CONSUMER_GROUP = "board"
 LEDGER_URL = "MQPG_LEDGER_AIRLINE"
 BOARD_URL = "MQPG_DEMO_BOARD"
 
-airline_metadata, board_metadata = MetaData(), MetaData()
-
 # Because of the primary key a departure happens once, whatever a producer repeats after a crash.
-departure = Table(
-    "departure",
-    airline_metadata,
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("day", Date, nullable=False),
-    Column("carrier", String(2), nullable=False),
-    Column("flight", Integer, nullable=False),
-    Column("tail", String(10)),
-    Column("origin", String(3), nullable=False),
-    Column("dest", String(3), nullable=False),
-    Column("delay", Integer),
-)
-cancellation = Table(
-    "cancellation",
-    airline_metadata,
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("handle", String(200), nullable=False),  # of the half message that was rolled back
-)
-board_cell = Table(
-    "board_cell",
-    board_metadata,
-    Column("origin", String(3), primary_key=True),
-    Column("day", Date, primary_key=True),
-    Column("departures", Integer, nullable=False),
-    Column("delay", BigInteger, nullable=False),  # sum of minutes
-)
+AIRLINE = """
+create table departure (number int primary key, day date not null, carrier text not null, flight int not null,
+    tail text, origin text not null, dest text not null, delay int);
+create table cancellation (number int primary key, handle text not null)
+"""
+BOARD = """
+create table board_cell (origin text, day date, departures int not null, delay bigint not null,
+    primary key (origin, day))
+"""
