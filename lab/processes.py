@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import psycopg
+import stamina
 
 from mqpg.embedded import EmbeddedServer
 from mqpg.errors import Error
@@ -34,16 +35,13 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONUNBUFFERED": "1", **more}
 
 
-def persist(work: Callable[[], T], patience: float = 90.0) -> T:
+def persist(
+    work: Callable[[], T], patience: float = 90.0, on: tuple[type[Exception], ...] = (Error, psycopg.Error)
+) -> T:
     """Try again while a server recovers, or others hold locks, for `patience` seconds."""
-    until = time.monotonic() + patience
-    while True:
-        try:
-            return work()
-        except (Error, psycopg.Error):
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.2)
+    stamina.instrumentation.set_on_retry_hooks([])  # nothing is written of each attempt
+    again = stamina.retry(on=on, attempts=None, timeout=patience, wait_initial=0.05, wait_max=1.0, wait_jitter=0.05)
+    return again(work)()
 
 
 def crash(server: EmbeddedServer) -> None:

@@ -15,22 +15,22 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from itertools import count
-from typing import TypeVar
 
-import stamina
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy import exc as sa_exc
 
 import mqpg
+from lab.processes import persist
 
 from .flights import Flight, read_flights, share_of
 from .tables import LEDGER_URL, PRODUCER_GROUP, TOPIC
 
-__all__ = ["Airline", "main", "persist"]
+__all__ = ["Airline", "main"]
 
 # Transient errors: a restarted server, a lost race with our own dead predecessor, the fence of a
 # check-back.
@@ -51,14 +51,7 @@ _CANCEL = text("insert into cancellation values (:number, :handle) on conflict d
 _DONE = "select number from departure union all select number from cancellation"
 _IS_DONE = text(f"select from ({_DONE}) done where number = :number")
 
-T = TypeVar("T")
-
-
-def persist(work: Callable[[], T]) -> T:
-    """Do something, again and again while it ends in a transient error, for two minutes."""
-    return stamina.retry(
-        on=_TRANSIENT, attempts=None, timeout=120.0, wait_initial=0.05, wait_max=1.0, wait_jitter=0.05
-    )(work)()
+_persist = partial(persist, patience=120.0, on=_TRANSIENT)
 
 
 class Airline:
@@ -82,7 +75,7 @@ class Airline:
             if next(attempts) == 1 or not self._is_recorded(flight):
                 self._book(flight)
 
-        persist(book)
+        _persist(book)
 
     def _book(self, flight: Flight) -> None:
         with self.producer.transaction(TOPIC, flight.as_message(), key=flight.tail) as tx:
@@ -116,17 +109,17 @@ def main(limit: int, share: int, shares: int, threads: int, rate: float) -> None
     """Do a share of the first `limit` flights. What a kill leaves open is the next process's work."""
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     engine = create_engine(os.environ[LEDGER_URL], pool_size=threads + 2)
-    with persist(mqpg.connect) as mq:
+    with _persist(mqpg.connect) as mq:
         airline = Airline(mq, engine)
         threading.Thread(target=airline.producer.run_recovery, args=(threading.Event(),), daemon=True).start()
-        done = persist(airline.recorded)
+        done = _persist(airline.recorded)
         todo = (flight for flight in read_flights(limit) if flight.number not in done)
         with ThreadPoolExecutor(threads, "airline") as pool:
             parts = share_of(todo, share, shares, threads)
             for one in [pool.submit(_fly, airline, part, threads / rate) for part in parts]:
                 one.result()
         # Send the decisions that were not sent because of a crash or a lost connection.
-        while persist(lambda: airline.producer.recover(older_than=timedelta(0))):
+        while _persist(lambda: airline.producer.recover(older_than=timedelta(0))):
             pass
 
 
