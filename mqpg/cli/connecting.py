@@ -11,11 +11,11 @@ import psycopg
 from psycopg.rows import dict_row
 
 import mqpg
-from mqpg.cli.options import print_rows
+from mqpg.cli.options import print_result, print_rows
 from mqpg.values import errors
 from mqpg.values.translation import translate
 
-__all__ = ["broker", "rows", "show"]
+__all__ = ["broker", "call", "rows", "show"]
 
 # Where the text of decoded attributes is.
 _RAW = {"payload": "raw", "headers": "raw_headers", "history": "raw_history", "detail": "raw_detail"}
@@ -26,6 +26,13 @@ def broker(dsn: str | None) -> Iterator[mqpg.Client]:
     """Open a client for one command. It does not retry, so a failure is reported at once."""
     with mqpg.connect(dsn, retry_timeout=0, pool_timeout=5) as client:
         yield client
+
+
+def call(action: str, as_json: bool, dsn: str | None, /, **arguments: Any) -> None:
+    """Call a method of the client that changes something, and say what was done."""
+    with broker(dsn) as mq:
+        getattr(mq, action)(**arguments)
+    print_result(action, as_json=as_json, **arguments)
 
 
 def rows(client: mqpg.Client, query: str, values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:

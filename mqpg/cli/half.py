@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn, cast
 import typer
 
 import mqpg
-from mqpg.cli.connecting import broker, rows
+from mqpg.cli.connecting import broker, call, rows
 from mqpg.cli.options import Dsn, Json, JsonResult, print_result, print_rows, printable
 from mqpg.cli.passwords import warn_of_password
 from mqpg.connection.settings import ledger_url, ledger_variable
@@ -148,9 +148,7 @@ def _fail(why: str) -> NoReturn:
 @app.command()
 def rearm(handle: Handle, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Start the check-backs of a parked half message again, counting from 0."""
-    with broker(dsn) as mq:
-        mq.rearm(handle)
-    print_result("rearm", as_json=json, handle=handle)
+    call("rearm", json, dsn, handle=handle)
 
 
 @app.command()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from mqpg.cli.connecting import broker, rows
+from mqpg.cli.connecting import broker, call, rows
 from mqpg.cli.options import Dsn, Filter, Group, Json, JsonResult, Topic, Yes, confirm, print_result, print_rows
 from mqpg.cli.passwords import warn_of_password
 from mqpg.status import seeking
@@ -76,15 +76,9 @@ def add(
     ] = "earliest",
     filter: Filter = None,
     tags: Tags = None,
-    max_attempts: Annotated[
-        int, typer.Option(help="Deliveries after which a failed message becomes a dead letter.")
-    ] = 16,
-    retry_delay: Annotated[
-        str, typer.Option(help="How long to wait before the second attempt; doubled for each further one.")
-    ] = "10 s",
-    on_failure: Annotated[
-        OnFailure, typer.Option(help="What a failed message holds back: skip (nothing), block_key or block_queue.")
-    ] = "skip",
+    max_attempts: Attempts = 16,
+    retry_delay: Delay = "10 s",
+    on_failure: OnFailureOption = "skip",
     json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
@@ -92,18 +86,20 @@ def add(
 
     If it is subscribed with the same settings, nothing happens.
     """
-    chosen: dict[str, Any] = {
-        "mode": mode,
-        "start": start,
-        "filter": filter,
-        "tags": tags or None,
-        "max_attempts": max_attempts,
-        "retry_delay": retry_delay,
-        "on_failure": on_failure,
-    }
-    with broker(dsn) as mq:
-        mq.subscribe(group, topic, **chosen)
-    print_result("subscribe", as_json=json, consumer_group=group, topic=topic, **chosen)
+    call(
+        "subscribe",
+        json,
+        dsn,
+        consumer_group=group,
+        topic=topic,
+        mode=mode,
+        start=start,
+        filter=filter,
+        tags=tags or None,
+        max_attempts=max_attempts,
+        retry_delay=retry_delay,
+        on_failure=on_failure,
+    )
 
 
 @app.command()
@@ -121,17 +117,19 @@ def alter(
     dsn: Dsn = None,
 ) -> None:
     """Change the given settings of a subscription. `--filter true` removes the filter."""
-    changes: dict[str, Any] = {
-        "max_attempts": max_attempts,
-        "retry_delay": retry_delay,
-        "filter": filter,
-        "tags": [] if any_tag else tags or None,
-        "on_failure": on_failure,
-        "mode": mode,
-    }
-    with broker(dsn) as mq:
-        mq.alter_subscription(group, topic, **changes)
-    print_result("alter_subscription", as_json=json, consumer_group=group, topic=topic, **changes)
+    call(
+        "alter_subscription",
+        json,
+        dsn,
+        consumer_group=group,
+        topic=topic,
+        max_attempts=max_attempts,
+        retry_delay=retry_delay,
+        filter=filter,
+        tags=[] if any_tag else tags or None,
+        on_failure=on_failure,
+        mode=mode,
+    )
 
 
 @app.command()
@@ -149,25 +147,19 @@ def remove(
     """
     who = f"group {group}" if consumer is None else f"consumer {consumer} of group {group}"
     confirm(f"Delete the positions, retries and dead letters of {who} in topic {topic} for good?", yes=yes)
-    with broker(dsn) as mq:
-        mq.unsubscribe(group, topic, consumer)
-    print_result("unsubscribe", as_json=json, consumer_group=group, topic=topic, consumer=consumer)
+    call("unsubscribe", json, dsn, consumer_group=group, topic=topic, consumer=consumer)
 
 
 @app.command()
 def pause(group: Group, topic: Topic, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Stop delivery of a topic to this group."""
-    with broker(dsn) as mq:
-        mq.pause(topic, group)
-    print_result("pause", as_json=json, consumer_group=group, topic=topic)
+    call("pause", json, dsn, consumer_group=group, topic=topic)
 
 
 @app.command()
 def resume(group: Group, topic: Topic, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Continue delivery after `pause`."""
-    with broker(dsn) as mq:
-        mq.resume(topic, group)
-    print_result("resume", as_json=json, consumer_group=group, topic=topic)
+    call("resume", json, dsn, consumer_group=group, topic=topic)
 
 
 @app.command()
@@ -217,9 +209,7 @@ def unpin(
     Do this only when the consumer is gone for good, or its database has moved. The next consumer
     must have its offsets.
     """
-    with broker(dsn) as mq:
-        mq.unpin(group, topic, queue, consumer)
-    print_result("unpin", as_json=json, consumer_group=group, topic=topic, queue_id=queue, consumer=consumer)
+    call("unpin", json, dsn, consumer_group=group, topic=topic, queue_id=queue, consumer=consumer)
 
 
 @app.command()

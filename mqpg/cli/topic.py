@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from mqpg.cli.connecting import broker, rows
+from mqpg.cli.connecting import broker, call, rows
 from mqpg.cli.options import Dsn, Json, JsonResult, Topic, Yes, confirm, print_result, print_rows
 from mqpg.values.choices import OnExpired, TopicKind
 
@@ -18,7 +18,7 @@ _LIST = "select topic, kind, queues, retention::text, paused from mqpg.topics or
 _LIST_COLUMNS = ["topic", "kind", "queues", "retention", "paused"]
 _DEPTH = "select queue_id, oldest_offset, next_offset from mqpg.queue_depth where topic = %(topic)s order by queue_id"
 
-Retention = Annotated[str, typer.Option(help="How long messages are stored: a PostgreSQL interval.")]
+Retention = Annotated[str | None, typer.Option(help="How long messages are stored: a PostgreSQL interval.")]
 
 
 @app.command()
@@ -35,9 +35,7 @@ def create(
     dsn: Dsn = None,
 ) -> None:
     """Create a topic. If it exists with the same settings, nothing happens."""
-    with broker(dsn) as mq:
-        mq.create_topic(name, queues, retention, kind)
-    print_result("create_topic", as_json=json, topic=name, queues=queues, retention=retention, kind=kind)
+    call("create_topic", json, dsn, topic=name, queues=queues, retention=retention, kind=kind)
 
 
 @app.command("list")
@@ -58,7 +56,7 @@ def depth(name: Topic, json: Json = False, dsn: Dsn = None) -> None:
 @app.command()
 def alter(
     name: Topic,
-    retention: Annotated[str | None, typer.Option(help="How long messages are stored: a PostgreSQL interval.")] = None,
+    retention: Retention = None,
     max_payload: Annotated[int | None, typer.Option(help="The largest payload, in bytes.")] = None,
     message_ttl: Annotated[str | None, typer.Option(help="The age at which unread messages expire; 0: never.")] = None,
     on_expired: Annotated[OnExpired | None, typer.Option(help="What happens to them: skip or dead_letter.")] = None,
@@ -79,19 +77,20 @@ def alter(
     dsn: Dsn = None,
 ) -> None:
     """Change the given settings of a topic."""
-    changes: dict[str, Any] = {
-        "retention": retention,
-        "max_payload": max_payload,
-        "message_ttl": message_ttl,
-        "on_expired": on_expired,
-        "lose_after": lose_after,
-        "lose_over": lose_over,
-        "checksums": checksums,
-        "archive": archive,
-    }
-    with broker(dsn) as mq:
-        mq.alter_topic(name, **changes)
-    print_result("alter_topic", as_json=json, topic=name, **changes)
+    call(
+        "alter_topic",
+        json,
+        dsn,
+        topic=name,
+        retention=retention,
+        max_payload=max_payload,
+        message_ttl=message_ttl,
+        on_expired=on_expired,
+        lose_after=lose_after,
+        lose_over=lose_over,
+        checksums=checksums,
+        archive=archive,
+    )
 
 
 @app.command()
@@ -104,9 +103,7 @@ def drop(
 ) -> None:
     """Drop a topic and its subscriptions. Asks on a terminal."""
     confirm(f"Drop topic {name}, its subscriptions{' and its undelivered messages' if force else ''}?", yes=yes)
-    with broker(dsn) as mq:
-        mq.drop_topic(name, force)
-    print_result("drop_topic", as_json=json, topic=name, force=force)
+    call("drop_topic", json, dsn, topic=name, force=force)
 
 
 @app.command()
@@ -121,14 +118,10 @@ def purge(name: Topic, yes: Yes = False, json: JsonResult = False, dsn: Dsn = No
 @app.command()
 def pause(name: Topic, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Stop delivery to all groups. Producers can still send."""
-    with broker(dsn) as mq:
-        mq.pause(name)
-    print_result("pause", as_json=json, topic=name)
+    call("pause", json, dsn, topic=name)
 
 
 @app.command()
 def resume(name: Topic, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Continue delivery after `pause`."""
-    with broker(dsn) as mq:
-        mq.resume(name)
-    print_result("resume", as_json=json, topic=name)
+    call("resume", json, dsn, topic=name)
