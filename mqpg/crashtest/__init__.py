@@ -5,8 +5,8 @@ is killed (SIGKILL) at that point, and a fresh process resumes its work. Afterwa
 lost or doubled.
 
 * options, scratch: what is tried, and the databases in which it happens;
-* wire, proxy, referee: the statements on their way to the server, and the kill;
-* zygote, child, watch, lookout, control: the process that is killed, and what it reports;
-* trial, run: one crash point, and all of them;
+* wire, proxy, fault_injector: the statements on their way to the server, and the kill;
+* fork_server, child, watch, audit_hook, control: the process that is killed, and what it reports;
+* process_run, run: one crash point, and all of them;
 * snapshot, compare, judge, advice, report: what came of it, and what to do about it.
 """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mqpg.crashtest.fault_injector import Moment, Sent
 from mqpg.crashtest.options import Outcome, Result
-from mqpg.crashtest.referee import Moment, Sent
-from mqpg.crashtest.trial import Ran
+from mqpg.crashtest.process_run import Ran
 
 __all__ = ["advise", "advise_before"]
 
@@ -43,14 +43,14 @@ _COMMITS = (
 
 
 def _commits(clean: Ran) -> str | None:
-    ends = [one for one in clean.referee.trace if one.by_handler and one.ours and one.ends_transaction]
+    ends = [one for one in clean.injector.trace if one.by_handler and one.ours and one.ends_transaction]
     if not ends:
         return None
     return f"The handler ends the transaction itself ({_words(ends[0])}). {_COMMITS}"
 
 
 def _connections(clean: Ran) -> str | None:
-    own = [one for one in clean.referee.trace if one.by_handler and not one.ours and one.writes]
+    own = [one for one in clean.injector.trace if one.by_handler and not one.ours and one.writes]
     if not own:
         return None
     return (
@@ -61,7 +61,7 @@ def _connections(clean: Ran) -> str | None:
 
 
 def _threads(clean: Ran) -> str | None:
-    late = [one for one in clean.referee.trace if not one.by_handler and not one.ours and one.writes]
+    late = [one for one in clean.injector.trace if not one.by_handler and not one.ours and one.writes]
     if not clean.left and not late:
         return None
     what = f"thread or task {clean.left[0]}" if clean.left else _words(late[0])
@@ -107,7 +107,7 @@ def _external(about: dict[str, Any]) -> str:
 
 
 def _for_producer(result: Result, clean: Ran) -> list[str]:
-    sends = [one for one in clean.referee.trace if one.by_handler and "mqpg.send" in one.text.replace('"', "")]
+    sends = [one for one in clean.injector.trace if one.by_handler and "mqpg.send" in one.text.replace('"', "")]
     lines = []
     alone = next((one for one in sends if not one.in_transaction), None)
     if alone is not None:

@@ -1,6 +1,6 @@
 """What the processes do: set up, consume, produce, or finish what a producer left.
 
-Each of them is forked by the zygote, imports the user's code by itself, and ends with `os._exit`.
+Each of them is forked by the fork_server, imports the user's code by itself, and ends with `os._exit`.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from mqpg.audit.sql.engine import run_audit
 from mqpg.audit.verdict import Verdict
 from mqpg.crashtest.compare import compare, compare_counts
 from mqpg.crashtest.options import Difference, Outcome
+from mqpg.crashtest.process_run import MOST_FAILURES, Ran
 from mqpg.crashtest.snapshot import Snapshot
-from mqpg.crashtest.trial import MOST_FAILURES, Ran
 
 __all__ = ["Clean", "audit", "judge_consumer", "judge_producer"]
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from mqpg.crashtest.referee import Point, Sent
+from mqpg.crashtest.fault_injector import Point, Sent
 from mqpg.values.errors import Error
 
 __all__ = ["CannotTry", "Difference", "Options", "Outcome", "Result", "Tried"]

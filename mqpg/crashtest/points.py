@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mqpg.crashtest.referee import Moment, Point, Sent
+from mqpg.crashtest.fault_injector import Moment, Point, Sent
 
 __all__ = ["choose", "points_of"]
 

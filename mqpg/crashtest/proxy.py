@@ -11,7 +11,7 @@ from urllib.parse import quote
 import psycopg
 
 from mqpg.crashtest import wire
-from mqpg.crashtest.referee import Referee, Ruling, Session
+from mqpg.crashtest.fault_injector import FaultInjector, Ruling, Session
 from mqpg.values.translation import translate
 
 __all__ = ["Proxy"]
@@ -23,7 +23,7 @@ _COPY = b"GHWdc"
 
 
 class Proxy:
-    """Forwards connections to a server, statement by statement, and asks the referee of the run.
+    """Forwards connections to a server, statement by statement, and asks the injector of the run.
 
     Raises ConnectionFailed if the server does not answer.
     """
@@ -38,7 +38,7 @@ class Proxy:
             raise translate(error) from error
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
-        self.referee = Referee()
+        self.injector = FaultInjector()
         self._links: list[_Link] = []
         threading.Thread(target=self._accept, name="crashtest-proxy", daemon=True).start()
 
@@ -47,9 +47,9 @@ class Proxy:
         account = _quoted(self.user) + (f":{_quoted(self.password)}" if self.password else "")
         return f"postgresql://{account}@127.0.0.1:{self.port}/{_quoted(dbname)}"
 
-    def serve(self, referee: Referee) -> None:
-        """Begin a run: connections from now on are ruled by this referee."""
-        self.referee = referee
+    def serve(self, injector: FaultInjector) -> None:
+        """Begin a run: connections from now on are ruled by this injector."""
+        self.injector = injector
 
     def hang_up(self) -> None:
         """Close all connections, as the system does for a process that died."""
@@ -66,7 +66,7 @@ class Proxy:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                link = _Link(client, self._target, self.referee)
+                link = _Link(client, self._target, self.injector)
                 self._links.append(link)
                 threading.Thread(target=link.run, name="crashtest-link", daemon=True).start()
 
@@ -74,8 +74,8 @@ class Proxy:
 class _Link:
     """One connection: a thread for each direction."""
 
-    def __init__(self, client: socket.socket, target: tuple[str, int], referee: Referee) -> None:
-        self._client, self._target, self._referee = client, target, referee
+    def __init__(self, client: socket.socket, target: tuple[str, int], injector: FaultInjector) -> None:
+        self._client, self._target, self._injector = client, target, injector
         self._upstream: socket.socket | None = None
         self._session = Session()
         self._held = False
@@ -117,7 +117,7 @@ class _Link:
         statements = wire.Statements()
         while (frame := wire.read_frame(reading)) is not None:
             text = statements.executed(frame)
-            ruling = self._referee.before(self._session, text) if text is not None else Ruling.GO
+            ruling = self._injector.before(self._session, text) if text is not None else Ruling.GO
             if ruling is Ruling.DIE:
                 self._silent = True
                 return
@@ -136,14 +136,14 @@ class _Link:
                 if frame.kind == b"Z":
                     self._session.in_transaction = frame.body != b"I"
                     if self._held:
-                        self._referee.after()
+                        self._injector.after()
                         return
                 if self._held and frame.kind not in _COPY:
                     continue
                 if frame.kind == b"E" and self._refusing:
                     self._refusing, frame = False, _REFUSAL
                 self._client.sendall(frame.raw)
-        if not self._referee.dead:
+        if not self._injector.dead:
             self.close()
 
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from mqpg.crashtest.fault_injector import Moment
 from mqpg.crashtest.options import Outcome, Result, Tried
-from mqpg.crashtest.referee import Moment
 
 __all__ = ["print_json", "print_table"]
 

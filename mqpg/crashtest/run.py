@@ -18,12 +18,12 @@ from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.crashtest import snapshot
 from mqpg.crashtest.advice import advise, advise_before
 from mqpg.crashtest.compare import volatile
+from mqpg.crashtest.fault_injector import Point, Sent
 from mqpg.crashtest.judge import Clean, audit, judge_consumer, judge_producer
 from mqpg.crashtest.options import CannotTry, Options, Outcome, Result, Tried
 from mqpg.crashtest.points import choose
-from mqpg.crashtest.referee import Point, Sent
+from mqpg.crashtest.process_run import Bench, Ran
 from mqpg.crashtest.scratch import Copy, Scratch
-from mqpg.crashtest.trial import Bench, Ran
 from mqpg.values.errors import ConfigurationError, DatabaseError
 
 __all__ = ["run"]
@@ -62,8 +62,8 @@ class _Test:
         ran, after = first
         template = self._snapshot(self._scratch.template)
         self._clean_state = Clean(template, after, volatile(after, second[1]), ran.outside)
-        chosen, left_out = choose(ran.referee.trace, self._options.points)
-        result = Result(self._options.target, self._about["kind"], ran.referee.trace, left_out=left_out)
+        chosen, left_out = choose(ran.injector.trace, self._options.points)
+        result = Result(self._options.target, self._about["kind"], ran.injector.trace, left_out=left_out)
         result.notes = self._notes(ran, second[0], left_out)
         result.tried = self._try_each(chosen, benches, report)
         result.advice = advise(result, ran, self._about)
@@ -160,7 +160,7 @@ class _Test:
             copy = self._scratch.copy()
             try:
                 ran = self._work(bench, copy, point)
-                if ran.referee.fired:
+                if ran.injector.fired:
                     return Tried(point, sent, *self._judged(bench, copy, ran))
             finally:
                 self._scratch.drop(copy)
@@ -169,7 +169,7 @@ class _Test:
     def _judged(self, bench: Bench, copy: Copy, ran: Ran) -> tuple[Outcome, tuple[str, ...]]:
         runs = [ran]
         if self._is_consumer:
-            if ran.referee.dead:
+            if ran.injector.dead:
                 runs.append(self._work(bench, copy, None))
             wrong = audit(self._scratch.dsn(copy.broker), self._about["group"], self._journals(copy))
             outcome, details = judge_consumer(self._clean_state, runs, self._snapshot(copy), wrong)
@@ -216,7 +216,7 @@ class _Test:
         notes = []
         if left_out:
             notes.append(f"{left_out} crash points were left out, because --points is {self._options.points}")
-        if [one.key for one in first.referee.trace] != [one.key for one in second.referee.trace]:
+        if [one.key for one in first.injector.trace] != [one.key for one in second.injector.trace]:
             notes.append("two runs without a crash sent different statements, so some points may not be reached again")
         for name, columns in sorted(self._clean_state.ignored.items()):
             notes.append(f"{name}: {', '.join(sorted(columns))} differs between two runs without a crash: not compared")

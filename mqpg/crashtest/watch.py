@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy.engine.default import DefaultDialect
 
+from mqpg.crashtest.audit_hook import AuditHook
 from mqpg.crashtest.control import Line
-from mqpg.crashtest.lookout import Lookout
 from mqpg.handlers.outcomes import Reject, Retry
 
 __all__ = ["Watch", "watch_other_databases"]
@@ -24,7 +24,7 @@ class Watch:
         self._main = threading.get_ident()
         self._calls = 0
         self._own_threads: set[int] = set()
-        Lookout(self._outside, self._busy, {port}).start()
+        AuditHook(self._outside, self._busy, {port}).start()
 
     def middleware(self, *, asynchronous: bool) -> Callable[..., Any]:
         """Middleware around each call of the handler."""

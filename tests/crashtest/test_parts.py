@@ -10,9 +10,9 @@ import pytest
 
 from mqpg.crashtest import wire
 from mqpg.crashtest.compare import compare, compare_counts, volatile
+from mqpg.crashtest.fault_injector import FaultInjector, Moment, Point, Ruling, Sent, Session
 from mqpg.crashtest.options import Outcome, Result, Tried
 from mqpg.crashtest.points import choose
-from mqpg.crashtest.referee import Moment, Point, Referee, Ruling, Sent, Session
 
 
 def sent(text: str, *, by_handler: bool = False, ours: bool = True) -> Sent:
@@ -50,20 +50,20 @@ def test_a_frame_survives_the_way() -> None:
     assert wire.read_frame(io.BytesIO(frame.raw[:-1])) is None
 
 
-def test_a_referee_rules_at_its_point_only() -> None:
-    referee = Referee(Point("insert ?", 2, Moment.REFUSED))
+def test_an_injector_rules_at_its_point_only() -> None:
+    injector = FaultInjector(Point("insert ?", 2, Moment.REFUSED))
     session = Session()
-    rulings = [referee.before(session, text) for text in ("insert 1", "select 1", "insert 2", "insert 3")]
+    rulings = [injector.before(session, text) for text in ("insert 1", "select 1", "insert 2", "insert 3")]
     assert rulings == [Ruling.GO, Ruling.GO, Ruling.REFUSE, Ruling.GO]
-    assert referee.fired
-    assert not referee.dead
+    assert injector.fired
+    assert not injector.dead
 
 
 def test_after_a_kill_nothing_is_forwarded() -> None:
-    referee = Referee(Point("commit", 1, Moment.BEFORE))
+    injector = FaultInjector(Point("commit", 1, Moment.BEFORE))
     session = Session()
-    assert [referee.before(session, text) for text in ("commit", "select 1")] == [Ruling.DIE, Ruling.DIE]
-    assert [one.text for one in referee.trace] == ["commit"]
+    assert [injector.before(session, text) for text in ("commit", "select 1")] == [Ruling.DIE, Ruling.DIE]
+    assert [one.text for one in injector.trace] == ["commit"]
 
 
 TRACE = [

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mqpg.crashtest.fault_injector import Moment
 from mqpg.crashtest.options import Options, Outcome, Result
-from mqpg.crashtest.referee import Moment
 
 pytestmark = pytest.mark.timeout(600)  # seconds on an idle machine
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -48,8 +48,8 @@ PAYLOADS = {
 }
 # The others have many statements, so only `make test-crashtest` tries them.
 QUICK_ONES = ("consumer_same_transaction.py", "consumer_external.py", "request_reply.py", "same_database_send.py")
-TRIALS = [(target, setups) for trials in OF_EXAMPLES.values() for target, setups in trials]
-QUICK = [trial for name in QUICK_ONES for trial in OF_EXAMPLES[name]]
+RUNS = [(target, setups) for runs in OF_EXAMPLES.values() for target, setups in runs]
+QUICK = [run for name in QUICK_ONES for run in OF_EXAMPLES[name]]
 
 
 def outcomes(result: Result) -> set[Outcome]:
@@ -100,7 +100,7 @@ def test_no_example_is_left_out() -> None:
 
 @pytest.mark.crashtest
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("target", "setups"), [*CASES.items(), *TRIALS])
+@pytest.mark.parametrize(("target", "setups"), [*CASES.items(), *RUNS])
 def test_every_single_point(target: str, setups: tuple[str, ...], crash: Callable[..., Result]) -> None:
     """All points of everything, which takes minutes."""
     folder = {"folder": EXAMPLES} if target.startswith("consumer_") else {}

@@ -1,4 +1,4 @@
-"""Who decides at each statement whether the process lives: the referee of one run."""
+"""Who decides at each statement whether the process lives: the injector of one run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from enum import Enum, StrEnum
 
 from mqpg.crashtest.wire import normalised
 
-__all__ = ["Moment", "Point", "Referee", "Ruling", "Sent", "Session"]
+__all__ = ["Moment", "Point", "FaultInjector", "Ruling", "Sent", "Session"]
 
 _ENDS = re.compile(r"^\s*(commit|end|rollback|abort)\b(?!\s+(work\s+|transaction\s+)?to\b)", re.IGNORECASE)
 _COMMITS = re.compile(r"^\s*(commit|end)\b", re.IGNORECASE)
@@ -104,7 +104,7 @@ class Point:
     moment: Moment
 
 
-class Referee:
+class FaultInjector:
     """Sees every statement of one run, and kills its process at one of them. The point None: at none."""
 
     def __init__(self, point: Point | None = None) -> None:

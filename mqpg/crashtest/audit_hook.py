@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Lookout"]
+__all__ = ["AuditHook"]
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 _CALLS = {
@@ -22,7 +22,7 @@ _CALLS = {
 }
 
 
-class Lookout:
+class AuditHook:
     """Reports files that are written, connections and processes, while the handler is at work.
 
     Args:

@@ -13,11 +13,11 @@ from typing import Any
 import psycopg
 
 from mqpg.crashtest.control import Desk
+from mqpg.crashtest.fault_injector import FaultInjector, Point, Ruling, Session
+from mqpg.crashtest.fork_server import ForkServer
 from mqpg.crashtest.options import Options
 from mqpg.crashtest.proxy import Proxy
-from mqpg.crashtest.referee import Point, Referee, Ruling, Session
 from mqpg.crashtest.scratch import Copy, Scratch
-from mqpg.crashtest.zygote import Zygote
 
 __all__ = ["MOST_FAILURES", "Bench", "Ran"]
 
@@ -39,7 +39,7 @@ class Ran:
     """What one process did.
 
     Attributes:
-        referee: What it sent, and whether it was killed.
+        injector: What it sent, and whether it was killed.
         status: How it ended: an exit status, or a signal below 0.
         about: What the target is, if it was asked.
         calls: How many calls of the handler began.
@@ -52,7 +52,7 @@ class Ran:
         said: The end of what it printed.
     """
 
-    referee: Referee
+    injector: FaultInjector
     status: int = 0
     about: dict[str, Any] = field(default_factory=dict)
     calls: int = 0
@@ -66,7 +66,7 @@ class Ran:
 
 
 class Bench:
-    """Where runs happen one after another: a proxy, a desk and a zygote.
+    """Where runs happen one after another: a proxy, a desk and a fork server.
 
     `number` tells this bench from the others.
     """
@@ -75,12 +75,12 @@ class Bench:
         self.scratch, self.options = scratch, options
         self._desk = Desk(scratch.root / f"desk{number}")
         self._proxy = Proxy(scratch.server)
-        self._zygote = Zygote()
+        self._fork_server = ForkServer()
         self._log = scratch.root / f"log{number}"
 
     def close(self) -> None:
         """End all of it."""
-        self._zygote.close()
+        self._fork_server.close()
         self._proxy.close()
         self._desk.close()
 
@@ -94,15 +94,15 @@ class Bench:
             point: Where the process is killed. None: nowhere.
             **job: Further arguments of the job.
         """
-        referee = Referee(point)
-        ran = Ran(referee)
-        self._proxy.serve(referee)
+        injector = FaultInjector(point)
+        ran = Ran(injector)
+        self._proxy.serve(injector)
         self._desk.answer = _Answers(ran, self.scratch.dsn(copy.broker), about).answer
         self._log.write_bytes(b"")
         timer = threading.Timer(self.options.patience, _give_up, [ran])
         timer.start()
         try:
-            ran.status = self._zygote.run(
+            ran.status = self._fork_server.run(
                 job
                 | {
                     "what": what,
@@ -128,14 +128,14 @@ class Bench:
 
     def set_up(self, copy: Copy, on_about: Any) -> Ran:
         """Run the set-up in the template, without a proxy in between."""
-        ran = Ran(Referee())
+        ran = Ran(FaultInjector())
         answers = _Answers(ran, self.scratch.dsn(copy.broker), {})
         answers.on_about = on_about
         self._desk.answer = answers.answer
-        self._proxy.serve(ran.referee)
+        self._proxy.serve(ran.injector)
         self._log.write_bytes(b"")
         functions = [name for name in self.options.setups if not name.endswith(".sql")]
-        ran.status = self._zygote.run(
+        ran.status = self._fork_server.run(
             {
                 "what": "set_up",
                 "desk": self._desk.path,
@@ -188,16 +188,16 @@ class _Answers:
         ran = self._ran
         match question:
             case {"pid": pid}:
-                ran.referee.pid = pid
+                ran.injector.pid = pid
             case {"about": about}:
                 ran.about = about
                 if self.on_about is not None:
                     self.on_about(about)
             case {"handler": "enter"}:
                 ran.calls += 1
-                ran.referee.in_handler = True
+                ran.injector.in_handler = True
             case {"handler": "leave", "left": left}:
-                ran.referee.in_handler = False
+                ran.injector.in_handler = False
                 ran.left += left
             case {"raised": text, "asked": asked}:
                 ran.raised += [] if asked else [text]
@@ -218,14 +218,14 @@ class _Answers:
 
     def _statement(self, text: str, when: str) -> dict[str, Any]:
         """A statement that goes to another database than PostgreSQL."""
-        referee = self._ran.referee
+        injector = self._ran.injector
         if when == "before":
-            ruling = referee.before(self._session, text)
+            ruling = injector.before(self._session, text)
             self._held = ruling is Ruling.HOLD
             return {"refuse": ruling is Ruling.REFUSE}
         if self._held:
             self._held = False
-            referee.after()
+            injector.after()
         return {}
 
     def _is_done(self) -> bool:
@@ -244,4 +244,4 @@ class _Answers:
 
 def _give_up(ran: Ran) -> None:
     ran.stuck = True
-    ran.referee.kill()
+    ran.injector.kill()

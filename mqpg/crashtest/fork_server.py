@@ -13,17 +13,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Zygote"]
+__all__ = ["ForkServer"]
 
 _VARIABLES = ("MQPG_", "PG", "DATABASE_URL")
 
 
-class Zygote:
+class ForkServer:
     """Forks processes and reports how they ended."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "mqpg.crashtest.zygote"],
+            [sys.executable, "-m", "mqpg.crashtest.fork_server"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -41,7 +41,7 @@ class Zygote:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request).encode() + b"\n")
         self._process.stdin.flush()
-        # Without a line the zygote itself has ended, for example because memory was short.
+        # Without a line the fork server itself has ended, for example because memory was short.
         return int(self._process.stdout.readline() or b"70")
 
     def close(self) -> None:
