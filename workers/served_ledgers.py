@@ -173,7 +173,7 @@ class ServedLedgers:
         self.detail[name] = {"state": state, "reason": reason}
         if self._reminders.setdefault(name, _Reminder(self._grace)).due():
             logger.error(
-                "nobody serves a ledger, so the overdue half messages of its groups wait",
+                "no compensator serves a ledger, so the overdue half messages of its groups wait",
                 extra={"ledger": name, "groups": ",".join(groups), "reason": reason},
             )
 

@@ -55,5 +55,5 @@ class UnreadGroups:
         found = {(row["consumer_group"], row["topic"]): row for row in rows}
         for name in found.keys() - self._known:
             remedy = explain(Cause("waiting_for_consumer", found[name]))
-            logger.warning("nobody reads a consumer group", extra=found[name] | {"remedy": remedy})
+            logger.warning("no consumer reads a group", extra=found[name] | {"remedy": remedy})
         self._known = set(found)

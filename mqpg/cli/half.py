@@ -92,7 +92,7 @@ def _explained(found: list[Row], only_parked: bool) -> Iterator[str]:
         yield f"{len(found) - parked} pending: mqpg why HANDLE says what one waits for"
     if parked:
         yield (
-            f"{parked} parked, for which nobody answered: mqpg trace HANDLE shows the payload of one, mqpg half settle "
+            f"{parked} parked, to which no answer came: mqpg trace HANDLE shows the payload of one, mqpg half settle "
             "HANDLE commit|rollback --reason WHY decides it, mqpg half rearm HANDLE has it checked again"
         )
 

@@ -63,7 +63,7 @@ def peek(
     json: Json = False,
     dsn: Dsn = None,
 ) -> None:
-    """Print the oldest messages of a topic, or those from an offset on. Nobody else notices.
+    """Print the oldest messages of a topic, or those from an offset on. Consumers do not notice.
 
     Exit status 1 if there are none.
     """
@@ -88,7 +88,7 @@ def tail(
     json: Json = False,
     dsn: Dsn = None,
 ) -> None:
-    """Print the newest messages of a topic, one on each line. Nobody else notices."""
+    """Print the newest messages of a topic, one on each line. Consumers do not notice."""
     with broker(dsn) as mq:
         positions = {
             row["queue_id"]: max(row["oldest_offset"], row["next_offset"] - count) for row in _depth(mq, topic, queue)

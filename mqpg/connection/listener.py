@@ -69,7 +69,7 @@ class TickListener:
         self._state = Notifications(settings.poll_interval)
         # The newest tick and jump.
         self._seen: tuple[int, int] | None = None
-        # A tick that woke nobody when it was seen, because its notification had done so before.
+        # A tick that woke no waiter when it was seen, because its notification had done so before.
         self._early: int | None = None
 
     @property

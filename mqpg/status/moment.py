@@ -133,7 +133,7 @@ def _transactions(rows: Callable[[str], list[Row]]) -> list[Finding]:
             "replication slot",
             False,
             f"the replication slot {one['slot_name']} is not used and holds old rows",
-            f"select pg_drop_replication_slot('{one['slot_name']}'), if nobody needs it",
+            f"select pg_drop_replication_slot('{one['slot_name']}'), if no replica needs it",
         )
         for one in rows(_SLOTS)
     ]

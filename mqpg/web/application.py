@@ -94,7 +94,7 @@ def app(
         dsn: The broker's database. Its role decides what the pages show and what actions may do.
             None: the sources that `mqpg.connect` names.
         password_file: A file with the users who may log in and the hashes of their passwords, as
-            `mqpg web --add-user` writes it. It is read once. None: nobody logs in.
+            `mqpg web --add-user` writes it. It is read once. None: there is no login.
         user_header: The header in which a proxy sends the name of the user, for example
             "X-Forwarded-User". The proxy must set it on every request, and replace one that a
             browser has sent. None: such a header counts for nothing.

@@ -80,7 +80,7 @@ def web(
 ) -> None:
     """Show the dashboard in a browser, until Ctrl-C.
 
-    Without users everybody who reaches it may read, and nobody may change anything.
+    Without users everybody who reaches it may read, and may not change anything.
     """
     if add_user is not None:
         _add_user(password_file, add_user)

@@ -24,7 +24,7 @@ __all__ = ["LOOPBACK", "Login", "PasswordLogin", "ProxyLogin", "Sessions", "TooM
 
 LOOPBACK = ("127.0.0.0/8", "::1")
 _SESSION_SECONDS = 12 * 3600
-# Nobody mistypes a password so often, and a guesser gets no further.
+# More often than anybody mistypes a password, and too seldom for a guesser.
 _MOST_FAILURES, _FAILURE_SECONDS = 10, 60.0
 
 
@@ -57,7 +57,7 @@ class PasswordLogin:
 
     def __init__(self, users: Mapping[str, str]) -> None:
         self._users = dict(users)
-        self._nobody = hashed(secrets.token_urlsafe())  # so that an unknown name takes as long as a known one
+        self._unknown_user = hashed(secrets.token_urlsafe())  # so that an unknown name takes as long as a known one
         self._failures: deque[float] = deque(maxlen=_MOST_FAILURES)
         self._ended: dict[str, float] = {}  # token of a session that was ended -> when
         self._lock = threading.Lock()
@@ -78,7 +78,7 @@ class PasswordLogin:
             failures, now = self._failures, time.monotonic()
             if len(failures) == _MOST_FAILURES and now - failures[0] < _FAILURE_SECONDS:
                 raise TooManyFailures
-            if not is_right(password, self._users.get(name, self._nobody)):
+            if not is_right(password, self._users.get(name, self._unknown_user)):
                 failures.append(now)
                 return False
         request.session.clear()

@@ -41,7 +41,7 @@ class PageRequest(Request):
 
     @cached_property
     def user(self) -> User | None:
-        """Who asks. None: nobody known, or there is no login."""
+        """Who asks. None: no known user, or there is no login."""
         return None if self.site.login is None else self.site.login.user(self)
 
     @property
@@ -142,7 +142,7 @@ class PageRequest(Request):
     def to_login(self) -> Response:
         """Ask for the password first, or say that the proxy has named no user."""
         if not isinstance(self.site.login, PasswordLogin):
-            return self.problem(403, "Nobody is logged in", "No trusted proxy has sent the name of a user.")
+            return self.problem(403, "No user is logged in", "No trusted proxy has sent the name of a user.")
         target = self.link("login")
         if self.is_part:
             return Response(status_code=204, headers={"HX-Redirect": target})

@@ -88,7 +88,7 @@ def test_a_ledger_that_was_asked_in_vain(visitor: TestClient, mq: Session) -> No
     page = words(visitor, f"/half-messages/{handle}")
     assert "asked 80 times without an answer: connection <b>refused</b>" in page
     assert "connection <b>refused" not in visitor.get(f"/half-messages/{handle}").text
-    assert "Nobody was asked yet" not in page
+    assert "No checker was asked yet" not in page
     assert "overdue by 14 min" in page
     page = words(visitor, "/half-messages?group=far")
     assert "asked 80 times without an answer" in page

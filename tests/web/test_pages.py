@@ -170,7 +170,7 @@ def test_half_messages(visitor: TestClient, story: Story) -> None:
     assert "due_checks" in page
     assert "<td>parked" in page
     assert "/search?topic=orders&key=o-3" in page
-    assert "Nobody was asked yet" in words(visitor, f"/half-messages/{story.pending}")
+    assert "No checker was asked yet" in words(visitor, f"/half-messages/{story.pending}")
     assert "It is decided" in words(visitor, f"/half-messages/{story.committed}")
     words(visitor, "/half-messages/nonsense", 404)
 

@@ -264,7 +264,7 @@ def test_a_group_that_nobody_reads_is_reported_once(
     keeper = Keeper(Options(dsn=broker.dsn, interval=0.1, heartbeat=0.1), stop, long=0.5)
 
     def reported() -> list[str]:
-        found = [record for record in caplog.records if record.getMessage() == "nobody reads a consumer group"]
+        found = [record for record in caplog.records if record.getMessage() == "no consumer reads a group"]
         return [f"{getattr(record, 'consumer_group', '')}: {getattr(record, 'remedy', '')}" for record in found]
 
     def report(group: str) -> str:

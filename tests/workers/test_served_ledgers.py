@@ -185,7 +185,7 @@ def test_a_ledger_that_nobody_serves_is_an_error_everywhere_with_the_line_to_add
     eventually(lambda: reason(broker, handle) == _UNSERVED, why=processes.logs)
     for process in pair:
         eventually(lambda: state(broker, process) == "unknown", why=processes.logs)  # noqa: B023
-        eventually(lambda: "nobody serves a ledger" in process.log(), why=processes.logs)  # noqa: B023
+        eventually(lambda: "no compensator serves a ledger" in process.log(), why=processes.logs)  # noqa: B023
         assert "--ledger shop=URL or with the variable MQPG_LEDGER_SHOP=URL" in process.log()
     events = "select event from mqpg.check_log where message_id = split_part(%s, '.', 3)::bigint"
     assert broker.execute(events, [handle]).fetchall() == []  # no check is counted

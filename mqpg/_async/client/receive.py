@@ -12,7 +12,7 @@ from mqpg._async.client.execute import Caller
 from mqpg._async.client.wakeup import TopicWaiter
 from mqpg.connection.statements import DELIVERY, function
 from mqpg.tracing import receiving
-from mqpg.values.arguments import interval, listed, seconds
+from mqpg.values.arguments import interval, seconds
 from mqpg.values.errors import InvalidArgument
 from mqpg.values.messages import Interval, Message
 
@@ -258,13 +258,7 @@ class Receive(BaseClient):
             StaleReceipt: The lease ended, and another consumer has received the messages since.
             InvalidArgument: An id is not in the delivery, or `delay` is out of range.
         """
-        values = {
-            "receipt": receipt,
-            "message_ids": listed(message_ids, "message_ids"),
-            "reason": reason,
-            "delay": interval(delay),
-            "final": final,
-        }
+        values = _NACK.values(receipt, message_ids, reason, delay, final)
         await self._rows(_NACK, values, conn)
 
     async def extend(self, receipt: str, lease: Interval, *, conn: Caller | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Pinned queues whose owner is gone, so that nobody reads them.
+"""Pinned queues whose owner is gone, so that no consumer reads them.
 
 In mode pinned a queue stays with the name of its consumer, whatever happens. A process that comes
 back under another name, as a container does whose host name is new, gets nothing from these queues.

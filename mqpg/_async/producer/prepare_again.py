@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.producer.prepare_and_decide import decide, prepare_half, rollback_half
 from mqpg._async.stores.ledger import AsyncLedger
-from mqpg._async.stores.ledger_messages import KeptMessage
+from mqpg._async.stores.ledger_messages import LedgerMessage
 from mqpg.values.errors import ConnectionFailed, Error
 from mqpg.values.messages import EARLIER_IDS, LostHalf
 
@@ -74,7 +74,7 @@ def _message_id(handle: str) -> int:
     return int(handle.split(".")[2])
 
 
-def _with_earlier_id(kept: KeptMessage, message_id: int) -> str | None:
+def _with_earlier_id(kept: LedgerMessage, message_id: int) -> str | None:
     """The headers with one more earlier id, so that a consumer may recognise the message.
 
     Headers that are no JSON object stay as they are.

@@ -22,14 +22,14 @@ from mqpg.values.draft import Draft, interval_text
 from mqpg.values.errors import InvalidArgument, LedgerError
 from mqpg.values.messages import Json
 
-__all__ = ["KeptMessage", "LedgerMessages"]
+__all__ = ["LedgerMessage", "LedgerMessages"]
 
 _COLUMNS = ("producer_group", "topic", "payload", "message_key", "tag", "headers", "delay")
 _LOCK_TIMEOUT = 5.0  # seconds to wait for a ledger row
 
 
 @dataclass(frozen=True, slots=True)
-class KeptMessage:
+class LedgerMessage:
     """A message as it was prepared, with everything as text."""
 
     producer_group: str
@@ -75,12 +75,12 @@ class LedgerMessages:
         """
         await conn.execute(insert(ledger_message), [_row(group, handle, draft) for handle, draft in drafts.items()])
 
-    async def read(self, handle: str) -> KeptMessage | None:
+    async def read(self, handle: str) -> LedgerMessage | None:
         """The message of a handle. None if it was not kept."""
         columns = [ledger_message.c[name] for name in _COLUMNS]
         async with self._database.engine.connect() as conn:
             row = (await conn.execute(select(*columns).where(ledger_message.c.handle == handle))).first()
-        return None if row is None else KeptMessage(*row)
+        return None if row is None else LedgerMessage(*row)
 
     async def replace_handle(self, handle: str, new: str, headers: str | None) -> bool:
         """Give a committed ledger row and its message a new handle, durably (protocol T2, step 2).

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller, scalar
 from mqpg.connection.statements import function
-from mqpg.values.arguments import listed
 from mqpg.values.messages import DeadLetter
 
 __all__ = ["DeadLetters"]
@@ -65,15 +64,7 @@ class DeadLetters(BaseClient):
             InvalidFilter: The filter uses a variable that it is not given.
             InvalidArgument: `after_id` names no dead letter of the group.
         """
-        values = {
-            "consumer_group": consumer_group,
-            "topic": topic,
-            "max_messages": max_messages,
-            "after_id": after_id,
-            "message_ids": listed(message_ids, "message_ids"),
-            "filter": filter,
-            "after_consumer": after_consumer,
-        }
+        values = _LIST.values(consumer_group, topic, max_messages, after_id, message_ids, filter, after_consumer)
         return [DeadLetter(*row) for row in self._rows(_LIST, values, conn, repeat=True)]
 
     def redrive(
@@ -106,7 +97,7 @@ class DeadLetters(BaseClient):
             UnknownSubscription: The group is not subscribed to the topic.
             InvalidFilter: The filter uses a variable that it is not given.
         """
-        values = _choice(consumer_group, topic, message_ids, filter, max_messages)
+        values = _REDRIVE.values(consumer_group, topic, message_ids, filter, max_messages)
         return int(scalar(self._rows(_REDRIVE, values, conn, repeat=message_ids is not None)))
 
     def discard_dead_letters(
@@ -137,17 +128,5 @@ class DeadLetters(BaseClient):
             UnknownSubscription: The group is not subscribed to the topic.
             InvalidFilter: The filter uses a variable that it is not given.
         """
-        values = _choice(consumer_group, topic, message_ids, filter, max_messages)
+        values = _DISCARD.values(consumer_group, topic, message_ids, filter, max_messages)
         return int(scalar(self._rows(_DISCARD, values, conn, repeat=message_ids is not None)))
-
-
-def _choice(
-    consumer_group: str, topic: str, message_ids: Sequence[int] | None, filter: str | None, max_messages: int | None
-) -> dict[str, object]:
-    return {
-        "consumer_group": consumer_group,
-        "topic": topic,
-        "message_ids": listed(message_ids, "message_ids"),
-        "filter": filter,
-        "max_messages": max_messages,
-    }

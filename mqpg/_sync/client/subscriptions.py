@@ -9,7 +9,7 @@ from datetime import datetime
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller
 from mqpg.connection.statements import function
-from mqpg.values.arguments import interval, listed, position
+from mqpg.values.arguments import position
 from mqpg.values.choices import Mode, OnFailure
 from mqpg.values.messages import Interval
 
@@ -84,17 +84,17 @@ class Subscriptions(BaseClient):
             WrongTopicKind: The topic is a relay topic, which needs mode "exclusive" or "pinned" and
                 no filter.
         """
-        values = {
-            "consumer_group": consumer_group,
-            "topic": topic,
-            "mode": mode,
-            "start": position(start, "start", offset=False),
-            "filter": filter,
-            "tags": listed(tags, "tags"),
-            "max_attempts": max_attempts,
-            "retry_delay": interval(retry_delay),
-            "on_failure": on_failure,
-        }
+        values = _SUBSCRIBE.values(
+            consumer_group,
+            topic,
+            mode,
+            position(start, "start", offset=False),
+            filter,
+            tags,
+            max_attempts,
+            retry_delay,
+            on_failure,
+        )
         self._rows(_SUBSCRIBE, values, conn, repeat=True)
 
     def alter_subscription(
@@ -132,16 +132,7 @@ class Subscriptions(BaseClient):
             InvalidArgument: A setting is out of range, or two do not go together.
             InvalidFilter: The filter is no jsonpath, or uses another variable.
         """
-        values = {
-            "consumer_group": consumer_group,
-            "topic": topic,
-            "max_attempts": max_attempts,
-            "retry_delay": interval(retry_delay),
-            "filter": filter,
-            "tags": listed(tags, "tags"),
-            "on_failure": on_failure,
-            "mode": mode,
-        }
+        values = _ALTER.values(consumer_group, topic, max_attempts, retry_delay, filter, tags, on_failure, mode)
         self._rows(_ALTER, values, conn, repeat=True)
 
     def unsubscribe(
@@ -192,13 +183,7 @@ class Subscriptions(BaseClient):
                 missing or out of range.
             LockTimeout: A queue was in use for longer than the setting `lock_timeout`.
         """
-        values = {
-            "consumer_group": consumer_group,
-            "topic": topic,
-            "target": position(target, "target", offset=True),
-            "queue_id": queue_id,
-            "consumer": consumer,
-        }
+        values = _SEEK.values(consumer_group, topic, position(target, "target", offset=True), queue_id, consumer)
         self._rows(_SEEK, values, conn, repeat=True)
 
     def unpin(

@@ -97,17 +97,9 @@ class Topics(BaseClient):
             UnknownTopic: There is no such topic.
             InvalidArgument: A setting is out of range.
         """
-        values = {
-            "topic": topic,
-            "retention": interval(retention),
-            "max_payload": max_payload,
-            "message_ttl": interval(message_ttl),
-            "on_expired": on_expired,
-            "lose_after": interval(lose_after),
-            "lose_over": lose_over,
-            "checksums": checksums,
-            "archive": archive,
-        }
+        values = _ALTER.values(
+            topic, retention, max_payload, message_ttl, on_expired, lose_after, lose_over, checksums, archive
+        )
         self._rows(_ALTER, values, conn, repeat=True)
 
     def drop_topic(self, topic: str, force: bool = False, *, conn: Caller | None = None) -> None:

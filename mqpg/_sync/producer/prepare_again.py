@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from mqpg._sync.client.client import Client
 from mqpg._sync.producer.prepare_and_decide import decide, prepare_half, rollback_half
 from mqpg._sync.stores.ledger import Ledger
-from mqpg._sync.stores.ledger_messages import KeptMessage
+from mqpg._sync.stores.ledger_messages import LedgerMessage
 from mqpg.values.errors import ConnectionFailed, Error
 from mqpg.values.messages import EARLIER_IDS, LostHalf
 
@@ -75,7 +75,7 @@ def _message_id(handle: str) -> int:
     return int(handle.split(".")[2])
 
 
-def _with_earlier_id(kept: KeptMessage, message_id: int) -> str | None:
+def _with_earlier_id(kept: LedgerMessage, message_id: int) -> str | None:
     """The headers with one more earlier id, so that a consumer may recognise the message.
 
     Headers that are no JSON object stay as they are.

@@ -23,14 +23,14 @@ from mqpg.values.draft import Draft, interval_text
 from mqpg.values.errors import InvalidArgument, LedgerError
 from mqpg.values.messages import Json
 
-__all__ = ["KeptMessage", "LedgerMessages"]
+__all__ = ["LedgerMessage", "LedgerMessages"]
 
 _COLUMNS = ("producer_group", "topic", "payload", "message_key", "tag", "headers", "delay")
 _LOCK_TIMEOUT = 5.0  # seconds to wait for a ledger row
 
 
 @dataclass(frozen=True, slots=True)
-class KeptMessage:
+class LedgerMessage:
     """A message as it was prepared, with everything as text."""
 
     producer_group: str
@@ -76,12 +76,12 @@ class LedgerMessages:
         """
         conn.execute(insert(ledger_message), [_row(group, handle, draft) for handle, draft in drafts.items()])
 
-    def read(self, handle: str) -> KeptMessage | None:
+    def read(self, handle: str) -> LedgerMessage | None:
         """The message of a handle. None if it was not kept."""
         columns = [ledger_message.c[name] for name in _COLUMNS]
         with self._database.engine.connect() as conn:
             row = (conn.execute(select(*columns).where(ledger_message.c.handle == handle))).first()
-        return None if row is None else KeptMessage(*row)
+        return None if row is None else LedgerMessage(*row)
 
     def replace_handle(self, handle: str, new: str, headers: str | None) -> bool:
         """Give a committed ledger row and its message a new handle, durably (protocol T2, step 2).
