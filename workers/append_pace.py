@@ -9,7 +9,7 @@ _MANY = 100
 # Below this many, the processor has time for calls that find little, and messages come at once.
 _FEW = 10
 # So many empty calls in a row are made quickly after the last message.
-_LOOKS = 20
+_QUICK = 20
 # Seconds: the first pause after the last message, its growth while idle, and the longest one while busy.
 _LEAST, _GROWTH, _BUSY = 0.001, 1.5, 0.05
 
@@ -27,15 +27,15 @@ class AppendPace:
     def __init__(self, most: float = 0.05) -> None:
         self._most = max(_LEAST, most)
         self._next = _LEAST
-        self._looks = 0  # quick ones that are left
+        self._quick = 0  # quick calls that are left
 
     def after(self, moved: int, took: float = 0.0) -> float:
         """The pause after a call that moved `moved` messages in `took` seconds."""
         if moved:
-            self._next, self._looks = _LEAST, _LOOKS
+            self._next, self._quick = _LEAST, _QUICK
             return min(_LEAST if moved < _FEW else _BUSY, (8 if moved >= _MANY else 2) * took)
-        if self._looks:
-            self._looks -= 1
+        if self._quick:
+            self._quick -= 1
             return _LEAST
         pause, self._next = self._next, min(self._most, self._next * _GROWTH)
         return pause

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 _CLOCK = """
 select b.incarnation, pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0') from mqpg._broker() b
 """
-_LOOK = 1.0  # seconds between two looks at the server's log position
+_CHECK = 1.0  # seconds between two reads of the server's log position
 
 
 class Appender(Worker):
@@ -47,11 +47,11 @@ class Appender(Worker):
         # took that moved something.
         self.detail |= {"messages": 0, "append_seconds": 0.0, "pass_seconds": 0.0}
         self._seen: tuple[int, int] = (0, 0)
-        self._next_look = 0.0
+        self._next_check = 0.0
 
     def end(self) -> None:
-        """Look at the log position first when there is a connection again."""
-        self._next_look = 0.0
+        """Read the log position first when there is a connection again."""
+        self._next_check = 0.0
 
     def turn(self, conn: Connection) -> float:
         """Append once. There is no pause if the call reached its target size."""
@@ -74,9 +74,9 @@ class Appender(Worker):
             self.detail["pass_seconds"] = round(took, 6)
 
     def _append(self, conn: Connection, now: float) -> int:
-        if now >= self._next_look:
+        if now >= self._next_check:
             self._require_later(conn)
-            self._next_look = now + _LOOK
+            self._next_check = now + _CHECK
         row = conn.execute("select mqpg.append(%s)", (self.options.max_messages,)).fetchone()
         return int(row[0]) if row else 0
 

@@ -15,7 +15,7 @@ __all__ = ["ForeignLocks"]
 
 logger = logging.getLogger(__name__)
 
-_LOOK = """
+_FOREIGN = """
 select f.pid, f.role, f.application, f.stops, f.remedy, f.lock_class, f.lock_key
 from mqpg.foreign_locks f
 where f.stops <> 'nothing'
@@ -26,7 +26,7 @@ _SHOWN = 20  # locks in the heartbeat's detail
 
 
 class ForeignLocks:
-    """Looks into the view foreign_locks, and logs what is new there.
+    """Reads the view foreign_locks, and logs what is new there.
 
     `detail` is what the worker reports. Its key `foreign_locks` is a list, absent while there are none.
     """
@@ -35,15 +35,15 @@ class ForeignLocks:
         self._detail = detail
         self._known: set[tuple[Any, ...]] = set()
 
-    def look(self, conn: Connection) -> set[tuple[int, int]]:
-        """Look once, and a second time if there is something.
+    def report(self, conn: Connection) -> set[tuple[int, int]]:
+        """Read it once, and a second time if there is something.
 
         Returns the two keys of each lock that other sessions hold.
         """
-        found = _read(conn)
+        found = _foreign(conn)
         if found:
             time.sleep(_PAUSE)
-            again = _read(conn)
+            again = _foreign(conn)
             found = {key: row for key, row in found.items() if key in again}
         for key in found.keys() - self._known:
             row = found[key]
@@ -61,9 +61,9 @@ class ForeignLocks:
         return {(lock_class, lock_key) for _, lock_class, lock_key in found}
 
 
-def _read(conn: Connection) -> dict[tuple[Any, ...], dict[str, Any]]:
+def _foreign(conn: Connection) -> dict[tuple[Any, ...], dict[str, Any]]:
     try:
-        rows = conn.cursor(row_factory=dict_row).execute(_LOOK).fetchall()
+        rows = conn.cursor(row_factory=dict_row).execute(_FOREIGN).fetchall()
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedTable) as error:
         logger.debug("cannot look for foreign locks: %s", error)
         return {}

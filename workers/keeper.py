@@ -91,7 +91,7 @@ class Keeper(Worker):
                 break
             self._heartbeat.beat(conn, "active")
         self._report_blocked(conn)
-        self._unread_groups.look(conn)
+        self._unread_groups.report(conn)
         return pause
 
     def _keep(self, conn: Connection) -> bool:

@@ -17,7 +17,7 @@ __all__ = ["Supervisor"]
 
 logger = logging.getLogger(__name__)
 
-_LOOK = 0.2  # seconds between two looks at the children
+_POLL = 0.2  # seconds between two polls of the children
 _GRACE = 30.0  # seconds that the children may take to drain; then they are killed
 _STABLE = 10.0  # a child that lived for this many seconds begins with the first pause again
 
@@ -115,7 +115,7 @@ class Supervisor:
             while not self.too_old:
                 for child in self._children:
                     self.too_old = not child.tend() or self.too_old
-                if self._stop.wait(_LOOK):
+                if self._stop.wait(_POLL):
                     break
         finally:
             clean = self._drain()

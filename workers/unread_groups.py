@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 # Groups whose messages have been waiting for so many seconds, while no consumer asked for them. Of a
 # consumer that is at work the group moves, or the consumer logs why it does not.
-_LOOK = """
+_UNREAD = """
 select g.consumer_group, g.topic, g.lag as unread, g.oldest_unread_at as since
 from mqpg.group_status g
 where g.lag > 0 and not g.paused
@@ -30,11 +30,11 @@ where g.lag > 0 and not g.paused
 order by g.oldest_unread_at
 limit 100
 """
-_LOOKS = 6  # in the time after which a group is reported
+_CHECKS = 6  # in the time after which a group is reported
 
 
 class UnreadGroups:
-    """Looks now and then for groups that no consumer reads, and logs each of them once.
+    """Logs each group that no consumer reads, once.
 
     A group is reported if its messages have waited for `seconds`. One that is read meanwhile and left alone
     later is logged again.
@@ -42,16 +42,16 @@ class UnreadGroups:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._next_look = 0.0
+        self._next_check = 0.0
         self._known: set[tuple[str, str]] = set()
 
-    def look(self, conn: Connection) -> None:
-        """Look, if it is time."""
+    def report(self, conn: Connection) -> None:
+        """Log the groups that are new, if it is time."""
         now = time.monotonic()
-        if now < self._next_look:
+        if now < self._next_check:
             return
-        self._next_look = now + self._seconds / _LOOKS
-        rows = conn.cursor(row_factory=dict_row).execute(_LOOK, {"seconds": self._seconds}).fetchall()
+        self._next_check = now + self._seconds / _CHECKS
+        rows = conn.cursor(row_factory=dict_row).execute(_UNREAD, {"seconds": self._seconds}).fetchall()
         found = {(row["consumer_group"], row["topic"]): row for row in rows}
         for name in found.keys() - self._known:
             remedy = explain(Cause("waiting_for_consumer", found[name]))

@@ -155,7 +155,7 @@ class Worker(ABC):
         return self._has_lock
 
     def _is_lock_foreign(self, conn: Connection) -> bool:
-        return (LEADERSHIP, self.lock_id) in self._foreign_locks.look(conn)
+        return (LEADERSHIP, self.lock_id) in self._foreign_locks.report(conn)
 
     def _lead(self, conn: Connection) -> None:
         try:

@@ -4,15 +4,15 @@ The appender sends one notification whenever it has appended something. The list
 its own connection, which all clients and consumers of the process share, synchronous or not.
 
 A program cannot ask whether notifications arrive: behind a pooler in transaction mode LISTEN
-succeeds, and no notification ever comes. So the listener also looks up the newest tick, seldom
+succeeds, and no notification ever comes. So the listener also polls the newest tick, seldom
 while it trusts notifications and often otherwise (`Notifications` decides). That is one small query
 for the whole process, however many topics are waited for.
 
 Every role that can connect may send notifications on the channel. Their text is never trusted: a
-notification of a tick that is known already is ignored, and any other one causes a look. If all
-wait for the same topic, they are woken before that look, unless the last one brought no news. After
+notification of a tick that is known already is ignored, and any other one causes a poll. If all
+wait for the same topic, they are woken before that poll, unless the last one brought no news. After
 several that brought none the listener pauses for a moment, so that junk cannot keep it busy.
-However many arrive, a look that is due is not delayed.
+However many arrive, a poll that is due is not delayed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FIRST_PAUSE = 0.05  # between two attempts to connect
 _AGAIN = 5.0  # the longest one
 _SLICE = 1.0  # how soon the thread sees that it is no longer wanted
 
-# A seek makes no tick and no notification. It is recorded, and the next look finds it.
+# A seek makes no tick and no notification. It is recorded, and the next poll finds it.
 _NEWEST = "select n.tick, n.jump from mqpg._newest() n"
 _TOUCHED = "select mqpg._touched(%s::bigint, %s::bigint)"
 # When this many ticks are new it is cheaper to wake every waiter than to find out which.
@@ -116,7 +116,7 @@ class TickListener:
             self._state = Notifications(self._settings.poll_interval)
             if time.monotonic() - began > _AGAIN:
                 pause = _FIRST_PAUSE
-            # A notification may have been lost with the connection, so every waiter looks once.
+            # A notification may have been lost with the connection, so every waiter asks once.
             self._wake(None)
             self._closing.wait(pause)
             pause = min(pause * 2, _AGAIN)
@@ -128,15 +128,15 @@ class TickListener:
         while not self._closing.is_set():
             ticks = self._next_ticks(conn) if listening else []
             if not listening:
-                self._closing.wait(self._state.seconds_until_look())
-            self._look_for(conn, ticks)
+                self._closing.wait(self._state.seconds_until_poll())
+            self._poll_for(conn, ticks)
 
     def _next_ticks(self, conn: psycopg.Connection[Any]) -> list[int]:
-        """Wait until a notification announces a new tick, or the next look is due.
+        """Wait until a notification announces a new tick, or the next poll is due.
 
-        Returns the ticks of all notifications that came at once; empty if the look is due.
+        Returns the ticks of all notifications that came at once; empty if the poll is due.
         """
-        due = time.monotonic() + self._state.seconds_until_look()
+        due = time.monotonic() + self._state.seconds_until_poll()
         while ticks := [_tick_of(payload) for payload in _notified(conn, due, self._closing)]:
             self._state.heard(ticks)
             if not all(self._is_known(tick) for tick in ticks):
@@ -147,11 +147,11 @@ class TickListener:
             self._closing.wait(min(self._state.seconds_after_junk(), left))
         return []
 
-    def _look_for(self, conn: psycopg.Connection[Any], ticks: list[int]) -> None:
-        """Look for news, because of the ticks that were announced or, if there are none, because it is due."""
+    def _poll_for(self, conn: psycopg.Connection[Any], ticks: list[int]) -> None:
+        """Poll for news, because of the ticks that were announced or, if there are none, because it is due."""
         known = self._known
-        news = self._look(conn, self._wake_early(ticks) if ticks and self._state.credible else None)
-        self._closing.wait(self._state.looked(announced=bool(ticks), news=news, known=known))
+        news = self._poll(conn, self._wake_early(ticks) if ticks and self._state.credible else None)
+        self._closing.wait(self._state.polled(announced=bool(ticks), news=news, known=known))
 
     def _listen(self, conn: psycopg.Connection[Any]) -> bool:
         if not self._settings.listen:
@@ -163,7 +163,7 @@ class TickListener:
             if conn.closed:
                 raise
             logger.info(
-                "cannot listen for notifications, looking in short pauses instead: %s", " ".join(str(error).split())
+                "cannot listen for notifications, polling in short pauses instead: %s", " ".join(str(error).split())
             )
             return False
         return True
@@ -183,7 +183,7 @@ class TickListener:
         return 0 <= tick <= self._known and tick != self._early
 
     def _wake_early(self, told: list[int]) -> int | None:
-        """Wake the waiters of a single topic before the look, which spares them its round trip.
+        """Wake the waiters of a single topic before the poll, which spares them its round trip.
 
         Returns the tick of which they know now, or None where several topics are waited for.
         """
@@ -195,7 +195,7 @@ class TickListener:
         self._wake(None)
         return max(told)
 
-    def _look(self, conn: psycopg.Connection[Any], woken_for: int | None = None) -> bool:
+    def _poll(self, conn: psycopg.Connection[Any], woken_for: int | None = None) -> bool:
         """Wake the waiters whose topics have new ticks. Returns whether there were any.
 
         `woken_for` is a tick for which all waiters were woken already.

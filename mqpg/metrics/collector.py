@@ -13,7 +13,7 @@ from mqpg.status.source import Source
 from mqpg.values import errors
 
 from .families import families, metric
-from .reading import read
+from .reading import read_metrics
 
 __all__ = ["BrokerCollector"]
 
@@ -38,7 +38,7 @@ class BrokerCollector(Collector):
         """Read the broker's metrics."""
         began = time.monotonic()
         try:
-            found = list(families(read(self._source.rows)))
+            found = list(families(read_metrics(self._source.rows)))
         except errors.Error as error:
             logger.warning("scrape failed", extra={"error": error})
             found = []

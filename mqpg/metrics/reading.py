@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from mqpg.status import Overview, read_overview
 from mqpg.status.finding import Row
 
-__all__ = ["Reading", "read"]
+__all__ = ["Reading", "read_metrics"]
 
 _WORKERS = """
 select w.worker_id, w.role, w.host, w.state, w.alive, w.detail,
@@ -57,7 +57,7 @@ class Reading:
     oldest_transaction: float
 
 
-def read(rows: Callable[[str], list[Row]]) -> Reading:
+def read_metrics(rows: Callable[[str], list[Row]]) -> Reading:
     """Read the state of a broker. The role needs the right of an operator, an auditor or a worker."""
     return Reading(
         overview=read_overview(rows),

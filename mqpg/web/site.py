@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from jinja2 import Environment
 
-from mqpg.metrics.reading import Reading, read
+from mqpg.metrics.reading import Reading, read_metrics
 from mqpg.status import Source
 
 from .login import Login
@@ -52,7 +52,7 @@ class Site:
         """
         with self._lock:
             if self._reading is None or time.monotonic() - self._read_at > _FRESH:
-                self._reading = read(self.source.rows)
+                self._reading = read_metrics(self.source.rows)
                 self._read_at = time.monotonic()
                 self._rates.add(self._read_at, self._reading)
             return self._reading, self._rates.samples()

@@ -30,7 +30,7 @@ class Watched:
         self.woken = threading.Event()
         self.wakes = self.looks = self.opened = self.reads = 0
         self.listener = listener.TickListener(dsn, Settings())
-        look, connect, notified = listener.TickListener._look, listener._open, listener._notified
+        look, connect, notified = listener.TickListener._poll, listener._open, listener._notified
 
         def counted(this: listener.TickListener, *args: Any) -> bool:
             self.looks += this is self.listener
@@ -45,7 +45,7 @@ class Watched:
             self.reads += 1
             return notified(*args)
 
-        monkeypatch.setattr(listener.TickListener, "_look", counted)
+        monkeypatch.setattr(listener.TickListener, "_poll", counted)
         monkeypatch.setattr(listener, "_notified", reading)
         monkeypatch.setattr(listener, "_open", opening)
         self.listener.add("t", self.wake)

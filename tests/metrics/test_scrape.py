@@ -15,7 +15,7 @@ from psycopg.rows import dict_row
 
 from mqpg.metrics.catalog import METRICS
 from mqpg.metrics.families import families
-from mqpg.metrics.reading import read
+from mqpg.metrics.reading import read_metrics
 from mqpg.status import Source
 from tests.support.broker import Session
 from tests.support.scraping import Samples, busy, heartbeat, scrape
@@ -173,7 +173,7 @@ def pages(dsn: str, meanwhile: Callable[[], object] = lambda: None) -> int:
             meanwhile()
             return found
 
-        assert list(families(read(rows)))
+        assert list(families(read_metrics(rows)))
         (counted,) = rows(_PAGES)
         return int(counted["pages"])
 

@@ -6,7 +6,7 @@ import re
 
 from starlette.testclient import TestClient
 
-from mqpg.metrics.reading import read
+from mqpg.metrics.reading import read_metrics
 from mqpg.status import Source
 from mqpg.web.rates import Rates
 from mqpg.web.rendering import plot
@@ -64,7 +64,7 @@ def test_the_payload_comes_before_the_time_line(visitor: TestClient, story: Stor
 def test_a_time_when_nobody_looked_is_a_gap(dsn: str, mq: Session) -> None:
     source, rates = Source(dsn, "test"), Rates()
     for at in (0.0, 3.0, 6.0, 600.0, 603.0):
-        rates.add(at, read(source.rows))
+        rates.add(at, read_metrics(source.rows))
     source.close()
     line = plot([(one.at, one.lag) for one in rates.samples()], "Unread", 0)
     (path,) = re.findall(r' d="([^"]+)"', line)

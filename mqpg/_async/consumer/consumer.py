@@ -169,12 +169,12 @@ class AsyncConsumer:
                     await self._pause(stop, waiter, error)
                     continue
                 waiter.succeeded(found)
-                await self._gone_owners.look(mq)
+                await self._gone_owners.check(mq)
                 if found:
                     no_delivery.delivered()
                     continue
-                await no_delivery.look(mq, unread=unread)
-                soonest = _sooner(self._gone_owners.until_next_look(), no_delivery.until_next_look())
+                await no_delivery.check(mq, unread=unread)
+                soonest = _sooner(self._gone_owners.until_next_check(), no_delivery.until_next_check())
                 unread = await waiter.wait(stop, soonest)
         except BaseException:
             others = waiters[:]

@@ -30,8 +30,8 @@ _REPLIES = "mqpg-replies"
 _RETENTION = 3600.0
 _REPLY_TO = "mqpg-reply-to"
 _CORRELATION_ID = "mqpg-correlation-id"
-# The longest pause between two looks for a reply, should a notification get lost.
-_LOOK = 5.0
+# The longest pause before the reply is asked for again, should a notification get lost.
+_LONGEST_PAUSE = 5.0
 
 
 class RequestReply(Send, Receive, Trace, Topics):
@@ -84,7 +84,7 @@ class RequestReply(Send, Receive, Trace, Topics):
                 marks = {_REPLY_TO: reply_topic, _CORRELATION_ID: asked}
                 self.send(topic, payload, key=key, tag=tag, headers={**given, **marks}, delay=delay, dedup_id=asked)
             while found is None and (left := deadline - time.monotonic()) > 0:
-                waiter.wait(seconds=min(left, _LOOK))
+                waiter.wait(seconds=min(left, _LONGEST_PAUSE))
                 found = self.reply_of(asked, reply_topic=reply_topic)
         if found is None:
             raise NoReply(

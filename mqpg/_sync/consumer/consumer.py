@@ -168,12 +168,12 @@ class Consumer:
                     self._pause(stop, waiter, error)
                     continue
                 waiter.succeeded(found)
-                self._gone_owners.look(mq)
+                self._gone_owners.check(mq)
                 if found:
                     no_delivery.delivered()
                     continue
-                no_delivery.look(mq, unread=unread)
-                soonest = _sooner(self._gone_owners.until_next_look(), no_delivery.until_next_look())
+                no_delivery.check(mq, unread=unread)
+                soonest = _sooner(self._gone_owners.until_next_check(), no_delivery.until_next_check())
                 unread = waiter.wait(stop, soonest)
         except BaseException:
             others = waiters[:]

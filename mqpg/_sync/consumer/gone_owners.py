@@ -21,30 +21,30 @@ __all__ = ["GoneOwners"]
 
 logger = logging.getLogger("mqpg")
 
-_PAUSE = 10.0  # seconds between two looks
+_PAUSE = 10.0  # seconds between two checks
 _SILENCE = 30.0  # after so many seconds without any change an owner counts as gone
 _REPEAT = 600.0  # seconds until the same warning is logged again
 
 
 class GoneOwners:
-    """Looks now and then for queues that are held by a name that is gone, and logs them.
+    """Checks now and then for queues that are held by a name that is gone, and logs them.
 
-    `found`: what the last look found.
+    `found`: what the last check found.
     """
 
     def __init__(self, options: ConsumerOptions) -> None:
         self.found: tuple[HeldQueues, ...] = ()
         self._options = options
         self._mode: Mode | None = None
-        self._next_look = 0.0
+        self._next_check = 0.0
         self._logged: tuple[float, list[tuple[str, tuple[int, ...]]]] = (0.0, [])
 
-    def look(self, mq: Client) -> None:
-        """Look, unless the last look was a moment ago. An error of the broker is not raised."""
+    def check(self, mq: Client) -> None:
+        """Check, unless the last check was a moment ago. An error of the broker is not raised."""
         now = time.monotonic()
-        if now < self._next_look:
+        if now < self._next_check:
             return
-        self._next_look = now + _PAUSE
+        self._next_check = now + _PAUSE
         group, topic = self._options.group, self._options.topic
         try:
             if self._mode is None:
@@ -52,7 +52,7 @@ class GoneOwners:
             if self._mode == "pinned":
                 self.found = mq.queries.gone_owners(group, topic, self._options.name, _SILENCE)
         except Error as error:
-            logger.debug("%s/%s: looking for queues of consumers that are gone: %s", group, topic, error)
+            logger.debug("%s/%s: checking for queues of consumers that are gone: %s", group, topic, error)
         held = [(one.consumer, one.queues) for one in self.found]
         if held and (held != self._logged[1] or now > self._logged[0] + _REPEAT):
             for one in self.found:
@@ -61,7 +61,7 @@ class GoneOwners:
         elif not held:
             self._logged = (0.0, [])
 
-    def until_next_look(self) -> float | None:
+    def until_next_check(self) -> float | None:
         """How many seconds a wait may take, so that `found` is not out of date. None: any time."""
         return _PAUSE if self.found else None
 

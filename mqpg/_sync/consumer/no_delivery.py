@@ -24,11 +24,11 @@ __all__ = ["NoDelivery"]
 logger = logging.getLogger("mqpg")
 
 _PATIENCE = 60.0  # seconds without a delivery until a cause is logged
-_LONGEST = 3600.0  # seconds between two looks at most, and until a cause is logged again
+_LONGEST = 3600.0  # seconds between two checks at most, and until a cause is logged again
 _SHORTEST = 2.0  # seconds of a wait that still asks whether there are unread messages
 
 # What stays until somebody does something, and the fact that changes where messages move all the
-# same. A cause is logged only where two looks find it with the same fact. An open transaction of
+# same. A cause is logged only where two checks find it with the same fact. An open transaction of
 # the queue is not among them, because it is usually another consumer at work.
 _LASTING = {
     "topic_paused": None,
@@ -44,51 +44,51 @@ _PAUSES = ("topic_paused", "group_paused")
 
 
 class NoDelivery:
-    """Looks now and then why nothing is delivered, and logs it.
+    """Asks now and then why nothing is delivered, and logs it.
 
-    Make it when the consumer begins. While there are unread messages a look is due whenever the
-    silence has doubled. Without them one look an hour is enough, because the waiter notices the
+    Make it when the consumer begins. While there are unread messages a check is due whenever the
+    silence has doubled. Without them one check an hour is enough, because the waiter notices the
     first unread message.
     """
 
     def __init__(self, options: ConsumerOptions) -> None:
         self._options = options
         self._since = time.monotonic()  # of the last delivery
-        self._next_look = self._since + _PATIENCE / 2
-        # Thousands of consumers that are started together must not look at the same moments.
-        self._next_idle_look = self._since + _PATIENCE * random.uniform(0.5, 1.0)
-        self._suspected: dict[str, object] = {}  # cause -> fact, as the last look found them
+        self._next_check = self._since + _PATIENCE / 2
+        # Thousands of consumers that are started together must not check at the same moments.
+        self._next_idle_check = self._since + _PATIENCE * random.uniform(0.5, 1.0)
+        self._suspected: dict[str, object] = {}  # cause -> fact, as the last check found them
         self._logged: dict[str, float] = {}  # cause -> when
 
     def delivered(self) -> None:
         """Start over, because there was a delivery."""
         self._since = time.monotonic()
-        self._next_look = self._since + _PATIENCE / 2
+        self._next_check = self._since + _PATIENCE / 2
         self._suspected = {}
 
-    def look(self, mq: Client, *, unread: bool) -> None:
-        """Look, if it is time. An error of the broker is not raised.
+    def check(self, mq: Client, *, unread: bool) -> None:
+        """Check, if it is time. An error of the broker is not raised.
 
         `unread`: whether the group has unread messages, as far as the last wait has learnt.
         """
         now = time.monotonic()
-        if now < (self._next_look if unread else self._next_idle_look):
+        if now < (self._next_check if unread else self._next_idle_check):
             return
-        self._next_look = now + min(max(now - self._since, _PATIENCE / 2), _LONGEST)
-        self._next_idle_look = now + _LONGEST * random.uniform(0.8, 1.0)
+        self._next_check = now + min(max(now - self._since, _PATIENCE / 2), _LONGEST)
+        self._next_idle_check = now + _LONGEST * random.uniform(0.8, 1.0)
         found = self._lasting(mq, unread)
         facts = {word: _fact(cause) for word, cause in found.items()}
         if facts.keys() - self._suspected.keys():
-            self._next_look = self._next_idle_look = now + _PATIENCE / 2
+            self._next_check = self._next_idle_check = now + _PATIENCE / 2
         for word, _ in facts.items() & self._suspected.items():
             if now - self._logged.get(word, -_LONGEST) >= _LONGEST:
                 self._logged[word] = now
                 self._log(found[word])
         self._suspected = facts
 
-    def until_next_look(self) -> float | None:
-        """How many seconds a wait may take where a look is due soon. None: any time."""
-        left = self._next_idle_look - time.monotonic()
+    def until_next_check(self) -> float | None:
+        """How many seconds a wait may take where a check is due soon. None: any time."""
+        left = self._next_idle_check - time.monotonic()
         return max(left, _SHORTEST) if left <= _PATIENCE else None
 
     def _lasting(self, mq: Client, unread: bool) -> dict[str, Cause]:
@@ -96,7 +96,7 @@ class NoDelivery:
         try:
             causes = mq.why(self._options.group, self._options.topic)
         except Error as error:
-            logger.debug("%s/%s: looking why nothing comes: %s", self._options.group, self._options.topic, error)
+            logger.debug("%s/%s: asking why nothing comes: %s", self._options.group, self._options.topic, error)
             return {}
         return {one.cause: one for one in causes if self._concerns(one, unread)}
 
