@@ -15,7 +15,7 @@ from typing import Any
 
 import mqpg
 from mqpg.values.errors import ConfigurationError, ConnectionFailed, SchemaTooNew
-from mqpg.values.messages import HeldQueues
+from mqpg.values.messages import AbandonedQueues
 
 from .heartbeat import Heartbeat
 from .session import Connection, patiently, stay_connected
@@ -111,7 +111,7 @@ def run(
     logger.info("consuming", extra={"handler": target, "topic": options.topic, "consumer_group": options.group})
 
     def refresh() -> None:
-        detail["blocked_by"] = [_held(one, options.group, options.topic) for one in counted.blocked_by]
+        detail["blocked_by"] = [_blocked(one, options.group, options.topic) for one in counted.blocked_by]
 
     if not _await_topic(mq, options.topic, stop):
         mq.close()
@@ -193,15 +193,15 @@ def _counter(detail: dict[str, Any], *, asynchronous: bool) -> Callable[..., Any
     return call_async if asynchronous else call
 
 
-def _held(held: HeldQueues, group: str, topic: str) -> dict[str, Any]:
+def _blocked(queues: AbandonedQueues, group: str, topic: str) -> dict[str, Any]:
     """What worker_status says about queues whose owner is gone, with the call that frees them."""
     names = f"'{group}', '{topic}'"
     return {
-        "consumer": held.consumer,
-        "queues": held.queues,
-        "lag": held.lag,
-        "since": held.since.isoformat(),
-        "unpin": f"select mqpg.unpin({names}, consumer => '{held.consumer}')",
+        "consumer": queues.consumer,
+        "queues": queues.queues,
+        "lag": queues.lag,
+        "since": queues.since.isoformat(),
+        "unpin": f"select mqpg.unpin({names}, consumer => '{queues.consumer}')",
     }
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DELIVERY", "Statement", "function", "statement"]
 
-# What Message.from_row takes, in its order.
+# What Message._from_row takes, in its order.
 DELIVERY = (
     "message_id, topic, queue_id, queue_offset, key, tag, cast(headers as text), cast(payload as text), "
     "born_at, attempt, receipt"

@@ -19,7 +19,7 @@ __all__ = [
     "FoundMessage",
     "HalfCheck",
     "HalfState",
-    "HeldQueues",
+    "AbandonedQueues",
     "Interval",
     "Json",
     "LostHalf",
@@ -170,15 +170,8 @@ class Message(_Body):
     receipt: str | None
 
     @classmethod
-    def from_row(cls, row: tuple[Any, ...]) -> Message:
-        """Make a message from a row of mqpg.delivery.
-
-        Args:
-            row: The columns in their order, with headers and payload as text.
-
-        Returns:
-            The message.
-        """
+    def _from_row(cls, row: tuple[Any, ...]) -> Message:
+        """Make a message from a row of mqpg.delivery, with headers and payload as text."""
         message = object.__new__(cls)
         # The constructor of a frozen dataclass sets each attribute by a call of its own.
         message.__dict__.update(zip(_MESSAGE, row, strict=True))
@@ -189,7 +182,7 @@ _MESSAGE = tuple(one.name for one in fields(Message))
 
 
 @dataclass(frozen=True)
-class HeldQueues:
+class AbandonedQueues:
     """Pinned queues with messages that wait, owned by a consumer that seems to be gone.
 
     Attributes:
@@ -249,15 +242,8 @@ class HalfCheck(_Body):
     attempt: int
 
     @classmethod
-    def from_row(cls, row: tuple[Any, ...]) -> HalfCheck:
-        """Make a half message from a row of mqpg.due_checks.
-
-        Args:
-            row: The columns in their order, with headers and payload as text.
-
-        Returns:
-            The half message.
-        """
+    def _from_row(cls, row: tuple[Any, ...]) -> HalfCheck:
+        """Make a check from a row of due_checks, with headers and payload as text."""
         return cls(*row)
 
 

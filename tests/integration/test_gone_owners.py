@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import mqpg
-from mqpg.values.messages import HeldQueues
+from mqpg.values.messages import AbandonedQueues
 from tests.support.waiting import eventually
 
 WORKER = """
@@ -43,7 +43,7 @@ def _queue(mq: mqpg.Client, key: str) -> int:
 
 def gone(mq: mqpg.Client, silence: float = 30, consumer: str = "bill-2") -> list[tuple[str, tuple[int, ...], int]]:
     found = mq.queries.gone_owners("g", "orders", consumer, silence)
-    assert all(isinstance(one, HeldQueues) for one in found)
+    assert all(isinstance(one, AbandonedQueues) for one in found)
     return [(one.consumer, one.queues, one.lag) for one in found]
 
 

@@ -36,7 +36,7 @@ def test_time_spans() -> None:
 
 def test_a_message_decodes_its_payload_when_asked() -> None:
     row = (1, "t", 0, 5, "k", None, '{"h":1}', '{"a": 1}', datetime.now(UTC), 1, "r")
-    message = Message.from_row(row)
+    message = Message._from_row(row)
     assert message.headers == {"h": 1}
     assert message.raw == '{"a": 1}'
     assert message.payload == {"a": 1}

@@ -56,7 +56,7 @@ class CheckBack(BaseClient):
                 COMMITTED.
         """
         values = {"producer_group": producer_group, "max_messages": max_messages, "lease": interval(lease)}
-        return [HalfCheck.from_row(tuple(row)) for row in await self._rows(_DUE_CHECKS, values, conn, repeat=True)]
+        return [HalfCheck._from_row(tuple(row)) for row in await self._rows(_DUE_CHECKS, values, conn, repeat=True)]
 
     async def check_wait(self, handle: str, retry_after: Interval | None = None, *, conn: Caller | None = None) -> None:
         """Answer a check-back with "not known yet" (protocol T3).

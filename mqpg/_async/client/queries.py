@@ -23,7 +23,7 @@ from mqpg.values.errors import (
     UnknownTopic,
     shown,
 )
-from mqpg.values.messages import HeldQueues
+from mqpg.values.messages import AbandonedQueues
 
 __all__ = ["Queries"]
 
@@ -133,14 +133,14 @@ class Queries:
 
     async def gone_owners(
         self, consumer_group: str, topic: str, consumer: str, silence: float
-    ) -> tuple[HeldQueues, ...]:
+    ) -> tuple[AbandonedQueues, ...]:
         """Other consumers that seem to be gone and own pinned queues where messages wait.
 
         A consumer that does nothing for `silence` seconds although messages wait counts as gone.
         """
         values = {"consumer_group": consumer_group, "topic": topic, "consumer": consumer, "silence": silence}
         rows = await self._client._rows(_GONE_OWNERS, values, repeat=True)
-        return tuple(HeldQueues(owner, tuple(queues), lag, since) for owner, queues, lag, since in rows)
+        return tuple(AbandonedQueues(owner, tuple(queues), lag, since) for owner, queues, lag, since in rows)
 
     async def wanted_offsets(
         self, consumer_group: str, topic: str, queue_id: int, from_offset: int, to_offset: int

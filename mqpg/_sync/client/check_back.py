@@ -57,7 +57,7 @@ class CheckBack(BaseClient):
                 COMMITTED.
         """
         values = {"producer_group": producer_group, "max_messages": max_messages, "lease": interval(lease)}
-        return [HalfCheck.from_row(tuple(row)) for row in self._rows(_DUE_CHECKS, values, conn, repeat=True)]
+        return [HalfCheck._from_row(tuple(row)) for row in self._rows(_DUE_CHECKS, values, conn, repeat=True)]
 
     def check_wait(self, handle: str, retry_after: Interval | None = None, *, conn: Caller | None = None) -> None:
         """Answer a check-back with "not known yet" (protocol T3).

@@ -296,7 +296,7 @@ class Receive(BaseClient):
 
 
 def _messages(rows: Sequence[Sequence[Any]]) -> list[Message]:
-    return [Message.from_row(tuple(row)) for row in rows]
+    return [Message._from_row(tuple(row)) for row in rows]
 
 
 def _required(call: str, given: object) -> list[Message]:

@@ -22,7 +22,7 @@ from mqpg.connection.stopping import stops_with
 from mqpg.handlers.failures import PERMANENT_ERRORS, IterationLost, reason_of
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.values.errors import ConfigurationError
-from mqpg.values.messages import HeldQueues
+from mqpg.values.messages import AbandonedQueues
 
 __all__ = ["Consumer"]
 
@@ -119,7 +119,7 @@ class Consumer:
                 waiter.close()
 
     @property
-    def blocked_by(self) -> tuple[HeldQueues, ...]:
+    def blocked_by(self) -> tuple[AbandonedQueues, ...]:
         """Pinned queues with messages that no consumer reads, because their owner seems to be gone.
 
         `run` looks for them every 10 seconds and logs a warning with the call that frees them.

@@ -15,7 +15,7 @@ from mqpg._sync.client.client import Client
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.values.choices import Mode
 from mqpg.values.errors import Error
-from mqpg.values.messages import HeldQueues
+from mqpg.values.messages import AbandonedQueues
 
 __all__ = ["GoneOwners"]
 
@@ -27,13 +27,13 @@ _REPEAT = 600.0  # seconds until the same warning is logged again
 
 
 class GoneOwners:
-    """Checks now and then for queues that are held by a name that is gone, and logs them.
+    """Checks now and then for queues that are blocked by a name that is gone, and logs them.
 
     `found`: what the last check found.
     """
 
     def __init__(self, options: ConsumerOptions) -> None:
-        self.found: tuple[HeldQueues, ...] = ()
+        self.found: tuple[AbandonedQueues, ...] = ()
         self._options = options
         self._mode: Mode | None = None
         self._next_check = 0.0
@@ -53,19 +53,19 @@ class GoneOwners:
                 self.found = mq.queries.gone_owners(group, topic, self._options.name, _SILENCE)
         except Error as error:
             logger.debug("%s/%s: checking for queues of consumers that are gone: %s", group, topic, error)
-        held = [(one.consumer, one.queues) for one in self.found]
-        if held and (held != self._logged[1] or now > self._logged[0] + _REPEAT):
+        blocked = [(one.consumer, one.queues) for one in self.found]
+        if blocked and (blocked != self._logged[1] or now > self._logged[0] + _REPEAT):
             for one in self.found:
                 self._log(one)
-            self._logged = (now, held)
-        elif not held:
+            self._logged = (now, blocked)
+        elif not blocked:
             self._logged = (0.0, [])
 
     def until_next_check(self) -> float | None:
         """How many seconds a wait may take, so that `found` is not out of date. None: any time."""
         return _PAUSE if self.found else None
 
-    def _log(self, one: HeldQueues) -> None:
+    def _log(self, one: AbandonedQueues) -> None:
         group, topic = self._options.group, self._options.topic
         logger.warning(
             "%s/%s: %d messages wait in queues %s, which belong to consumer %s. It did nothing since %s, and this "
