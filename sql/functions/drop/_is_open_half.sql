@@ -1,6 +1,5 @@
 -- Whether a handle names a half message of this broker that is not decided.
--- Locks: none.
--- Cost: two index lookups.
+-- Locks: none. Cost: two index lookups.
 create function mqpg._is_open_half(handle text) returns boolean
 language plpgsql stable as $$
 declare

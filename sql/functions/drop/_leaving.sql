@@ -2,8 +2,7 @@
 -- release is held up. The keeper process detaches and drops by this list.
 -- state: attached; detaching (ALTER TABLE … DETACH PARTITION CONCURRENTLY waits, or was cut off);
 -- detached (a table of its own). blocked_by: the sessions that use the partition or its parent.
--- Locks: none.
--- Cost: reads segment, the catalog and the server's list of locks once.
+-- Locks: none. Cost: reads segment, the catalog and the server's list of locks once.
 create function mqpg._leaving() returns table (
     family text, segment_no bigint, leaving text, partition text, parent text, state text, since timestamptz,
     blocked_by int []

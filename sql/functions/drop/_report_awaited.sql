@@ -1,6 +1,5 @@
 -- Reports that a closed segment has to wait for the archive, or returns no row.
--- Locks: none.
--- Cost: see _awaits_archive().
+-- Locks: none. Cost: see _awaits_archive().
 create function mqpg._report_awaited(segment mqpg.segment)
 returns table (action text, family text, segment_no bigint, detail text)
 language sql stable as $$

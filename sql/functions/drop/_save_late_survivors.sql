@@ -8,8 +8,7 @@
 -- and an oldest offset never moves back. Only a row that somebody writes by hand is found.
 -- It therefore reads only what may have changed: decisions and delayed rows with an xid that was
 -- not finished at the first look, queue rows of ticks after that, and the dead letters.
--- Locks: none.
--- Cost: a few index ranges, and the dead letters. It does not grow with the segment.
+-- Locks: none. Cost: a few index ranges, and the dead letters. It does not grow with the segment.
 create function mqpg._save_late_survivors(segment mqpg.segment) returns void
 language plpgsql as $$
 declare

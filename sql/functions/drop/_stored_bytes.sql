@@ -1,7 +1,6 @@
 -- About how many bytes of the commit log the messages at the offsets from_offset to to_offset - 1
 -- of a queue take: the average of their first 64 runs, times their number.
--- Locks: none.
--- Cost: reads the rows of up to 64 record batches, no bodies.
+-- Locks: none. Cost: reads the rows of up to 64 record batches, no bodies.
 create function mqpg._stored_bytes(
     topic_id int, queue_id int, subscription_id int, from_offset bigint, to_offset bigint
 ) returns bigint

@@ -1,8 +1,7 @@
 -- What subscriptions still need of a tick segment, one row for each queue (-1: the retry lane):
 -- their position, and where their part of the segment begins and ends. The own row of a broadcast
 -- group does not count, because it reads nothing.
--- Locks: none.
--- Cost: three index lookups for each queue of each subscription.
+-- Locks: none. Cost: three index lookups for each queue of each subscription.
 create function mqpg._undelivered(from_tick bigint, to_tick bigint) returns table (
     subscription_id int, consumer_group text, member text, topic_id int, topic text, queue_id int,
     committed bigint, first_offset bigint, next_offset bigint

@@ -2,8 +2,7 @@
 -- are depends on the step: transactions that are older than the merge, sessions whose snapshot is
 -- older than the copies, and those that use one of the tables, which the last step locks. Where
 -- transactions overlap all the time the latter are others at each look.
--- Locks: none.
--- Cost: reads the server's lists of sessions and of locks once.
+-- Locks: none. Cost: reads the server's lists of sessions and of locks once.
 create function mqpg._blocked_merges() returns table (
     family text, segment_no bigint, table_name text, since timestamptz, blocked_by int []
 )

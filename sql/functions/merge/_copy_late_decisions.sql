@@ -1,7 +1,6 @@
 -- Copies decisions and checks that were written after a merge had copied their tables. They can
 -- only concern messages that were undecided when the merge looked. Returns how many.
--- Locks: none.
--- Cost: two lookups for each such message.
+-- Locks: none. Cost: two lookups for each such message.
 create function mqpg._copy_late_decisions(merge mqpg.segment_merge) returns bigint
 language plpgsql as $$
 declare

@@ -6,8 +6,7 @@
 --   tick: ticks without a row in consume_queue, apart from the last one. half_tick: all but the
 --       last one.
 --   delayed: rows of such topics that are appended, when the body is gone.
--- Locks: none.
--- Cost: reads the piece, writes what is kept of it.
+-- Locks: none. Cost: reads the piece, writes what is kept of it.
 create function mqpg._copy_to_merge(merge mqpg.segment_merge)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql set jit = off as $$

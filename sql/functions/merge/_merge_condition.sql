@@ -1,7 +1,6 @@
 -- The condition by which a merge copies a row x of a table, as SQL text. Its parameters are $1: the
 -- topics that are past retention; $2: record batches that are needed; $3 and $4: the bounds.
--- Locks: none.
--- Cost: negligible.
+-- Locks: none. Cost: negligible.
 create function mqpg._merge_condition(parent text, segment_no bigint) returns text
 language sql stable as $$
     select case _merge_condition.parent

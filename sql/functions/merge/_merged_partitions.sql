@@ -1,6 +1,5 @@
 -- The partitions that a merge of segments replaces, in a fixed order.
--- Locks: none.
--- Cost: a few lookups in the catalog.
+-- Locks: none. Cost: a few lookups in the catalog.
 create function mqpg._merged_partitions(merge mqpg.segment_merge) returns oid []
 language sql stable as $$
     select coalesce(array_agg(i.inhrelid order by i.inhrelid), '{}')

@@ -1,8 +1,7 @@
 -- The sessions with a snapshot from before a transaction: they may not see what it wrote. They
 -- include those of a standby that sends its snapshots, and leave out vacuum, which reads no rows
 -- for anybody. Every role sees these columns of pg_stat_activity.
--- Locks: none.
--- Cost: reads the server's list of sessions once.
+-- Locks: none. Cost: reads the server's list of sessions once.
 create function mqpg._older_snapshots(xid xid8) returns setof int
 language sql volatile as $$
     select a.pid

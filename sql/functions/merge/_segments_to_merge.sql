@@ -8,8 +8,7 @@
 -- are past retention, and these are more than the setting `merge_waste`. As a consequence, a topic
 -- with a long retention does not keep the bodies of the others. What a merge already had to leave
 -- in (unread messages of a topic past retention) does not count.
--- Locks: none.
--- Cost: one look at each segment's row.
+-- Locks: none. Cost: one look at each segment's row.
 create function mqpg._segments_to_merge(family text) returns bigint []
 language plpgsql as $$
 declare

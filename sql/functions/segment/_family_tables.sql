@@ -1,8 +1,7 @@
 -- The partitioned tables of a segment family, and how many units of each table one unit of the
 -- segment's bounds is: decisions and checks are partitioned by message id, which is batch id *
 -- 1024.
--- Locks: none.
--- Cost: negligible.
+-- Locks: none. Cost: negligible.
 create function mqpg._family_tables(family text) returns table (parent text, per_unit int)
 language sql immutable as $$
     select f.parent, f.per_unit

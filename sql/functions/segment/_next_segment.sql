@@ -3,8 +3,7 @@
 -- makes the others by age. delayed and dedup: as many slots after the current time, and at least
 -- ten minutes, because keep() may come only every few minutes. dedup has several slots per segment
 -- (see _dedup_segment_slots()), and a changed dedup_window renumbers them, so gaps are looked for.
--- Locks: none.
--- Cost: a few index lookups.
+-- Locks: none. Cost: a few index lookups.
 create function mqpg._next_segment(
     family text, out lower_bound text, out upper_bound text, out opened boolean
 ) returns setof record

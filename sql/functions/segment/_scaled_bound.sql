@@ -1,6 +1,5 @@
 -- A segment's bound as a bound of one of its tables.
--- Locks: none.
--- Cost: negligible.
+-- Locks: none. Cost: negligible.
 create function mqpg._scaled_bound(bound text, per_unit int) returns text
 language sql immutable as $$
     select case

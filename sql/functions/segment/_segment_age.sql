@@ -2,8 +2,7 @@
 -- segments cannot be merged (a reader holds an old snapshot for days), there may be more than twice
 -- `segments_most` of them; then it is at least a 28th of the longest retention, so that their
 -- number stays bounded in any case.
--- Locks: none.
--- Cost: one look at each segment's row.
+-- Locks: none. Cost: one look at each segment's row.
 create function mqpg._segment_age(family text) returns interval
 language sql stable as $$
     select case

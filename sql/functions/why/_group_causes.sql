@@ -1,8 +1,7 @@
 -- What holds a group up in a topic, in short, for the overview of all groups.
 -- Returns: at most five causes. If several queues have the same one, it is that of the first, with
 -- the numbers of all of them as `queues`. No row for an unknown topic.
--- Locks: none.
--- Cost: that of why(consumer_group, topic).
+-- Locks: none. Cost: that of why(consumer_group, topic).
 create function mqpg._group_causes(consumer_group text, topic text)
 returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

@@ -38,8 +38,7 @@ $$;
 -- Why the half message of a handle has not reached every consumer group of its topic.
 -- Arguments:
 --   handle: the handle from prepare().
--- Locks: none.
--- Cost: as for its message id.
+-- Locks: none. Cost: as for its message id.
 -- Errors: MQ001 (null), MQ006 (no such half message), MQ025.
 create function mqpg._why(handle text) returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
