@@ -13,7 +13,7 @@ import psycopg
 
 from mqpg.connection.backoff import Backoff
 from mqpg.connection.dsn import describe
-from mqpg.connection.options import transport
+from mqpg.connection.options import FORMATS, set_for_session, transport
 from mqpg.connection.time_limit import LimitedConnection, time_limit
 from mqpg.schema import migrate
 from mqpg.values import errors
@@ -36,16 +36,16 @@ CALL_TIMEOUT = 300.0
 _CONNECTING = 30.0  # the same for the statements that begin a session
 # Nothing that lies in a schema of the default path may run as a worker. Workers need READ
 # COMMITTED. A time-out that an administrator meant for queries must not cancel their statements.
-_SESSION = """
-select set_config(wanted.name, wanted.value, false)
-from (values
-    ('search_path', 'pg_catalog, pg_temp'),
-    ('default_transaction_isolation', 'read committed'),
-    ('default_transaction_read_only', 'off'),
-    ('statement_timeout', '0'),
-    ('idle_session_timeout', '0')
-) as wanted (name, value)
-"""
+_SESSION = set_for_session(
+    {
+        "search_path": "pg_catalog, pg_temp",
+        "default_transaction_isolation": "read committed",
+        "default_transaction_read_only": "off",
+        "statement_timeout": "0",
+        "idle_session_timeout": "0",
+        **FORMATS,
+    }
+)
 # Not every server platform has all of these settings.
 _WATCHED = {
     "client_connection_check_interval": "1s",

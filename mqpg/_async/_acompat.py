@@ -10,15 +10,17 @@ import asyncio
 import functools
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import psycopg
 import psycopg_pool
 
 from mqpg.connection import dsn as dsns
+from mqpg.connection.engines import prepare_engine
 from mqpg.connection.pooled import AsyncBrokerConnection as BrokerConnection
-from mqpg.values.errors import HandlerTimeout
+from mqpg.values.errors import ConfigurationError, HandlerTimeout
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -50,6 +52,8 @@ __all__ = [
     "is_sqlalchemy",
     "make_engine",
     "must_await",
+    "require_driver",
+    "require_loop",
     "run_sync",
     "sleep",
     "sync_engine",
@@ -60,7 +64,6 @@ __all__ = [
 
 DriverConnection = psycopg.AsyncConnection
 PgConnection = psycopg.AsyncConnection[Any]
-Pool = psycopg_pool.AsyncConnectionPool[BrokerConnection]
 Event = asyncio.Event
 Lock = asyncio.Lock
 P = ParamSpec("P")
@@ -71,6 +74,80 @@ Returns = Awaitable[T]
 
 sleep = asyncio.sleep
 in_thread = asyncio.to_thread
+
+
+class Pool(psycopg_pool.AsyncConnectionPool[BrokerConnection]):
+    """A pool that no cancellation takes a connection from, and that knows its event loop."""
+
+    _loop: asyncio.AbstractEventLoop
+
+    async def open(self, wait: bool = False, timeout: float = 30.0) -> None:
+        self._loop = asyncio.get_running_loop()
+        await super().open(wait, timeout)
+
+    async def close(self, timeout: float = 5.0) -> None:
+        if not self.closed:
+            self._require_loop()
+            await super().close(timeout)
+
+    async def getconn(self, timeout: float | None = None) -> BrokerConnection:
+        self._require_loop()
+        task = asyncio.current_task()
+        cancelled = task.cancelling() if task else 0
+        conn = await super().getconn(timeout)
+        if task and task.cancelling() > cancelled:  # wait_for of Python 3.11 has lost it
+            await self.putconn(conn)
+            raise asyncio.CancelledError
+        return conn
+
+    async def putconn(self, conn: BrokerConnection) -> None:
+        # The connection is idle or closed, so this waits for nothing but the locks of the pool.
+        await _to_the_end(super().putconn(conn))
+
+    def _require_loop(self) -> None:
+        require_loop(self._loop)
+
+
+def require_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Raise ConfigurationError in any other event loop."""
+    if asyncio.get_running_loop() is not loop:
+        raise ConfigurationError("this client was made in another event loop: each loop needs a client of its own")
+
+
+async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Run this also if the task is cancelled meanwhile, which is raised afterwards.
+
+    A task of its own costs more than the work, which seldom has to wait. It has no time limit of asyncio in it.
+    """
+    try:
+        waits_for = work.send(None)
+    except StopIteration:
+        return
+    rest = asyncio.ensure_future(_resume(work, waits_for))
+    cancelled: asyncio.CancelledError | None = None
+    while not rest.done():
+        try:
+            await asyncio.wait([rest])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    rest.result()
+
+
+@types.coroutine
+def _resume(work: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
+    """The rest of a coroutine that has begun."""
+    try:
+        while True:
+            try:
+                yield waits_for
+            except BaseException as error:
+                waits_for = work.throw(error)
+            else:
+                waits_for = work.send(None)
+    except StopIteration:
+        pass
 
 
 # SQLAlchemy takes longer to load than everything else together, and a client needs it only for a
@@ -103,12 +180,19 @@ def is_sqlalchemy(conn: Any) -> bool:
 def make_engine(url: URL, **options: Any) -> Engine:
     from sqlalchemy.ext.asyncio import create_async_engine
 
-    return create_async_engine(url, **options)
+    engine = create_async_engine(url, **options)
+    prepare_engine(engine.sync_engine)
+    return engine
 
 
 def sync_engine(engine: Engine) -> Any:
     """The engine on which events are listened to."""
     return engine.sync_engine
+
+
+def require_driver(engine: Engine) -> None:
+    """Raise ConfigurationError for an engine of the other library."""
+    dsns.require_driver(engine.dialect, dsns.describe(engine.url), asynchronous=True)
 
 
 def database_url(url: str | URL) -> URL:
@@ -156,7 +240,8 @@ def _is_forgotten(made: Coroutine[Any, Any, Any]) -> bool:
 async def wait_for(event: Event, seconds: float) -> bool:
     """Wait until the event is set. False if it was not set within `seconds`."""
     try:
-        await asyncio.wait_for(event.wait(), seconds)
+        async with asyncio.timeout(seconds):  # wait_for of Python 3.11 loses a cancellation
+            await event.wait()
     except TimeoutError:
         return False
     return True

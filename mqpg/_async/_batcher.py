@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mqpg._async._acompat import require_loop
+
 __all__ = ["Batcher", "Run"]
 
 # What answers a batch: for each given call, in its order, what its caller gets.
@@ -45,6 +47,7 @@ class Batcher:
         self._waiting: dict[Hashable, deque[_Call]] = {}  # for each key of which a call is under way
         self._tasks: set[asyncio.Task[None]] = set()
         self._more_until = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None  # that of the first batch
 
     def go_alone(self, key: Hashable) -> bool:
         """Whether the call goes alone. Its caller has to say when it has ended."""
@@ -66,7 +69,10 @@ class Batcher:
         A call that is cancelled before its batch begins is left out. Afterwards its batch is
         carried out without it, so that its neighbours lose nothing.
         """
-        call = _Call(given, size, asyncio.get_running_loop().create_future())
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        require_loop(self._loop)
+        call = _Call(given, size, self._loop.create_future())
         if key not in self._waiting:
             self._waiting[key] = deque()
             self._start(key, run)

@@ -14,6 +14,7 @@ import psycopg
 import psycopg_pool
 
 from mqpg.connection import dsn as dsns
+from mqpg.connection.engines import prepare_engine
 from mqpg.connection.pooled import BrokerConnection
 from mqpg.values.errors import HandlerTimeout
 
@@ -45,6 +46,7 @@ __all__ = [
     "is_sqlalchemy",
     "make_engine",
     "must_await",
+    "require_driver",
     "run_sync",
     "sleep",
     "sync_engine",
@@ -102,12 +104,19 @@ def is_sqlalchemy(conn: Any) -> bool:
 def make_engine(url: URL, **options: Any) -> Engine:
     from sqlalchemy import create_engine
 
-    return create_engine(url, **options)
+    engine = create_engine(url, **options)
+    prepare_engine(engine)
+    return engine
 
 
 def sync_engine(engine: Engine) -> Any:
     """The engine on which events are listened to."""
     return engine
+
+
+def require_driver(engine: Engine) -> None:
+    """Raise ConfigurationError for an engine of the other library."""
+    dsns.require_driver(engine.dialect, dsns.describe(engine.url), asynchronous=False)
 
 
 def database_url(url: str | URL) -> URL:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 
 from mqpg.embedded import locate
 from mqpg.values import errors
@@ -34,7 +36,8 @@ def _names(query: str, column: str, begin: str) -> list[str]:
     found = f"select q.{column} from ({query}) as q where starts_with(q.{column}, %s) order by 1 limit {_MOST}"
     try:
         where = locate.resolve(None)
-        with psycopg.connect(where, connect_timeout=2, autocommit=True, options=_options()) as conn:
+        settings: dict[str, Any] = {"connect_timeout": 2, "client_encoding": "utf8", "options": _options()}
+        with psycopg.connect(make_conninfo(where, **settings), autocommit=True) as conn:
             return [row[0] for row in conn.execute(found.encode(), [begin])]
     except (psycopg.Error, errors.Error, OSError):
         return []

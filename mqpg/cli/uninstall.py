@@ -29,7 +29,7 @@ def uninstall(
     own schemas remain.
     """
     where = locate.resolve(dsn)
-    with psycopg.connect(where) as connection:
+    with psycopg.connect(where, client_encoding="utf8") as connection:
         left = removal.unfinished(connection)
         connection.rollback()
         removal.require_nothing_left(left, force=force)

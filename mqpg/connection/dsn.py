@@ -27,6 +27,7 @@ __all__ = [
     "describe",
     "from_libpq_variables",
     "has_password",
+    "require_driver",
     "require_named",
     "split_password",
     "to_libpq",
@@ -41,6 +42,7 @@ _ANY_URL = re.compile(r"^(\w+)(\+\w+)?:/")
 _RAW_AT = re.compile(r"^[\w+]+://(?!/)(?:[^?]*@[^?]*@|[^@?]*/[^?]*@)")
 _NAMED = re.compile(r"^[\w.-]+=(?=\w+(\+\w+)?://)")
 _SECRETS = ("password", "sslpassword")
+_OF_ASYNCPG = ("prepared_statement_", "statement_cache_size", "command_timeout")
 _LIBPQ_VARIABLES = {
     "PGHOST": "host", "PGHOSTADDR": "hostaddr", "PGPORT": "port", "PGDATABASE": "dbname", "PGUSER": "user",
 }  # fmt: skip
@@ -48,8 +50,21 @@ NOWHERE = (
     "no database is named: give a DSN (--dsn, or the argument of connect), or set MQPG_DATABASE_URL; "
     "mqpg up starts a server in this folder, and the DSN 'embedded' does the same"
 )
-_ASYNC_DRIVERS = {"sqlite": "sqlite+aiosqlite", "mysql": "mysql+aiomysql", "mariadb": "mariadb+aiomysql"}
-_SYNC_DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
+# For each kind of database the driver of each library, and other drivers that the other library cannot use.
+_ASYNC_DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "sqlite": "sqlite+aiosqlite",
+    "mysql": "mysql+aiomysql",
+    "mariadb": "mariadb+aiomysql",
+}
+_SYNC_DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "sqlite": "sqlite",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mariadb+pymysql",
+}
+_ASYNC_ONLY = ("asyncpg", "psycopg_async", "aiosqlite", "aiomysql", "asyncmy")
+_SYNC_ONLY = ("psycopg2", "psycopg2cffi", "pg8000", "pysqlite", "pysqlcipher", "pymysql", "mysqldb", "")
 
 
 def require_named(dsn: str | None, what: str) -> None:
@@ -110,12 +125,39 @@ def to_sqlalchemy(dsn: str | URL, *, asynchronous: bool = False) -> URL:
         url = _parse_url(text)
     else:
         url = _from_parameters(_parameters(text))
-    name = url.get_backend_name()
-    if asynchronous and name in _ASYNC_DRIVERS and url.drivername in (name, _SYNC_DRIVERS.get(name)):
-        return url.set(drivername=_ASYNC_DRIVERS[name])
-    if not asynchronous and url.drivername in _ASYNC_DRIVERS.values():
-        url = url.set(drivername=name)
-    return url.set(drivername=_SYNC_DRIVERS.get(url.drivername, url.drivername))
+    name, _, driver = url.drivername.partition("+")
+    wanted, others = (_ASYNC_DRIVERS, _SYNC_ONLY) if asynchronous else (_SYNC_DRIVERS, ("", *_ASYNC_ONLY))
+    if driver in others and name in wanted:
+        url = url.set(drivername=wanted[name])
+        return url.set(query=_for_psycopg(url.query)) if name == "postgresql" else url
+    return url
+
+
+def _for_psycopg(query: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a URL, where those of asyncpg have the names of libpq."""
+    names = {"ssl": "sslmode", "timeout": "connect_timeout"}
+    return {names.get(name, name): value for name, value in query.items() if not name.startswith(_OF_ASYNCPG)}
+
+
+def require_driver(dialect: Any, name: str, *, asynchronous: bool) -> None:
+    """Refuse an engine or a URL whose driver is that of the other library.
+
+    Args:
+        dialect: SQLAlchemy's dialect of the engine.
+        name: What the database is, for the message.
+        asynchronous: Whether the driver must be an asynchronous one.
+
+    Raises:
+        ConfigurationError: It is not.
+    """
+    if dialect.is_async == asynchronous:
+        return
+    drivers = _ASYNC_DRIVERS if asynchronous else _SYNC_DRIVERS
+    instead = f": use {drivers[dialect.name]}://" if dialect.name in drivers else ""
+    raise ConfigurationError(
+        f"{name}: the driver {dialect.name}+{dialect.driver} is {'synchronous' if asynchronous else 'asynchronous'}, "
+        f"and this needs {'an asynchronous' if asynchronous else 'a synchronous'} one{instead}"
+    )
 
 
 def describe(dsn: str | URL) -> str:
@@ -229,7 +271,7 @@ def _conninfo(url: URL) -> str:
 
     Several hosts are `?host=a:1&host=b:2` in the one and `host=a,b port=1,2` in the other.
     """
-    query: dict[str, Any] = {name: value for name, value in url.query.items() if name != "host"}
+    query = {name: value for name, value in _for_psycopg(url.query).items() if name != "host"}
     host, port = url.host, query.pop("port", None) or (str(url.port) if url.port else None)
     asked = url.query.get("host")
     if asked:

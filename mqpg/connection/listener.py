@@ -18,7 +18,6 @@ However many arrive, a poll that is due is not delayed.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from typing import Any
 
 import psycopg
 
+from mqpg.connection.forking import in_child
 from mqpg.connection.notifications import Notifications
 from mqpg.connection.options import connect_options
 from mqpg.connection.settings import Settings
@@ -247,8 +247,20 @@ def _notified(conn: psycopg.Connection[Any], deadline: float, closing: threading
     return []
 
 
-_shared: dict[tuple[int, str, bool], TickListener] = {}
-_shared_lock = threading.Lock()
+class _Shared:
+    """The listeners of this process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.listeners: dict[tuple[str, bool], TickListener] = {}
+        in_child(self)
+
+    def after_fork(self) -> None:
+        """Forget them, because a child has none of their threads. Another thread may have held the lock."""
+        self.lock, self.listeners = threading.Lock(), {}
+
+
+_shared = _Shared()
 
 
 def share(dsn: str, settings: Settings) -> TickListener:
@@ -256,17 +268,17 @@ def share(dsn: str, settings: Settings) -> TickListener:
 
     A forked child has its own.
     """
-    with _shared_lock:
-        listener = _shared.setdefault((os.getpid(), dsn, settings.listen), TickListener(dsn, settings))
+    with _shared.lock:
+        listener = _shared.listeners.setdefault((dsn, settings.listen), TickListener(dsn, settings))
         listener.users += 1
         return listener
 
 
 def release(listener: TickListener) -> None:
     """Give a listener back. The last user's release closes it."""
-    with _shared_lock:
+    with _shared.lock:
         listener.users -= 1
         if listener.users == 0:
             listener.close()
-            for key in [key for key, found in _shared.items() if found is listener]:
-                del _shared[key]
+            for key in [key for key, found in _shared.listeners.items() if found is listener]:
+                del _shared.listeners[key]

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import select
+from collections.abc import Mapping
 from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict
 
 from mqpg.connection.settings import Settings
 
-__all__ = ["KEEPALIVE", "SESSION", "has_news", "connect_options", "transport"]
+__all__ = ["FORMATS", "KEEPALIVE", "SESSION", "connect_options", "has_news", "set_for_session", "transport"]
+
+# A role or a database may have other settings. Drivers read one form of times and intervals, and with array_nulls off
+# a list with a null would hold the text NULL.
+FORMATS = {
+    "datestyle": "ISO",
+    "intervalstyle": "postgres",
+    "bytea_output": "hex",
+    "standard_conforming_strings": "on",
+    "array_nulls": "on",
+}
+
+
+def set_for_session(settings: Mapping[str, str]) -> str:
+    """Write the statement that makes settings for a session. One statement costs one round trip.
+
+    Args:
+        settings: Names and values.
+    """
+    return "select " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
+
 
 # append, keep and others refuse any other level, and the server's default may be another one.
-SESSION = "set session characteristics as transaction isolation level read committed"
+SESSION = set_for_session({"default_transaction_isolation": "read committed", **FORMATS})
 
 # A host that vanished is noticed within half a minute.
 KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
@@ -22,13 +43,13 @@ def transport(dsn: str, connect_timeout: int = 10) -> dict[str, Any]:
     """The parameters that say how a connection is made and watched, without those that the DSN has.
 
     `connect_timeout` is how many seconds each host is tried. Of several hosts the one that can write is
-    the primary, whichever of them that is at the moment.
+    the primary, whichever of them that is at the moment. The client's encoding is always UTF8.
     """
     given = conninfo_to_dict(dsn)
     wanted: dict[str, Any] = {"connect_timeout": connect_timeout, **KEEPALIVE}
     if any("," in str(given.get(name) or "") for name in ("host", "hostaddr")):
         wanted["target_session_attrs"] = "read-write"
-    return {name: value for name, value in wanted.items() if name not in given}
+    return {name: value for name, value in wanted.items() if name not in given} | {"client_encoding": "utf8"}
 
 
 def connect_options(dsn: str, settings: Settings) -> dict[str, Any]:

@@ -1,35 +1,125 @@
-"""The connections of a client's pool, and the cursors that its statements run on."""
+"""The connections of a client's pool, the cursors that its statements run on, and what is asked when one comes back."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from mqpg.connection.arrays import TextListDumper
+from mqpg.connection.forking import abandon, in_child
+from mqpg.connection.options import SESSION
 from mqpg.connection.time_limit import AsyncLimitedConnection, LimitedConnection
+from mqpg.values.errors import ConfigurationError
 
-__all__ = ["AsyncBrokerConnection", "BrokerConnection", "open_cursor"]
+__all__ = ["READ_ONLY", "RESET", "AsyncBrokerConnection", "BrokerConnection", "open_cursor", "reads_only"]
+
+# What a program may have left in a session that was lent to it. DISCARD ALL would also drop what psycopg has prepared,
+# so a statement of SQL's PREPARE is only found: then there is a row.
+RESET = (
+    "select from pg_prepared_statements where from_sql limit 1; close all; set session authorization default; "
+    "reset role; reset all; unlisten *; select pg_advisory_unlock_all(); discard temp; discard sequences; " + SESSION
+).encode()
+
+# Errors that say something about the session or its server, and not about the statement: the server only reads, it
+# ends sessions, this one was too long in a transaction, a prepared statement is gone or can be used no longer.
+_SPOILED = ("25006", "25P03", "25P04", "57P", "08", "0A000", "26000", "42P05")
+READ_ONLY = _SPOILED[0]
+_SAYS_READ_ONLY = (b"default_transaction_read_only", b"in_hot_standby")
 
 
 def open_cursor(conn: Any) -> Any:
     """Open a cursor of tuples on a connection of psycopg, whatever row factory that has."""
-    cursor = conn.cursor(row_factory=tuple_row)
+    open_one = conn.own_cursor if isinstance(conn, _Pooled) else conn.cursor
+    cursor = open_one(row_factory=tuple_row)
     cursor.adapters.register_dumper(list, TextListDumper)
     return cursor
 
 
-class _SharedCursor:
+def reads_only(pgconn: Any) -> bool:
+    """Say whether the server of a connection of libpq accepts no writes, by what it has reported."""
+    return any(pgconn.parameter_status(name) == b"on" for name in _SAYS_READ_ONLY)
+
+
+class _Pooled:
+    """What is noted while the connection is in use, so that one that comes back as it was needs no look.
+
+    Attributes:
+        doubtful: Whether it has to be looked at: the program has used it, or something went wrong.
+        spoiled: The SQLSTATE after which it must not be used again.
+        inherited: Whether it belongs to the parent of this process.
+        home: The pool that it came from.
+    """
+
+    doubtful = False
+    spoiled = ""
+    inherited = False
+    home: Any
+
     @cached_property
     def calls(self) -> Any:
         """The cursor of all calls on this connection. A new one would have to look at the types of values again."""
         return open_cursor(self)
 
+    def cursor(self, *args: Any, **kwargs: Any) -> Any:
+        """Open a cursor for the program, which may do anything to the session."""
+        self.doubtful = True
+        return super().cursor(*args, **kwargs)  # type: ignore[misc]
 
-class BrokerConnection(_SharedCursor, LimitedConnection):
+    def own_cursor(self, **kwargs: Any) -> Any:
+        """Open a cursor for calls of this library."""
+        return super().cursor(**kwargs)  # type: ignore[misc]
+
+    def note_settings(self) -> None:
+        """Note what a program may set on the object."""
+        self._as_made = {name: getattr(self, name) for name in _ON_THE_OBJECT} | {"_adapters": None}
+        in_child(self)
+
+    def blame(self, error: BaseException) -> None:
+        """Note an error that was raised while the connection was used."""
+        sqlstate = getattr(error, "sqlstate", None) or ""
+        if sqlstate.startswith(_SPOILED):
+            self.spoiled = sqlstate
+        self.doubtful = self.doubtful or bool(self.spoiled) or not self._is_idle()
+
+    def is_usable(self) -> bool:
+        """Say whether it can be reset: nothing is under way, and the server writes."""
+        for name, value in self._as_made.items():
+            setattr(self, name, value)
+        return not self.spoiled and self._is_idle() and not reads_only(self.pgconn)  # type: ignore[attr-defined]
+
+    def after_fork(self) -> None:
+        """Belong to the parent from now on, who uses the session."""
+        self.inherited = self.doubtful = True
+        self.wait = _refuse
+        abandon(self)
+
+    def _is_idle(self) -> bool:
+        return bool(self.pgconn.transaction_status == TransactionStatus.IDLE)  # type: ignore[attr-defined]
+
+
+_ON_THE_OBJECT = ("row_factory", "cursor_factory", "server_cursor_factory", "prepare_threshold")
+
+
+def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
+    raise ConfigurationError("this connection was made before fork(), and belongs to the parent process")
+
+
+class BrokerConnection(_Pooled, LimitedConnection):
     """A connection of the synchronous library."""
 
+    def close(self) -> None:
+        """Close it, unless it is the parent's."""
+        if not self.inherited:
+            super().close()
 
-class AsyncBrokerConnection(_SharedCursor, AsyncLimitedConnection):
+
+class AsyncBrokerConnection(_Pooled, AsyncLimitedConnection):
     """A connection of the asynchronous library."""
+
+    async def close(self) -> None:
+        """Close it, unless it is the parent's."""
+        if not self.inherited:
+            await super().close()

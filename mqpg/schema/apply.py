@@ -60,7 +60,7 @@ def apply(dsn: str, source: Source, patience: float, owner: str | None = None) -
     deadline, backoff = time.monotonic() + patience, Backoff(0.1, 1.0)
     while True:
         try:
-            with psycopg.connect(dsn, client_encoding="utf8", **transport(dsn)) as connection:
+            with psycopg.connect(dsn, **transport(dsn)) as connection:
                 # After waiting for another migrator, the next statement must see what that one did.
                 connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
                 _once(connection, source, owner)

@@ -5,8 +5,10 @@ from mqpg.connection.settings import Settings
 
 
 def test_what_the_dsn_says_takes_precedence() -> None:
-    assert transport("", 5) == {"connect_timeout": 5, **KEEPALIVE}
-    assert transport("connect_timeout=3 keepalives_idle=1", 5).keys() == KEEPALIVE.keys() - {"keepalives_idle"}
+    assert transport("", 5) == {"connect_timeout": 5, "client_encoding": "utf8", **KEEPALIVE}
+    assert transport("connect_timeout=3 keepalives_idle=1", 5).keys() == (
+        KEEPALIVE.keys() - {"keepalives_idle"} | {"client_encoding"}
+    )
 
 
 def test_of_several_hosts_the_primary_is_meant() -> None:

@@ -20,7 +20,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from mqpg._async._acompat import Connection, Engine, Event, PgConnection, Returns, database_url, make_engine
+from mqpg._async._acompat import (
+    Connection,
+    Engine,
+    Event,
+    PgConnection,
+    Returns,
+    database_url,
+    make_engine,
+    sync_engine,
+)
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.consumer.acknowledge import ack_delivery, nack_failures
 from mqpg._async.consumer.assignment import QueueAssignment
@@ -30,6 +39,7 @@ from mqpg._async.consumer.relay_inbox import RelayInbox
 from mqpg._async.consumer.savepoints import DeliveryResult, SavepointRunner
 from mqpg._async.stores.journal import Journal
 from mqpg._async.stores.statements import create_beside_queue
+from mqpg.connection.engines import reset_sessions
 from mqpg.connection.time_limit import time_limit
 from mqpg.handlers.failures import Failure, IterationLost, TransactionEnded
 from mqpg.handlers.options import ConsumerOptions
@@ -220,6 +230,7 @@ class SameDatabase:
             size = self._options.concurrency
             url = database_url(mq.dsn)
             self._engine = make_engine(url, pool_size=size, pool_pre_ping=True, isolation_level="READ COMMITTED")
+            reset_sessions(sync_engine(self._engine))
         async with self._engine.begin() as conn:
             yield conn
 

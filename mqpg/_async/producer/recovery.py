@@ -13,6 +13,7 @@ from mqpg._async._acompat import Lock
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.producer.prepare_again import find_lost, prepare_again
 from mqpg._async.stores.ledger import AsyncLedger, OpenRow
+from mqpg.connection.forking import in_child
 from mqpg.values.errors import ConnectionFailed, Error
 from mqpg.values.messages import LostHalf, Outcome
 
@@ -42,6 +43,11 @@ class DoneMarker:
         self._handles: list[str] = []
         self._flushed = time.monotonic()
         self._lock = Lock()
+        in_child(self)
+
+    def after_fork(self) -> None:
+        """Leave what is collected to the parent."""
+        self._handles, self._lock = [], Lock()
 
     async def add(self, handle: str) -> None:
         """Collect one handle. Marks all of them if there are many, or the last marking is a while ago."""

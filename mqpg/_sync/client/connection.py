@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import psycopg
@@ -19,8 +20,10 @@ from mqpg._sync.client.execute import REFUSALS, Caller, failure, rows_in
 from mqpg._sync.client.same_broker import SameBroker
 from mqpg._sync.closing import Closing
 from mqpg.connection.dsn import describe
+from mqpg.connection.forking import abandon, in_child
 from mqpg.connection.listener import TickListener, release, share
 from mqpg.connection.options import SESSION, connect_options, has_news
+from mqpg.connection.pooled import READ_ONLY, RESET
 from mqpg.connection.settings import Settings
 from mqpg.connection.statements import Statement, statement
 from mqpg.connection.stopping import BrokerAway, is_stopping
@@ -52,6 +55,9 @@ _SLICE = 2.0
 
 _MOST_ROWS = 100  # of a result that stays in memory until the next call
 
+# The clients of whose `transaction` blocks the caller is in one.
+_inside: ContextVar[tuple[BaseClient, ...]] = ContextVar("mqpg_inside", default=())
+
 
 class BaseClient(Closing):
     """A pool of autocommit connections, opened when it is first needed.
@@ -68,21 +74,40 @@ class BaseClient(Closing):
         self._info: BrokerInfo | None = None
         self._info_generation = 0
         self._listener: TickListener | None = None
-        self._batcher = Batcher(settings.linger, _MOST_CALLS, _MOST_BYTES)
         self._same_broker = SameBroker(dsn)
-        self._pool = Pool(
-            dsn,
+        self._closed = False
+        self._begin()
+        in_child(self)
+
+    def _begin(self) -> None:
+        """What belongs to one process."""
+        self._batcher = Batcher(self.settings.linger, _MOST_CALLS, _MOST_BYTES)
+        self._lent: set[BrokerConnection] = set()  # to blocks of `transaction`
+        self._most = max(self.settings.pool_max_size, self.settings.pool_min_size)
+        self._pool = self._make_pool(self.settings.pool_min_size, self._most)
+        # One connection more. While all others are lent, a call might wait for its own caller.
+        self._spare = self._make_pool(0, 1)
+
+    def _make_pool(self, min_size: int, max_size: int) -> Pool:
+        return Pool(
+            self.dsn,
             connection_class=BrokerConnection,
-            kwargs=connect_options(dsn, settings),
-            min_size=settings.pool_min_size,
-            max_size=max(settings.pool_max_size, settings.pool_min_size),
-            timeout=settings.pool_timeout,
+            kwargs=connect_options(self.dsn, self.settings),
+            min_size=min_size,
+            max_size=max_size,
+            timeout=self.settings.pool_timeout,
             reconnect_timeout=_RECONNECT,
             configure=self._configure,
             check=_check,
             open=False,
-            name=settings.application_name,
+            name=self.settings.application_name,
         )
+
+    def after_fork(self) -> None:
+        """Leave all connections to the parent. The first call of this process makes new ones."""
+        abandon(self._pool, self._spare)
+        self._listener = None
+        self._begin()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {describe(self.dsn)}>"
@@ -90,13 +115,15 @@ class BaseClient(Closing):
     @property
     def closed(self) -> bool:
         """Whether `close` was called."""
-        return bool(self._pool.closed) and self._info is not None
+        return self._closed
 
     def close(self) -> None:
         """Close all connections. The client cannot be used afterwards."""
+        self._closed = True
         listener, self._listener = self._listener, None
         if listener is not None:
             release(listener)
+        self._spare.close()
         self._pool.close()
 
     def info(self) -> BrokerInfo:
@@ -140,13 +167,15 @@ class BaseClient(Closing):
         """
         sent = False
         try:
-            with self._connection() as conn:
+            with self._borrowed() as conn:
                 block = conn.transaction()
                 with time_limit(self.settings.call_timeout):
                     block.__enter__()
                 try:
                     yield conn
                 except BaseException as error:
+                    if conn.inherited:
+                        raise
                     with time_limit(self.settings.call_timeout):
                         if not block.__exit__(type(error), error, error.__traceback__):
                             raise
@@ -191,29 +220,47 @@ class BaseClient(Closing):
                 known = ConnectionFailed(f"cannot connect to {describe(self.dsn)}: {known}")
             raise known from error
 
-    def _configure(self, conn: PgConnection) -> None:
+    def _configure(self, conn: BrokerConnection) -> None:
         self.generation += 1
+        conn.note_settings()
         with time_limit(self.settings.call_timeout):
             conn.execute(SESSION)
+        conn.doubtful = False
 
     @contextmanager
-    def _connection(self) -> Generator[BrokerConnection]:
-        conn = self._take()
+    def _borrowed(self) -> Generator[BrokerConnection]:
+        """A connection for a block of the program."""
+        around = _inside.get()
+        conn = self._take(may_wait=self not in around)
+        self._lent.add(conn)
+        _inside.set((*around, self))
         try:
             yield conn
+        except BaseException as error:
+            conn.blame(error)
+            raise
         finally:
+            _inside.set(around)
+            self._lent.discard(conn)
             self._give_back(conn)
 
-    def _take(self) -> BrokerConnection:
-        """A connection of the pool. `_give_back` returns it."""
-        if self._pool.closed:
-            raise ConnectionFailed("this client is closed")
+    def _take(self, *, may_wait: bool = False) -> BrokerConnection:
+        """A connection of the pool, which `_give_back` returns.
+
+        While all of them are lent to blocks of the program it is the spare one, because a block that makes a call
+        does not end before it. `may_wait`: it waits in any case.
+        """
         began = time.monotonic()
         while True:
+            pool = self._spare if len(self._lent) >= self._most and not may_wait else self._pool
             left = began + self.settings.pool_timeout - time.monotonic()
             try:
+                if pool.closed:
+                    self._open_pool(pool)
                 with time_limit(self.settings.call_timeout):
-                    return self._pool.getconn(timeout=min(_SLICE, max(left, 0.01)))
+                    conn = pool.getconn(timeout=min(_SLICE, max(left, 0.01)))
+                conn.home = pool
+                return conn
             except psycopg_pool.PoolClosed:
                 raise ConnectionFailed("this client is closed") from None
             except psycopg_pool.PoolTimeout:
@@ -224,6 +271,11 @@ class BaseClient(Closing):
                         f"no connection to {describe(self.dsn)} within {self.settings.pool_timeout:g} s: "
                         "the server does not answer, or all connections of this client are in use"
                     ) from None
+
+    def _open_pool(self, pool: Pool) -> None:
+        if self._closed:
+            raise ConnectionFailed("this client is closed")
+        pool.open()
 
     def _is_there(self) -> bool:
         """Whether the server is there. The pool's time-out does not tell."""
@@ -236,8 +288,36 @@ class BaseClient(Closing):
         return True
 
     def _give_back(self, conn: BrokerConnection) -> None:
+        if conn.doubtful:
+            self._look_at(conn)
+        else:
+            conn.home.putconn(conn)
+
+    def _look_at(self, conn: BrokerConnection) -> None:
+        """Give back a connection that the program has used, or with which something went wrong.
+
+        It is lent again only if its session is as it was at first.
+        """
+        if conn.inherited:
+            return
+        try:
+            if conn.spoiled == READ_ONLY:  # the others lead there, too
+                self._pool.drain()
+            if not conn.is_usable() or self._is_left_over(conn):
+                conn.close()
+            conn.doubtful = False
+        except BaseException as error:
+            conn.close()
+            if not isinstance(error, psycopg.Error):
+                raise
+        finally:
+            conn.home.putconn(conn)
+
+    def _is_left_over(self, conn: BrokerConnection) -> bool:
+        """Reset the session. Whether something is left of the program's work."""
         with time_limit(self.settings.call_timeout):
-            self._pool.putconn(conn)
+            cursor = conn.calls.execute(RESET, prepare=False)
+            return cursor.fetchone() is not None
 
     def _rows(
         self, statement: Statement, values: Mapping[str, Any], conn: Caller | None = None, *, repeat: bool = False
@@ -278,7 +358,10 @@ class BaseClient(Closing):
                 if len(rows) > _MOST_ROWS:
                     del conn.calls
                 return rows
-        except (psycopg.Error, *REFUSALS) as error:
+        except BaseException as error:
+            conn.blame(error)
+            if not isinstance(error, (psycopg.Error, *REFUSALS)):
+                raise
             known = failure(error, values)
             if isinstance(known, ConnectionFailed):
                 known = OutcomeUnknown(f"outcome unknown, connection to {describe(self.dsn)} lost: {known}")
@@ -314,6 +397,7 @@ class BaseClient(Closing):
 def _check(conn: BrokerConnection) -> None:
     if conn.closed or has_news(conn.fileno()):
         Pool.check_connection(conn)
+        conn.doubtful = False
 
 
 def _read_info(conn: PgConnection, seconds: float | None) -> BrokerInfo:

@@ -18,6 +18,7 @@ from mqpg._sync.consumer.handler import HandlerInvoker
 from mqpg._sync.consumer.no_delivery import NoDelivery
 from mqpg._sync.consumer.own_database import OwnDatabase
 from mqpg._sync.consumer.same_database import SameDatabase
+from mqpg.connection.forking import in_child
 from mqpg.connection.stopping import stops_with
 from mqpg.handlers.failures import PERMANENT_ERRORS, IterationLost, reason_of
 from mqpg.handlers.options import ConsumerOptions
@@ -53,6 +54,12 @@ class Consumer:
         self._reset()
         self.__doc__ = handler.__doc__
         self.__name__ = getattr(handler, "__name__", type(handler).__name__)
+        in_child(self)
+
+    def after_fork(self) -> None:
+        """Leave to the parent what it knows and has under way."""
+        self._client = None
+        self._reset()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Returns[object]:
         return self.handler(*args, **kwargs)

@@ -21,6 +21,7 @@ from mqpg._sync.client.client import Client, connect
 from mqpg._sync.closing import Closing
 from mqpg.connection.backoff import Backoff
 from mqpg.connection.dsn import describe
+from mqpg.connection.forking import in_child
 from mqpg.values.choices import Checker
 from mqpg.values.errors import ConfigurationError, ConnectionFailed, UnknownHandle, UnknownProducerGroup, shown
 
@@ -46,6 +47,11 @@ class Endpoint:
         self._lock = Lock()
         self._backoff = Backoff(pause, longest, jitter=0.0)
         self._away_until = 0.0
+        in_child(self)
+
+    def after_fork(self) -> None:
+        """Another thread of the parent may have held the lock."""
+        self._lock = Lock()
 
     @classmethod
     def of(cls, client: Client) -> Endpoint:

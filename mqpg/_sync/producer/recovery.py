@@ -14,6 +14,7 @@ from mqpg._sync._acompat import Lock
 from mqpg._sync.client.client import Client
 from mqpg._sync.producer.prepare_again import find_lost, prepare_again
 from mqpg._sync.stores.ledger import Ledger, OpenRow
+from mqpg.connection.forking import in_child
 from mqpg.values.errors import ConnectionFailed, Error
 from mqpg.values.messages import LostHalf, Outcome
 
@@ -43,6 +44,11 @@ class DoneMarker:
         self._handles: list[str] = []
         self._flushed = time.monotonic()
         self._lock = Lock()
+        in_child(self)
+
+    def after_fork(self) -> None:
+        """Leave what is collected to the parent."""
+        self._handles, self._lock = [], Lock()
 
     def add(self, handle: str) -> None:
         """Collect one handle. Marks all of them if there are many, or the last marking is a while ago."""

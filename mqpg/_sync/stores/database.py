@@ -10,10 +10,19 @@ from typing import Any
 
 from sqlalchemy import URL, MetaData, Table, event
 from sqlalchemy import Connection as SyncConnection
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidRequestError, NoSuchModuleError, SQLAlchemyError
 
-from mqpg._sync._acompat import Connection, Engine, database_url, make_engine, run_sync, sync_engine
+from mqpg._sync._acompat import (
+    Connection,
+    Engine,
+    database_url,
+    make_engine,
+    require_driver,
+    run_sync,
+    sync_engine,
+)
 from mqpg.connection.dsn import describe
+from mqpg.connection.engines import forget_in_child
 from mqpg.user_tables import dialects
 from mqpg.user_tables.upgrades import upgrade, upgrade_statements
 from mqpg.values.errors import ConfigurationError, ConnectionFailed, DatabaseError, LedgerError
@@ -30,6 +39,8 @@ class UserDatabase:
     def __init__(self, database: str | URL | Engine) -> None:
         self._own = not isinstance(database, Engine)
         self.engine = database if isinstance(database, Engine) else _engine(database)
+        require_driver(self.engine)
+        forget_in_child(sync_engine(self.engine))
         self._verified: set[str] = set()
 
     @property
@@ -198,7 +209,7 @@ def _set_apart(conn: SyncConnection, dialect: str, milliseconds: int) -> None:
 def _engine(url: str | URL) -> Engine:
     try:
         engine = make_engine(database_url(url), pool_pre_ping=True)
-    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+    except (ArgumentError, NoSuchModuleError, ImportError, InvalidRequestError) as error:
         raise ConfigurationError(f"cannot use {describe(url)}: {error}") from error
     if engine.dialect.name == "sqlite":
         event.listen(sync_engine(engine), "connect", _flush_every_commit)

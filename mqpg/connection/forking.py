@@ -1,0 +1,57 @@
+"""What a process that was made by fork does with the connections of its parent: nothing.
+
+A connection is a socket and a session of the server. Two processes that use one read each other's answers, and the
+first of them to close it ends it for both. In the child each object that holds connections therefore forgets them
+without closing them, and makes its own when it needs them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+__all__ = ["abandon", "in_child"]
+
+logger = logging.getLogger("mqpg")
+
+_known: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
+
+
+def _tell(holder: Any) -> None:
+    holder.after_fork()
+
+
+def in_child(holder: Any, forget: Callable[[Any], None] = _tell) -> None:
+    """Make an object forget its connections in each child of this process.
+
+    Args:
+        holder: The object. It may be gone by then.
+        forget: What is called with it in the child, before anything else happens there. By default its
+            method `after_fork`.
+    """
+    _known[holder] = forget
+
+
+def abandon(*inherited: object) -> None:
+    """Keep objects of the parent for ever, because their destructors would close what the parent uses.
+
+    Args:
+        *inherited: Pools and connections.
+    """
+    for one in inherited:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
+
+
+def _after_fork() -> None:
+    for holder, forget in list(_known.items()):
+        try:
+            forget(holder)
+        except Exception:
+            logger.exception("after fork: %r", holder)
+
+
+os.register_at_fork(after_in_child=_after_fork)
