@@ -96,7 +96,7 @@ class Pool(psycopg_pool.AsyncConnectionPool[BrokerConnection]):
         cancelled = task.cancelling() if task else 0
         conn = await super().getconn(timeout)
         if task and task.cancelling() > cancelled:  # wait_for of Python 3.11 has lost it
-            await self.putconn(conn)
+            await _to_the_end(super().putconn(conn))
             raise asyncio.CancelledError
         return conn
 
