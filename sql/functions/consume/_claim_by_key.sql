@@ -54,7 +54,7 @@ begin
                 v_claim.attempt := coalesce(v_claim.attempt, v_message.deliveries + 1);
                 if v_message.deliveries + 1 = v_claim.attempt
                     and cardinality(v_claim.picked)
-                        < (case when v_claim.attempt < v_max then _claim_by_key.max_messages else 1 end)
+                        < (case when v_claim.attempt < v_max or v_max = 1 then _claim_by_key.max_messages else 1 end)
                     and v_message.queue_offset < coalesce(v_claim.picked[1], v_message.queue_offset) + 10000
                 then
                     v_claim.picked := v_claim.picked || v_message.queue_offset;

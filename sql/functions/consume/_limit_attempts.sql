@@ -1,8 +1,9 @@
 -- The offset at which a claim must end so that each of its messages has attempts left after this
--- one, or is alone with its last one. If the first message has no attempt left, it becomes a dead
--- letter: `buried` is true, and `to_offset` is the one behind it.
--- Locks: if it writes a dead letter, the subscription's row, as _require_subscribed().
--- Cost: one look at each run of the range.
+-- one, or is alone with its last one. Messages at the beginning that have no attempt left become dead
+-- letters: `buried` is true, and `to_offset` is the one behind them. With max_attempts 1 every attempt
+-- is the last one, and messages are delivered together.
+-- Locks: if it writes dead letters, the subscription's row, as _require_subscribed().
+-- Cost: one look at each run of the range; none for fresh messages with max_attempts 1.
 -- Errors: MQ005 (unsubscribed meanwhile), 55P03, 40001.
 create function mqpg._limit_attempts(
     subscription mqpg.subscription, queue_id int, lane int, claim mqpg.claim,
@@ -11,28 +12,36 @@ create function mqpg._limit_attempts(
 language plpgsql as $$
 declare
     v_max int := _limit_attempts.subscription.max_attempts;
-    v_first boolean := true;
     v_message record;
+    v_first boolean := true;
+    v_ids bigint [] := '{}';        -- without an attempt left
+    v_bodies bigint [] := '{}';
 begin
     buried := false;
     to_offset := _limit_attempts.claim.to_offset;
+    if _limit_attempts.lane = 0 and v_max = 1 and _limit_attempts.claim.attempt = 1 then
+        return;
+    end if;
     for v_message in
         select m.* from mqpg._claimed_messages(
             _limit_attempts.subscription.topic_id, _limit_attempts.queue_id, _limit_attempts.lane,
             _limit_attempts.claim) m
     loop
-        if v_message.attempt >= v_max then
+        if v_message.attempt > v_max and (v_first or v_ids <> '{}') then
+            v_ids := v_ids || v_message.message_id;
+            v_bodies := v_bodies || v_message.deliver_id;
+        elsif v_ids <> '{}' or v_message.attempt >= v_max and (v_max > 1 or v_message.attempt > v_max) then
             to_offset := v_message.queue_offset + case when v_first then 1 else 0 end;
-            if v_first and v_message.attempt > v_max then
-                perform mqpg._require_subscribed(_limit_attempts.subscription);
-                perform mqpg._bury(
-                    _limit_attempts.subscription.subscription_id, array[v_message.message_id],
-                    array[v_message.deliver_id], array[v_max], 'lease ran out at the last attempt');
-                buried := true;
-            end if;
-            return;
+            exit;
         end if;
         v_first := false;
     end loop;
+    if v_ids <> '{}' then
+        perform mqpg._require_subscribed(_limit_attempts.subscription);
+        perform mqpg._bury(
+            _limit_attempts.subscription.subscription_id, v_ids, v_bodies,
+            array_fill(v_max, array[cardinality(v_ids)]), 'lease ran out at the last attempt');
+        buried := true;
+    end if;
 end
 $$;
