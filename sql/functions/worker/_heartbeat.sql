@@ -1,12 +1,18 @@
 -- Writes the heartbeat of a worker process. A caller without the right worker reports for consumers
 -- only, whose names begin with `consumer-`, and an auditor for audits, whose names begin with
 -- `audit-`, so that neither takes the name of another worker.
+-- A role has at most 10000 rows of at most 64 KiB, because all of them are read at once.
 -- Locks: the row of that process, waited for at most a second. Cost: one row written.
+-- Errors: MQ001 (too large or too many), MQ025.
 create function mqpg._heartbeat(
     worker_id text, role text, host text, pid int, state text, detail jsonb
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 begin
+    if pg_column_size(_heartbeat.detail) > 65536
+        or octet_length(concat(_heartbeat.worker_id, _heartbeat.role, _heartbeat.host, _heartbeat.state)) > 1000 then
+        raise exception using errcode = 'MQ001', message = 'a heartbeat may have 64 KiB of detail and names of 1000 bytes';
+    end if;
     if not mqpg._has_privilege('worker') then
         if _heartbeat.role = 'audit' and _heartbeat.worker_id like 'audit-%' then
             perform mqpg._require_privilege('auditor');
@@ -19,6 +25,12 @@ begin
         else
             perform mqpg._require_privilege('worker');
         end if;
+    end if;
+    if not exists (select from mqpg.worker k where k.worker_id = _heartbeat.worker_id)
+        and (select count(*) from mqpg.worker k where k.reported_by = mqpg._caller()) >= 10000 then
+        raise exception using errcode = 'MQ001',
+            message = format('role %I reports for 10000 processes already', mqpg._caller()),
+            hint = 'keep() forgets those that were not seen for a day.';
     end if;
     insert into mqpg.worker as w (worker_id, role, host, pid, state, detail, reported_by)
     values (

@@ -1,0 +1,47 @@
+"""What a role with one right may store or ask for is bounded."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.broker import Session, refused
+
+
+def beat(mq: Session, worker_id: str = "consumer-1", detail: str = "{}", host: str = "h") -> None:
+    mq.execute(
+        "select mqpg._heartbeat(%s::text, 'consumer', %s::text, 1, 'active', %s::jsonb)", worker_id, host, detail
+    )
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"detail": '{"x": "' + "".join(chr(33 + i * 7919 % 90) for i in range(200_000) if chr(33 + i * 7919 % 90) not in '"\\')
+         + '"}'},
+        {"worker_id": "consumer-" + "x" * 2000},
+        {"host": "x" * 2000},
+    ],
+    ids=["detail", "worker_id", "host"],
+)  # fmt: skip
+def test_a_heartbeat_is_small(given: dict[str, str], mq: Session) -> None:
+    mq.execute("alter table mqpg.worker alter column detail set storage external")
+    with refused("MQ001"):
+        beat(mq, **given)
+
+
+def test_a_role_has_so_many_rows(mq: Session) -> None:
+    beat(mq)
+    mq.execute(
+        "insert into mqpg.worker (worker_id, role, host, pid, state, reported_by)"
+        " select 'consumer-' || i, 'consumer', 'h', 1, 'active', w.reported_by"
+        " from generate_series(2, 10000) as i cross join mqpg.worker as w"
+    )
+    beat(mq)
+    with refused("MQ001"):
+        beat(mq, "consumer-new")
+
+
+def test_a_window_of_offsets(mq: Session) -> None:
+    assert len(mq.call("_wanted_offsets", "g", "one", 0, 0, 1000)) == 1000
+    with refused("MQ001"):
+        mq.call("_wanted_offsets", "g", "one", 0, 0, 10**9)
