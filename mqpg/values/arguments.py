@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterable, Mapping
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock_time
 from decimal import Decimal
 from enum import Enum
@@ -23,6 +23,7 @@ __all__ = [
     "encode_all",
     "handle_of",
     "handles_of",
+    "exactly_before",
     "interval",
     "listed",
     "moment",
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 _LONGEST_WAIT = 1e9  # seconds, which no lock of Python can exceed
+_LONG = 1_000_000  # days
 _OFFSETS = 2**63
 _TIME = "a time with its offset from UTC, such as datetime(2026, 12, 1, 10, tzinfo=UTC) or '2026-12-01 10:00+01:00'"
 
@@ -109,15 +111,27 @@ def handles_of(values: Iterable[Any] | None, name: str = "handles") -> list[str]
 
 
 def interval(value: Interval | None, name: str = "a time span") -> timedelta | str | None:
-    """A time span as the server takes it. Numbers are seconds, and text is the server's to read."""
-    if value is None or isinstance(value, (timedelta, str)):
+    """A time span as the server takes it. Numbers are seconds, and text is the server's to read.
+
+    Anything but text becomes exact seconds: PostgreSQL's days are an hour longer or shorter where the clocks change.
+    """
+    if value is None or isinstance(value, str):
         return value
     try:
-        return timedelta(seconds=value)
+        span = value if isinstance(value, timedelta) else timedelta(seconds=value)
     except (OverflowError, TypeError, ValueError):
         raise InvalidArgument(
             f"{name} must be a timedelta, a number of seconds, or text such as '30 s', not {shown(value)}"
         ) from None
+    if abs(span.days) > _LONG:
+        return span  # more seconds than the server takes, and longer than any span may be
+    sign, span = ("-", -span) if span < timedelta(0) else ("", span)
+    return f"{sign}{span.days * 86400 + span.seconds}.{span.microseconds:06d} s"
+
+
+def exactly_before(time: datetime, span: timedelta) -> datetime:
+    """The time that is so many seconds earlier. In a zone of its own Python would count by the clock on the wall."""
+    return (time if time.tzinfo is None else time.astimezone(UTC)) - span
 
 
 def moment(value: object, name: str) -> datetime | None:

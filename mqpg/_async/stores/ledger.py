@@ -18,6 +18,7 @@ from mqpg._async.stores.durability import DURABLE_COMMIT, flush_with_commit, wai
 from mqpg._async.stores.ledger_messages import LedgerMessages
 from mqpg.user_tables.dialects import chunks, is_denied, is_locked, is_read_only
 from mqpg.user_tables.tables import clock, ledger, ledger_metadata
+from mqpg.values.arguments import exactly_before
 from mqpg.values.choices import LedgerEntry
 from mqpg.values.errors import ConnectionFailed, Fenced, LedgerError
 from mqpg.values.messages import Json, Verdict
@@ -252,7 +253,7 @@ class AsyncLedger(AsyncClosing):
         async with self.database.engine.connect() as conn:
             await self.database.verify(conn, ledger)
             if older_than:
-                query = query.where(ledger.c.created_at <= await _now(conn) - older_than)
+                query = query.where(ledger.c.created_at <= exactly_before(await _now(conn), older_than))
             rows = (await conn.execute(query)).all()
         return [_open_row(*row) for row in rows]
 
@@ -291,7 +292,7 @@ class AsyncLedger(AsyncClosing):
         """
         keeps_messages = await self.messages.exists()
         async with self.database.engine.begin() as conn:
-            old = ledger.c.done_at <= await _now(conn) - older_than
+            old = ledger.c.done_at <= exactly_before(await _now(conn), older_than)
             if keeps_messages:
                 await self.messages.purge(conn, old)
             return int((await conn.execute(delete(ledger).where(old))).rowcount)

@@ -10,6 +10,7 @@ from mqpg._async._acompat import Connection, DriverConnection, PgConnection, dri
 from mqpg._async.stores.statements import StoreStatement
 from mqpg.user_tables.dialects import commits_each_statement
 from mqpg.user_tables.tables import clock, prepared
+from mqpg.values.arguments import exactly_before
 from mqpg.values.errors import InvalidArgument
 
 __all__ = ["PreparedMessages"]
@@ -78,7 +79,7 @@ class PreparedMessages:
 
     async def forget(self, conn: PgConnection | Connection, older_than: timedelta) -> int:
         """Delete the rows that were decided so long ago. Returns how many there were."""
-        until = await _NOW.scalar(conn, {}) - older_than
+        until = exactly_before(await _NOW.scalar(conn, {}), older_than)
         wanted = self._wanted("")
         del wanted["wanted_handle"]
         return await _FORGET.execute(conn, wanted | {"until": until})

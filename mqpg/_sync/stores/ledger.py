@@ -19,6 +19,7 @@ from mqpg._sync.stores.durability import DURABLE_COMMIT, flush_with_commit, wait
 from mqpg._sync.stores.ledger_messages import LedgerMessages
 from mqpg.user_tables.dialects import chunks, is_denied, is_locked, is_read_only
 from mqpg.user_tables.tables import clock, ledger, ledger_metadata
+from mqpg.values.arguments import exactly_before
 from mqpg.values.choices import LedgerEntry
 from mqpg.values.errors import ConnectionFailed, Fenced, LedgerError
 from mqpg.values.messages import Json, Verdict
@@ -253,7 +254,7 @@ class Ledger(Closing):
         with self.database.engine.connect() as conn:
             self.database.verify(conn, ledger)
             if older_than:
-                query = query.where(ledger.c.created_at <= _now(conn) - older_than)
+                query = query.where(ledger.c.created_at <= exactly_before(_now(conn), older_than))
             rows = (conn.execute(query)).all()
         return [_open_row(*row) for row in rows]
 
@@ -290,7 +291,7 @@ class Ledger(Closing):
         """
         keeps_messages = self.messages.exists()
         with self.database.engine.begin() as conn:
-            old = ledger.c.done_at <= _now(conn) - older_than
+            old = ledger.c.done_at <= exactly_before(_now(conn), older_than)
             if keeps_messages:
                 self.messages.purge(conn, old)
             return int((conn.execute(delete(ledger).where(old))).rowcount)

@@ -19,7 +19,7 @@ from mqpg._sync.stores.ledger import is_transient
 from mqpg.tracing import add_context
 from mqpg.user_tables.dialects import is_locked
 from mqpg.user_tables.tables import clock, outbox, outbox_metadata
-from mqpg.values.arguments import encode
+from mqpg.values.arguments import encode, exactly_before
 from mqpg.values.draft import Draft, interval_text
 from mqpg.values.errors import Fenced, InvalidArgument, LedgerError
 from mqpg.values.messages import Json
@@ -188,7 +188,7 @@ class Outbox:
         with self.database.engine.connect() as conn:
             if older_than:
                 now: Any = (conn.execute(select(clock()))).scalar_one()
-                query = query.where(outbox.c.created_at <= now - older_than)
+                query = query.where(outbox.c.created_at <= exactly_before(now, older_than))
             return [StoredMessage(*row) for row in conn.execute(query.limit(limit).offset(skip))]
 
 

@@ -11,6 +11,7 @@ from mqpg._sync._acompat import Connection, DriverConnection, PgConnection, driv
 from mqpg._sync.stores.statements import StoreStatement
 from mqpg.user_tables.dialects import commits_each_statement
 from mqpg.user_tables.tables import clock, prepared
+from mqpg.values.arguments import exactly_before
 from mqpg.values.errors import InvalidArgument
 
 __all__ = ["PreparedMessages"]
@@ -79,7 +80,7 @@ class PreparedMessages:
 
     def forget(self, conn: PgConnection | Connection, older_than: timedelta) -> int:
         """Delete the rows that were decided so long ago. Returns how many there were."""
-        until = _NOW.scalar(conn, {}) - older_than
+        until = exactly_before(_NOW.scalar(conn, {}), older_than)
         wanted = self._wanted("")
         del wanted["wanted_handle"]
         return _FORGET.execute(conn, wanted | {"until": until})
