@@ -35,6 +35,7 @@ def findings(found: Overview) -> list[Finding]:
     """List what needs attention, and apart from it what to do, the most urgent first. All have a remedy."""
     troubles = [
         *_refusal(found),
+        *_clock_steps(found),
         *_losses(found),
         *_filters(found),
         *_workers(found),
@@ -56,6 +57,18 @@ def _trouble(check: str, urgency: int, found: str, remedy: str, look: str | None
 def _refusal(found: Overview) -> Iterator[Finding]:
     if found.refusal:
         yield _trouble("broker", STANDS, f"append() refuses, because {found.refusal}", "run mqpg migrate adopt")
+
+
+def _clock_steps(found: Overview) -> Iterator[Finding]:
+    for one in found.clock_steps:
+        if one["forward"]:
+            continue
+        what = f"the clock of the server went back by {one['by']} at {one['at']}"
+        if one["dead_letters"]:
+            what += f"; {counted(one['dead_letters'], 'dead letter')} from before have it in their reasons"
+        now = f", and the broker's time is still {one['ahead']} ahead" if one["counts"] else ""
+        remedy = "keep the clock by a time service; redrive what died of it"
+        yield _trouble("clock step", LATER, what + now, remedy)
 
 
 def _workers(found: Overview) -> Iterator[Finding]:

@@ -91,6 +91,11 @@ from mqpg.losses as l where l.at > clock_timestamp() - interval '1 day'
 group by l.consumer_group, l.topic, l.why order by latest desc
 """
 _ORPHANS = "select o.topic, o.messages, o.undecided from mqpg.orphans as o where o.messages + o.undecided > 0"
+_STEPS = """
+select s.at::text as at, s.by::text as by, s.by < '0' as forward, s.ahead > '0' as counts, s.ahead::text as ahead,
+    s.dead_letters
+from mqpg._clock_steps() as s limit 3
+"""
 _REFUSAL = "select mqpg._append_refusal() as said"
 _LOCKS = "select f.pid, f.role, f.stops, f.remedy from mqpg.foreign_locks as f"
 
@@ -115,6 +120,7 @@ class Overview:
         filters: Groups whose filter has chosen nothing lately.
         failing: Groups with messages that failed at least twice and wait for another attempt.
         refusal: Why append() refuses to work in this database, such as in a copy. None: it works.
+        clock_steps: Steps of the server's clock within seven days.
     """
 
     broker: Row
@@ -130,6 +136,7 @@ class Overview:
     moment: list[Finding]
     failing: list[Row]
     refusal: str | None
+    clock_steps: list[Row]
 
 
 def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
@@ -148,4 +155,5 @@ def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
         moment=check_moment(rows),
         failing=rows(_FAILING),
         refusal=rows(_REFUSAL)[0]["said"],
+        clock_steps=rows(_STEPS),
     )

@@ -17,6 +17,7 @@ from tests.support.waiting import eventually
 
 HEALTHY = Overview(
     refusal=None,
+    clock_steps=[],
     broker={"broker_id": "x", "incarnation": 1, "release": "0"},
     workers=[{"role": role, "alive": 1, "active": 1} for role in ("appender", "compensator", "keeper")],
     groups=[],

@@ -18,7 +18,7 @@
 create function mqpg.append(max_messages int default null) returns bigint
 -- jit off, because the estimates of a generic plan over a large log would compile the statements in
 -- every call
-language plpgsql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC'
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_may boolean := mqpg._require_privilege('worker');
@@ -63,7 +63,7 @@ begin
         end;
     end if;
     v_upto := v_s1;
-    v_due_until := greatest(v_tick.due_until, clock_timestamp());
+    v_due_until := mqpg._tell_time(v_tick.due_until);
     if append.max_messages is not null then
         v_upto := mqpg._cut(v_tick, v_s1, append.max_messages);
         v_due_until := mqpg._cut_due(v_tick.due_until, v_due_until, append.max_messages);

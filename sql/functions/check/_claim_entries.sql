@@ -14,7 +14,7 @@ language sql as $$
         limit _claim_entries.most
         for update skip locked
     )
-    update pgmq.q_mqpg_oplog q set vt = clock_timestamp() + _claim_entries.lease, read_ct = q.read_ct + 1
+    update pgmq.q_mqpg_oplog q set vt = clock_timestamp() + mqpg._seconds(_claim_entries.lease), read_ct = q.read_ct + 1
     from due
     where q.msg_id = due.msg_id
     returning q.msg_id, q.message ->> 'handle'

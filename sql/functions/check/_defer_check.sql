@@ -17,7 +17,7 @@ begin
         case when _defer_check.in_time and v_last = 'asked' then 'waited' else 'waited late' end, _defer_check.by,
         _defer_check.reason);
     perform mqpg._hide_entry(_defer_check.msg_id, clock_timestamp() + coalesce(
-        _defer_check.retry_after,
+        mqpg._seconds(_defer_check.retry_after),
         mqpg._back_off(_defer_check.producer_group_id, (select c.asked from mqpg._checks(_defer_check.message_id) c))));
 end
 $$;

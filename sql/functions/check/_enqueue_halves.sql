@@ -6,7 +6,8 @@
 -- they move the id from which on it looks, so that it does not look into ever more segments.
 -- `batch_seq` is the value of the batch id sequence, read before the snapshot was taken. The
 -- caller's transaction had no xid when it took the snapshot. check_at is rounded up to a tenth of a
--- second, because PGMQ accepts one delay per batch.
+-- second, because PGMQ accepts one delay per batch. A half message from a time when the clock was ahead
+-- is overdue as long after now as it was meant to be after its prepare().
 -- Locks: 1836150834, 1, tried only, because its holder does the same work.
 -- Cost: an index scan of the new half messages and a lookup for each; one row, and one insert for
 -- each undecided one.
@@ -59,19 +60,20 @@ begin
         end if;
     end if;
     for v_due in
-        select to_timestamp(ceil(extract(epoch from l.check_at) * 10) / 10) as at, array_agg(
+        select to_timestamp(ceil(extract(epoch from least(
+            l.check_at, clock_timestamp() + (l.check_at - l.born_at))) * 10) / 10) as at, array_agg(
             jsonb_build_object(
                 'handle', mqpg._handle(l.incarnation, l.batch_id * 1024 + i.i, l.nonce),
                 'message_id', l.batch_id * 1024 + i.i,
                 'producer_group', coalesce(g.name, ''))
             order by l.batch_id, i.i) as entries
         from (
-            select h.batch_id, h.n, h.nonce, h.incarnation, h.check_at, h.producer_group_id
+            select h.batch_id, h.n, h.nonce, h.incarnation, h.check_at, h.born_at, h.producer_group_id
             from mqpg.commit_log h
             where h.kind = 'h' and h.batch_id between v_least and v_most and h.xid >= v_from and h.xid < v_before
                 and pg_visible_in_snapshot(h.xid, _enqueue_halves.snapshot)
             union all
-            select h.batch_id, h.n, h.nonce, h.incarnation, h.check_at, h.producer_group_id
+            select h.batch_id, h.n, h.nonce, h.incarnation, h.check_at, h.born_at, h.producer_group_id
             from mqpg.commit_log h
             where h.kind = 'h' and h.batch_id between v_least and v_most and h.xid = any(v_late)
                 and pg_visible_in_snapshot(h.xid, _enqueue_halves.snapshot)

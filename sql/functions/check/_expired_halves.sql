@@ -3,7 +3,7 @@
 -- prepared under another ledger are not among them.
 -- Locks: none. Cost: the parked entries once, and a few lookups for each of this group.
 create function mqpg._expired_halves(producer_group text, max_messages int) returns setof text
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 begin
     perform mqpg._require_privilege('worker');
     perform mqpg._require_own_database();

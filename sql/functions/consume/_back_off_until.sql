@@ -5,8 +5,8 @@
 create function mqpg._back_off_until(subscription mqpg.subscription, attempt int, delay interval) returns timestamptz
 language plpgsql volatile as $$
 begin
-    return clock_timestamp() + coalesce(_back_off_until.delay, least(
+    return clock_timestamp() + mqpg._seconds(coalesce(_back_off_until.delay, least(
         (_back_off_until.subscription).retry_delay * power(2, least(_back_off_until.attempt - 1, 30)),
-        greatest(mqpg._setting('retry_delay_cap')::interval, (_back_off_until.subscription).retry_delay)));
+        greatest(mqpg._setting('retry_delay_cap')::interval, (_back_off_until.subscription).retry_delay))));
 end
 $$;

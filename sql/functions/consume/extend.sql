@@ -15,7 +15,7 @@ begin
     perform mqpg._require_interval('lease', extend.lease, '10 milliseconds');
     select o.* into v from mqpg._open_claim(extend.receipt) o;
     v_claim := v.claim;
-    v_claim.lease_until := clock_timestamp() + extend.lease;
+    v_claim.lease_until := clock_timestamp() + mqpg._seconds(extend.lease);
     perform mqpg._write_cursor(
         v.last_version, mqpg._action('extend'), v_claim.epoch, (v.last_version).claimed, (v.last_version).owner,
         v_claim || v.rest);

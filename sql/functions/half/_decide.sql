@@ -75,7 +75,10 @@ begin
     values (
         v_id, 0, v_order, v_xid, _decide.op,
         case when _decide.payload is not null or v_half.relay then v_order * 1024 end, v_now,
-        case when _decide.op = 'c' then case when v_half.relay then 'infinity' else v_now + v_half.delay end end,
+        case when _decide.op = 'c' then case
+            when v_half.relay then 'infinity'
+            when v_half.delay is not null then v_now + v_half.delay + mqpg._ahead()
+        end end,
         v_half.topic_id, v_half.queue_id, _decide.decided_by, _decide.reason)
     on conflict do nothing;
     get diagnostics v_inserted = row_count;
@@ -106,10 +109,8 @@ begin
     end if;
     if _decide.op = 'c' and v_half.delay is not null then
         insert into mqpg.delayed (visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
-        values (
-            v_now + v_half.delay, v_xid, v_id,
-            case when _decide.payload is not null then v_order * 1024 end, 1, v_now,
-            v_half.topic_id, v_half.queue_id);
+        select o.visible_at, v_xid, v_id, o.deliver_id, 1, mqpg._written_at(v_now, mqpg._ahead()), v_half.topic_id, v_half.queue_id
+        from mqpg.op_log o where o.message_id = v_id and o.stage = 0;
     end if;
     return case _decide.op when 'c' then 'committed' else 'rolled_back' end;
 end

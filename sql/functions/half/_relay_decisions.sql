@@ -40,7 +40,8 @@ begin
         from fate f
     )
     insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
-    select _relay_decisions.at + f.delay, _relay_decisions.xid, f.batch * 1024, 1, _relay_decisions.at, f.topic_id,
+    select _relay_decisions.at + f.delay + mqpg._ahead(), _relay_decisions.xid, f.batch * 1024, 1, mqpg._written_at(_relay_decisions.at, mqpg._ahead()),
+        f.topic_id,
         f.queue_id
     from fate f
     where _relay_decisions.op = 'c' and f.delay is not null;

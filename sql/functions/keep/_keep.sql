@@ -3,7 +3,7 @@
 -- Locks, cost, errors: those of keep().
 create function mqpg._keep(drops boolean)
 returns table (action text, family text, segment_no bigint, detail text)
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
     v_may boolean := mqpg._require_privilege('worker');
     v_last_value bigint;

@@ -1,4 +1,4 @@
--- When a delayed message becomes visible; null means at once.
+-- When a delayed message becomes visible, by the server's clock; null means at once.
 -- Locks: none. Cost: negligible.
 create function mqpg._visible_at(topic mqpg.topic, delay interval, deliver_at timestamptz) returns timestamptz
 language plpgsql as $$
@@ -13,12 +13,15 @@ begin
         perform mqpg._require_interval('delay', _visible_at.delay, '0');
     end if;
     -- After the check, because a time may overflow.
-    v_at := coalesce(_visible_at.deliver_at, v_now + _visible_at.delay);
-    if v_at > v_now + _visible_at.topic.retention then
+    v_at := coalesce(_visible_at.deliver_at, v_now + mqpg._seconds(_visible_at.delay));
+    if v_at > v_now + mqpg._seconds(_visible_at.topic.retention) then
         raise exception using errcode = 'MQ001', message = format(
             '%s must lie within the topic''s retention of %s',
             case when _visible_at.delay is null then 'deliver_at' else 'delay' end, _visible_at.topic.retention);
     end if;
-    return case when v_at > v_now then v_at end;
+    if v_at > v_now then
+        return v_at;
+    end if;
+    return null;
 end
 $$;

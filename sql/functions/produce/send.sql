@@ -52,10 +52,14 @@ begin
     end if;
     if send.delay is not null or send.deliver_at is not null or send.dedup_id is not null then
         v_visible_at := mqpg._visible_at(v_topic, send.delay, send.deliver_at);
-        v_kind := case when v_visible_at is null then 'n' else 'd' end;
-        return (mqpg._store_once(
-            v_topic, v_kind, array[send.payload], array[send.key],
-            array[send.tag], array[send.headers], array[send.dedup_id], v_visible_at))[1];
+        if send.dedup_id is not null then
+            v_kind := case when v_visible_at is null then 'n' else 'd' end;
+            return (mqpg._store_once(
+                v_topic, v_kind, array[send.payload], array[send.key],
+                array[send.tag], array[send.headers], array[send.dedup_id], v_visible_at))[1];
+        elsif v_visible_at is not null then
+            return mqpg._store_delayed(v_topic, send.payload, send.key, send.tag, send.headers, v_visible_at);
+        end if;
     end if;
     v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
     v_batch := nextval('mqpg.batch_id');

@@ -18,7 +18,7 @@ begin
                 then split_part(l.handle, '.', 3)::bigint
         end as id
         from mqpg.ledger l
-        where l.entry = 'local' and l.at < clock_timestamp() - _uncommitted_ledger_rows.older_than
+        where l.entry = 'local' and l.at < clock_timestamp() - mqpg._seconds(_uncommitted_ledger_rows.older_than)
             and split_part(l.handle, '.', 1) = (select b.broker_id from mqpg.broker b)
     ),
     missing as materialized (

@@ -44,7 +44,7 @@ begin
             v_tick.tick_id >= s.upper_bound::bigint
             and coalesce(v_half_tick_id >= s.upper_bound::bigint, true)
         when 'delayed' then
-            s.upper_bound::timestamptz < clock_timestamp() - mqpg._setting('delayed_slot')::interval
+            s.upper_bound::timestamptz < clock_timestamp() + mqpg._ahead() - mqpg._setting('delayed_slot')::interval
         when 'dedup' then
             -- before the current slot, or out of reach because dedup_window was changed
             s.upper_bound::bigint < v_slot

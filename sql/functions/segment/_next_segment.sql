@@ -51,7 +51,7 @@ begin
     elsif _next_segment.family = 'delayed' then
         v_slot := mqpg._setting('delayed_slot');
         select max(s.upper_bound::timestamptz) into v_last from mqpg.segment s where s.family = 'delayed';
-        v_until := to_timestamp(ceil(extract(epoch from clock_timestamp()) / extract(epoch from v_slot))
+        v_until := to_timestamp(ceil(extract(epoch from clock_timestamp() + mqpg._ahead()) / extract(epoch from v_slot))
             * extract(epoch from v_slot));
         if v_last is null or v_last < v_until + greatest(v_ahead * v_slot, interval '10 minutes') then
             lower_bound := coalesce(

@@ -23,7 +23,10 @@ begin
     end if;
     -- Before the setting is read, so that no transaction uses its old value while it changes.
     lock table only mqpg.dedup in row exclusive mode;
-    v_slot := mqpg._dedup_slot();
+    -- Between the first slot that has a partition and the last but one: there may be no others if the
+    -- keeper was away for long.
+    select least(greatest(mqpg._dedup_slot(), min(s.lower_bound::bigint)), max(s.upper_bound::bigint) - 2) into v_slot
+    from mqpg.segment s where s.family = 'dedup' and s.leaving is null and s.dropped_at is null;
     with fresh as (
         select distinct on (u.d) u.d, u.m
         from unnest(_first_sends.dedup_ids, _first_sends.message_ids) with ordinality as u(d, m, o)

@@ -28,7 +28,7 @@ begin
         case when _store_together.topic.checksums then mqpg._checksum(v_batch, _store_together.payloads) end);
     if _store_together.kind = 'd' then
         insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
-        values (_store_together.visible_at, v_xid, v_batch * 1024, v_n, v_now, _store_together.topic.topic_id, v_queue);
+        values (_store_together.visible_at + mqpg._ahead(), v_xid, v_batch * 1024, v_n, mqpg._written_at(v_now, mqpg._ahead()), _store_together.topic.topic_id, v_queue);
     end if;
     return array(select v_batch * 1024 + i from generate_series(0, v_n - 1) as i);
 end

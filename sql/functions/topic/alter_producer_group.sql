@@ -29,7 +29,7 @@ declare
     v_group mqpg.producer_group := mqpg._lock_producer_group(alter_producer_group.producer_group);
     v_before mqpg.producer_group := v_group;
 begin
-    v_group.check_after := coalesce(alter_producer_group.check_after, v_group.check_after);
+    v_group.check_after := coalesce(mqpg._seconds(alter_producer_group.check_after), v_group.check_after);
     v_group.max_checks := coalesce(alter_producer_group.max_checks, v_group.max_checks);
     v_group.on_exhausted := coalesce(alter_producer_group.on_exhausted, v_group.on_exhausted);
     v_group.checker := coalesce(alter_producer_group.checker, v_group.checker);
@@ -40,7 +40,7 @@ begin
     end;
     v_group.expire_after := case
         when alter_producer_group.expire_after is null then v_group.expire_after
-        when alter_producer_group.expire_after < interval '100 years' then alter_producer_group.expire_after
+        when alter_producer_group.expire_after < interval '100 years' then mqpg._seconds(alter_producer_group.expire_after)
     end;
     perform mqpg._require_producer_group_options(
         v_group.name, v_group.check_after, v_group.max_checks, v_group.on_exhausted, v_group.checker,

@@ -26,7 +26,7 @@ declare
     v_mode text := v_new.mode;
 begin
     v_new.max_attempts := coalesce(alter_subscription.max_attempts, v_new.max_attempts);
-    v_new.retry_delay := coalesce(alter_subscription.retry_delay, v_new.retry_delay);
+    v_new.retry_delay := coalesce(mqpg._seconds(alter_subscription.retry_delay), v_new.retry_delay);
     v_new.filter := coalesce(alter_subscription.filter, v_new.filter);
     v_new.filter := case when v_new.filter::text <> 'true' then v_new.filter end;
     v_new.tags := nullif(coalesce(alter_subscription.tags, v_new.tags), '{}');

@@ -52,9 +52,9 @@ begin
     update mqpg.topic t set
         retention = coalesce(alter_topic.retention, t.retention),
         max_payload = coalesce(alter_topic.max_payload, t.max_payload),
-        message_ttl = nullif(coalesce(alter_topic.message_ttl, t.message_ttl), interval '0'),
+        message_ttl = nullif(coalesce(mqpg._seconds(alter_topic.message_ttl), t.message_ttl), interval '0'),
         on_expired = coalesce(alter_topic.on_expired, t.on_expired),
-        lose_after = nullif(coalesce(alter_topic.lose_after, t.lose_after), interval '0'),
+        lose_after = nullif(coalesce(mqpg._seconds(alter_topic.lose_after), t.lose_after), interval '0'),
         lose_over = nullif(coalesce(alter_topic.lose_over, t.lose_over), 0),
         checksums = coalesce(alter_topic.checksums, t.checksums),
         archive = coalesce(alter_topic.archive, t.archive)

@@ -32,7 +32,7 @@ declare
     v_group mqpg.producer_group;
     v_owner text;
     v_expire_after interval := case
-        when create_producer_group.expire_after < interval '100 years' then create_producer_group.expire_after
+        when create_producer_group.expire_after < interval '100 years' then mqpg._seconds(create_producer_group.expire_after)
     end;
 begin
     perform mqpg._require_producer_group_options(
@@ -44,7 +44,7 @@ begin
     end if;
     insert into mqpg.producer_group (
         name, check_after, max_checks, on_exhausted, checker, checker_target, checker_owner, expire_after)
-    values (create_producer_group.producer_group, create_producer_group.check_after,
+    values (create_producer_group.producer_group, mqpg._seconds(create_producer_group.check_after),
         create_producer_group.max_checks, create_producer_group.on_exhausted, create_producer_group.checker,
         create_producer_group.checker_target, v_owner, v_expire_after)
     on conflict (name) do nothing

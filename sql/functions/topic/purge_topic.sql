@@ -31,7 +31,7 @@ begin
                     case v_queue when -1 then v_row.subscription_id else 0 end),
                 'purge');
         end loop;
-        update mqpg.subscription s set retries_from = clock_timestamp()
+        update mqpg.subscription s set retries_from = clock_timestamp() + mqpg._ahead()
         where s.subscription_id = v_row.subscription_id;
     end loop;
     return v_left_out;

@@ -45,7 +45,7 @@ begin
     v_new.filter := case when subscribe.filter::text <> 'true' then subscribe.filter end;
     v_new.tags := nullif(subscribe.tags, '{}');
     v_new.max_attempts := subscribe.max_attempts;
-    v_new.retry_delay := subscribe.retry_delay;
+    v_new.retry_delay := mqpg._seconds(subscribe.retry_delay);
     v_new.on_failure := subscribe.on_failure;
     perform mqpg._require_target('start', subscribe.start);
     perform mqpg._require_subscription_options(v_new);

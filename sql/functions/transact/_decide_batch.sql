@@ -104,7 +104,10 @@ begin
         insert into mqpg.op_log (
             message_id, stage, order_no, xid, op, deliver_id, at, visible_at, topic_id, queue_id, decided_by)
         select h.id, 0, v_order, v_xid, _decide_batch.op, h.final * 1024, v_now,
-            case when _decide_batch.op = 'c' then case when h.relay then 'infinity' else v_now + h.delay end end,
+            case when _decide_batch.op = 'c' then case
+                when h.relay then 'infinity'
+                when h.delay is not null then v_now + h.delay + mqpg._ahead()
+            end end,
                 h.topic_id, h.queue_id,
             _decide_batch.decided_by
         from unnest(v_halves, v_finals, v_topics, v_queues, v_delays, v_relays)
@@ -126,7 +129,7 @@ begin
         end);
         if cardinality(array_remove(v_delays, null)) > 0 then
             insert into mqpg.delayed (visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
-            select o.visible_at, v_xid, o.message_id, o.deliver_id, 1, v_now, o.topic_id, o.queue_id
+            select o.visible_at, v_xid, o.message_id, o.deliver_id, 1, mqpg._written_at(v_now, mqpg._ahead()), o.topic_id, o.queue_id
             from mqpg.op_log o
             where o.message_id = any(v_decided) and o.message_id between v_halves[1] and v_halves[cardinality(v_halves)]
                 and o.stage = 0 and o.visible_at < 'infinity';

@@ -61,6 +61,8 @@ begin
     if prepare.check_after is not null or prepare.delay is not null or v_to.check_after > v_to.retention then
         perform mqpg._require_half_times(
             mqpg._topic(prepare.topic), coalesce(prepare.check_after, v_to.check_after), prepare.delay);
+        prepare.check_after := mqpg._seconds(prepare.check_after);
+        prepare.delay := mqpg._seconds(prepare.delay);
     end if;
     -- Looked up first, because this is rarely true and saves a call.
     if current_setting('synchronous_commit') in ('off', 'local') then

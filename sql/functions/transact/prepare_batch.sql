@@ -37,8 +37,8 @@ begin
     v_ids := mqpg._store(
         v_topic, 'h', prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers,
         producer_group_id => v_group.producer_group_id, incarnation => v_incarnation, nonce => v_secret,
-        check_at => clock_timestamp() + coalesce(prepare_batch.check_after, v_group.check_after),
-        delay => nullif(prepare_batch.delay, interval '0'));
+        check_at => clock_timestamp() + mqpg._seconds(coalesce(prepare_batch.check_after, v_group.check_after)),
+        delay => mqpg._seconds(nullif(prepare_batch.delay, interval '0')));
     if v_topic.kind = 'relay' then
         perform mqpg._relay_prepares(array(select distinct u.id / 1024 from unnest(v_ids) as u(id)));
     end if;

@@ -1,0 +1,33 @@
+-- The time up to which append() delivers what is due: the broker's time, which never goes back. If the
+-- server's clock did, the broker's time goes on from where it was, so that delays stay as long as
+-- they were meant. When the clock jumps forward again, the broker's time comes nearer to it. A
+-- difference of a second is left alone.
+-- Locks: none beyond the rows; append() runs one at a time. Cost: one row read; see _step_back().
+create function mqpg._tell_time(due_until timestamptz) returns timestamptz
+language plpgsql as $$
+declare
+    v_clock mqpg.clock;
+    v_now timestamptz := clock_timestamp();
+    v_gap interval;
+begin
+    select c.* into v_clock from mqpg.clock c;
+    v_clock.ahead := coalesce(v_clock.ahead, '0');
+    if v_now + v_clock.ahead < _tell_time.due_until - interval '1 second' and _tell_time.due_until < 'infinity' then
+        perform mqpg._step_back(
+            make_interval(secs => extract(epoch from _tell_time.due_until - v_now - v_clock.ahead)::float8));
+        return _tell_time.due_until;
+    end if;
+    if v_clock.ahead > '0' then
+        v_gap := make_interval(secs => extract(epoch from v_now - v_clock.seen_at)::float8);
+        if v_gap > interval '1 minute' then
+            v_gap := least(v_gap, v_clock.ahead);
+            v_clock.ahead := v_clock.ahead - v_gap;
+            insert into mqpg.clock_step (at, by, ahead, dead_letters) values (v_now, -v_gap, v_clock.ahead, 0);
+        end if;
+        if v_now not between v_clock.seen_at and v_clock.seen_at + interval '1 second' then
+            update mqpg.clock c set ahead = v_clock.ahead, seen_at = v_now;
+        end if;
+    end if;
+    return greatest(_tell_time.due_until, v_now + v_clock.ahead);
+end
+$$;

@@ -1,0 +1,11 @@
+-- By how much the broker's own time is ahead of the server's clock. Delays and dedup ids count on the
+-- broker's time, which never goes back: if the clock does, append() raises `ahead` by as much. One row.
+create table mqpg.clock (
+    singleton boolean primary key default true check (singleton),
+    ahead interval not null default '0',
+    seen_at timestamptz not null default clock_timestamp()
+);
+comment on column mqpg.clock.singleton is 'Always true: the table has exactly one row';
+comment on column mqpg.clock.ahead is 'The broker''s time minus the server''s';
+comment on column mqpg.clock.seen_at is 'While it is ahead: the server''s time at the last append(), to the second';
+insert into mqpg.clock default values;

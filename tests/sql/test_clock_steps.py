@@ -1,0 +1,230 @@
+"""The server's clock was ahead, or goes back: delays, back-offs, dedup ids, leases and checks stay as long as meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.support.broker import Broker, Session
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.own_database
+FUTURE = ("30 days", "20 hours", "1 minute")
+
+
+@pytest.fixture(params=FUTURE)
+def by(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def was_ahead(mq: Session, by: str) -> None:
+    """As if the newest append() had run while the clock was ahead."""
+    mq.send("t")
+    mq.append()
+    mq.drain("t")
+    mq.execute(
+        "update mqpg.tick set due_until = clock_timestamp() + %s::interval, at = at + %s::interval"
+        " where tick_id = (select max(tick_id) from mqpg.tick)",
+        by,
+        by,
+    )
+
+
+def notice(mq: Session) -> None:
+    mq.send("t")
+    mq.append()
+    mq.drain("t")
+
+
+@pytest.mark.parametrize("noticed", [False, True])
+def test_delays_are_kept(noticed: bool, by: str, mq: Session) -> None:
+    was_ahead(mq, by)
+    if noticed:
+        notice(mq)
+    soon = mq.send("one", delay="0.8 s")
+    handle = mq.prepare("one", delay="0.8 s")
+    half = int(handle.split(".")[2])
+    mq.commit(handle)
+    (batch,) = mq.call("prepare_batch", "one", ["1"], "pg", delay="0.8 s")[0]
+    mq.call("commit_batch", [batch])
+    (many,) = mq.send_batch("one", ["1"], delay="0.8 s")
+    later = mq.scalar("select mqpg.send('one', '1', deliver_at => clock_timestamp() + interval '1 h')")
+    mq.append()
+    assert not mq.receive("one")
+    wanted = {soon, half, int(batch.split(".")[2]), many}
+    got: set[int] = set()
+
+    def all_came() -> bool:
+        mq.append()
+        got.update(row.message_id for row in mq.drain("one"))
+        return got >= wanted
+
+    eventually(all_came, timeout=10)
+    assert got == wanted
+    assert mq.value("recall", later)
+
+
+@pytest.mark.parametrize("on_failure", ["skip", "block_key", "block_queue"])
+def test_back_offs_are_kept(on_failure: str, by: str, mq: Session) -> None:
+    was_ahead(mq, by)
+    mq.call("alter_subscription", "g", "one", retry_delay="0.6 s", on_failure=on_failure)
+    message = mq.send("one", key="k")
+    mq.append()
+    mq.nack(mq.receive("one")[0].receipt, [message])
+    mq.append()
+    assert not mq.receive("one")
+    eventually(lambda: (mq.append(), mq.receive("one"))[1], timeout=10)
+
+
+def test_retries_from_the_wrong_time_come(mq: Session) -> None:
+    """They were written while the clock was ahead, and are due as long after that."""
+    message = mq.send("one")
+    mq.append()
+    mq.nack(mq.receive("one")[0].receipt, [message], delay="0.5 s")
+    delayed = mq.send("one", delay="0.5 s")
+    shift(mq, "30 days")
+    got: set[int] = set()
+
+    def came() -> bool:
+        mq.append()
+        got.update(row.message_id for row in mq.drain("one"))
+        return got == {message, delayed}
+
+    eventually(came, timeout=10)
+
+
+def shift(mq: Session, by: str) -> None:
+    """As if everything so far had happened while the clock was ahead."""
+    for table, columns in {
+        "delayed": ["visible_at"],
+        "cursor": ["at"],
+        "tick": ["at", "due_until"],
+        "half_tick": ["at"],
+        "segment": ["opened_at"],
+        "worker": ["seen_at"],
+        "dead_letter": ["died_at"],
+        "commit_log": ["born_at", "check_at"],
+    }.items():
+        changes = ", ".join(f"{one} = {one} + interval '{by}'" for one in columns)
+        mq.execute(f"update mqpg.{table} set {changes}")
+    mq.execute(
+        f"update mqpg.cursor set claims = array(select row(c.epoch, c.from_offset, c.to_offset, c.attempt, c.lease_until"
+        f" + interval '{by}', c.consumer, c.key, c.picked, c.settled)::mqpg.claim from unnest(claims) c)"
+    )
+    mq.execute(f"update pgmq.q_mqpg_oplog set vt = vt + interval '{by}', enqueued_at = enqueued_at + interval '{by}'")
+    mq.execute("update mqpg.tick set due_until = at where tick_id = (select max(tick_id) from mqpg.tick)")
+
+
+def test_leases_from_the_wrong_time_end(mq: Session) -> None:
+    mq.send("one")
+    mq.append()
+    mq.receive("one", lease="0.3 s")
+    shift(mq, "30 days")
+    notice(mq)
+    eventually(lambda: mq.receive("one"), timeout=10)
+
+
+def test_half_messages_from_the_wrong_time_are_checked(mq: Session) -> None:
+    mq.call("create_producer_group", "polled", checker="due_checks")
+    enqueued = mq.prepare("one", group="polled", check_after="0.2 s")
+    mq.execute("select pg_sleep(1.1)")
+    mq.send("one")
+    mq.append()
+    fresh = mq.prepare("one", group="polled", check_after="0.2 s")
+    shift(mq, "30 days")
+    found: set[str] = set()
+
+    def checked() -> bool:
+        notice(mq)
+        found.update(row.handle for row in mq.call("due_checks", "polled"))
+        return found == {enqueued, fresh}
+
+    eventually(checked, timeout=20)
+
+
+@pytest.mark.parametrize("noticed", [False, True])
+def test_dedup_ids_are_kept(noticed: bool, by: str, mq: Session) -> None:
+    was_ahead(mq, by)
+    if noticed:
+        notice(mq)
+    first = mq.send("one", dedup_id="x")
+    handle = mq.prepare("one", dedup_id="y")
+    notice(mq)
+    assert mq.send("one", dedup_id="x") == first
+    assert mq.prepare("one", dedup_id="y") == handle
+
+
+@pytest.mark.parametrize("away", ["3 days", "30 days"])
+def test_a_keeper_that_was_away(away: str, mq: Session) -> None:
+    """No partition of delayed messages or dedup ids is there for the present time."""
+    for name in ("delayed", "dedup"):
+        mq.execute(f"alter table mqpg.{name} detach partition mqpg.{name}_1")
+        mq.execute(f"drop table mqpg.{name}_1")
+        rows = mq.rows("select segment_no, lower_bound, upper_bound from mqpg.segment where family = %s", name)
+        for number, *_ in rows[1:]:
+            mq.execute(f"drop table mqpg.{name}_{number}")
+        mq.execute("delete from mqpg.segment where family = %s and segment_no > 1", name)
+        end = (
+            f"to_char((clock_timestamp() - interval '{away}') at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')"
+            if name == "delayed"
+            else f"(mqpg._dedup_slot() - extract(epoch from interval '{away}') / 3600)::bigint::text"
+        )
+        mq.execute(f"update mqpg.segment set upper_bound = {end} where family = %s", name)
+        lower, upper = mq.rows("select lower_bound, upper_bound from mqpg.segment where family = %s", name)[0]
+        if name == "dedup":
+            lower = str(int(upper) - 12)
+            mq.execute("update mqpg.segment set lower_bound = %s where family = 'dedup'", lower)
+        mq.execute(f"create table mqpg.{name}_1 partition of mqpg.{name} for values from ('{lower}') to ('{upper}')")
+
+    message = mq.send("one")
+    mq.append()
+    mq.nack(mq.receive("one")[0].receipt, [message], delay="10 ms")
+    mq.send("one", delay="10 ms")
+    first = mq.send("one", dedup_id="x")
+    assert mq.send("one", dedup_id="x") == first
+    mq.prepare("one", dedup_id="y")
+    mq.commit(mq.prepare("one", delay="10 ms"))
+    mq.execute("select pg_sleep(0.1)")
+    mq.append()
+    assert len(mq.drain("one", max_messages=10)) == 4
+    mq.call("keep")
+    assert mq.send("one", delay="1 hour")
+
+
+def test_what_happened_is_said(mq: Session, broker: Broker) -> None:
+    from mqpg.status import findings, read_overview
+
+    message = mq.send("one")
+    mq.append()
+    mq.nack(mq.receive("one")[0].receipt, [message], reason="too late", final=True)
+    shift(mq, "30 days")
+    notice(mq)
+    honest = mq.send("one")
+    mq.append()
+    mq.nack(mq.receive("one")[0].receipt, [honest], reason="bad", final=True)
+    reasons: dict[int, Any] = {row.message_id: row.reason for row in mq.call("dead_letters", "g", "one")}
+    assert "clock was ahead" in reasons[message]
+    assert "clock" not in reasons[honest]
+    with psycopg.connect(broker.dsn, row_factory=psycopg.rows.dict_row) as connection:
+        found = findings(read_overview(lambda query: connection.execute(query.encode()).fetchall()))
+    (step,) = [one for one in found if one.check == "clock step"]
+    assert "1 dead letter" in step.found
+
+
+def test_the_broker_comes_near_the_clock_again(mq: Session) -> None:
+    was_ahead(mq, "20 hours")
+    notice(mq)
+    mq.execute("update mqpg.clock set seen_at = seen_at - interval '20 hours'")  # and then it jumps forward
+    notice(mq)
+    assert mq.scalar("select extract(epoch from ahead) < 60 from mqpg.clock")
+    mq.send("one", delay="1 hour")
+    mq.append()
+    assert not mq.receive("one")
+
+
+def test_a_step_of_less_than_a_second_is_none(mq: Session) -> None:
+    was_ahead(mq, "0.7 s")
+    notice(mq)
+    assert mq.scalar("select count(*) from mqpg.clock_step") == 0
