@@ -6,12 +6,14 @@ Each test that changes the history gets copies of the three databases.
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import Report
 from mqpg.audit.sql.engine import run_audit as run_sql_audit
+from mqpg.schema.copies import settle_in
 from mqpg.spark.jobs.audit import run_audit_in
 from mqpg.spark.read.session import open_session
 from mqpg.spark.read.tuning import Tuning
@@ -42,7 +44,9 @@ def history(server: Server, databases: Databases, template: str) -> Iterator[tup
 @pytest.fixture
 def trio(server: Server, databases: Databases, history: tuple[str, str, str]) -> Iterator[Trio]:
     """Copies of the clean history, which a test may change."""
-    names = [databases.create(name) for name in history]
+    names = [databases.copy(name) for name in history]
+    with psycopg.connect(server.dsn(names[0])) as connection:
+        settle_in(connection)  # the same broker, moved
     yield Trio(*map(server.dsn, names))
     for name in names:
         databases.drop(name)

@@ -17,6 +17,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from mqpg.audit.options import AuditOptions
+from tests.support.broker import message_id
 
 __all__ = ["LEDGER_DDL", "JOURNAL_DDL", "Row", "Story", "Trio", "let_die", "write_history"]
 
@@ -180,11 +181,6 @@ class Story:
         """Append and consume until no message is left."""
         while self.append() + self.consume(group, **options):
             pass
-
-
-def message_id(handle: str) -> int:
-    """Return the message id in a handle."""
-    return int(handle.split(".")[2])
 
 
 def write_history(story: Story) -> None:

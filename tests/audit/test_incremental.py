@@ -119,6 +119,7 @@ def test_one_audit_after_the_other_gets_the_verdict_of_a_full_audit(
         assert (found.verdict, found.anomalies) == (full.verdict, full.anomalies), context
 
 
+@pytest.mark.timeout(600)
 def test_a_legal_history_is_valid_at_every_moment(trio: Trio, story: Story, state: Path, rng: random.Random) -> None:
     """Messages are in flight, retried, dead and redriven, and groups are moved, when it is audited."""
     options = AuditOptions(dsn=trio.broker, topics=("world",))

@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,10 @@ def mq(broker: Broker) -> Session:
 
 
 @pytest.fixture
-def start(dsn: str, tmp_path: Path) -> Iterator[Start]:
+def start(processes: Processes, tmp_path: Path) -> Start:
     """`start("worker")` runs `mqpg worker` on this test's broker."""
     (tmp_path / "shop.py").write_text(CONSUMER)
-    processes = Processes(tmp_path, dsn)
-    yield processes.start
-    processes.close()
+    return processes.start
 
 
 @pytest.fixture

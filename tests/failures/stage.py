@@ -22,7 +22,7 @@ from mqpg.workers.worker import Options
 from tests.failures import actors
 from tests.failures.actors import SALE
 from tests.support import killing
-from tests.support.broker import HOT_TABLES, Broker, Session, positions
+from tests.support.broker import HOT_TABLES, Broker, Session, message_id, positions
 from tests.support.losing import losing_the_unflushed
 from tests.support.servers import restart
 from tests.support.waiting import eventually
@@ -334,11 +334,6 @@ where t.name = %s and (l.kind = 'd' or exists (
     select from mqpg.op_log as o
     where o.message_id = l.batch_id * 1024 + i.i and o.op = 'c' and o.visible_at is not null))
 """
-
-
-def message_id(handle: str) -> int:
-    """The message that a handle names."""
-    return int(handle.split(".")[2])
 
 
 def expire(stage: Stage, handle: str) -> None:

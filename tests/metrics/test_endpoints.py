@@ -5,9 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
@@ -18,23 +16,13 @@ from mqpg.errors import ConfigurationError
 from mqpg.metrics.server import serving
 from mqpg.status import Source
 from tests.support.processes import Processes
+from tests.support.servers import free_port
 from tests.support.waiting import eventually
 
 
 @pytest.fixture
-def processes(tmp_path: Path, dsn: str) -> Iterator[Processes]:
-    """Starts processes that work on `dsn`."""
-    made = Processes(tmp_path, dsn)
-    yield made
-    made.close()
-    print(made.logs())
-
-
-@pytest.fixture
 def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_port()
 
 
 def get(port: int) -> httpx.Response | None:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +38,6 @@ def later(tmp_path: Path) -> Source:
 def breaking(tmp_path: Path) -> Source:
     """Release 0.2.0 with migrations 2 and 3, of which 3 is breaking."""
     return later_release(tmp_path / "sql", breaking=True)
-
-
-@pytest.fixture
-def processes(tmp_path: Path, dsn: str) -> Iterator[Processes]:
-    started = Processes(tmp_path, dsn)
-    yield started
-    started.close()
 
 
 def normal(found: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ import yaml
 from mqpg import migrate
 from mqpg.embedded.programs import find_binaries
 from mqpg.web.passwords import is_right, read_users
+from tests.support.servers import free_port
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,12 +41,6 @@ AS_NOBODY = [
     f"--bounding-set={READ_ALL}",
 ]
 PATIENCE = 150.0  # a JVM starts slowly on a busy machine
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Service:

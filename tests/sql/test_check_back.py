@@ -6,12 +6,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.broker import Broker, Session, message_id, refused, seconds
 from tests.support.waiting import eventually
-
-
-def message_id(handle: str) -> int:
-    return int(handle.split(".")[2])
 
 
 @pytest.fixture

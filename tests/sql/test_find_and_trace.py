@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Broker, Session, positions, refused, seconds
+from tests.support.broker import Broker, Session, message_id, positions, refused, seconds
 from tests.support.waiting import eventually
 
 
@@ -14,10 +14,6 @@ def found(mq: Session, key: str = "k", topic: str = "one") -> list[tuple[Any, ..
 
 def story(mq: Session, message_id: int) -> list[str]:
     return [row.event for row in mq.call("trace", message_id)]
-
-
-def message_id(handle: str) -> int:
-    return int(handle.split(".")[2])
 
 
 def test_a_send_is_pending_then_appended(mq: Session) -> None:
@@ -40,8 +36,8 @@ def test_a_half_through_its_states(mq: Session) -> None:
 
 
 def test_a_delayed_send_and_a_delayed_half(mq: Session) -> None:
-    mq.send("one", "1", key="k", delay=seconds(0.2))
-    handle = mq.prepare("one", "2", key="k", delay=seconds(0.1))
+    mq.send("one", "1", key="k", delay=seconds(1.5))
+    handle = mq.prepare("one", "2", key="k", delay=seconds(1))
     assert [f[0] for f in found(mq)] == ["delayed", "prepared"]
     mq.commit(handle)
     mq.append()

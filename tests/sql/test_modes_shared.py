@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.broker import Broker, Session, offsets, refused, seconds
 from tests.support.waiting import eventually
 
 
@@ -29,10 +29,6 @@ def fill(mq: Session, n: int, topic: str = "s") -> list[int]:
 
 def ids_of(rows: list[Any]) -> list[int]:
     return [row.message_id for row in rows]
-
-
-def offsets(rows: list[Any]) -> list[int]:
-    return [row.queue_offset for row in rows]
 
 
 def expire(mq: Session, receipt: str) -> None:

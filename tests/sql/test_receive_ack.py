@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Broker, Session, cut_off, refused, seconds
+from tests.support.broker import Broker, Session, cut_off, offsets, refused, seconds
 from tests.support.waiting import eventually
 
 MODES = ["exclusive", "shared", "pinned", "broadcast"]
@@ -21,10 +21,6 @@ def moded(request: pytest.FixtureRequest, mq: Session) -> Session:
 
 def receive(mq: Session, most: int = 2, **named: object) -> list[Any]:
     return mq.receive("one", group="s", consumer="me", max_messages=most, **named)
-
-
-def offsets(rows: list[Any]) -> list[int]:
-    return [row.queue_offset for row in rows]
 
 
 def versions(mq: Session) -> list[Any]:

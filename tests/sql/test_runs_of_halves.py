@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.broker import Broker, Session, message_id, refused, seconds
 from tests.support.retention import keep, retain, roll
 from tests.support.waiting import eventually
 
@@ -17,10 +17,6 @@ _AT_ONCE = "select message_id from mqpg.op_log where xmin::text::bigint <> xid::
 
 def halves(mq: Session, n: int = 6, topic: str = "one", **named: object) -> list[str]:
     return [row[0] for row in mq.call("prepare_batch", topic, [str(i) for i in range(n)], "pg", **named)]
-
-
-def message_id(handle: str) -> int:
-    return int(handle.split(".")[2])
 
 
 def message_ids(handles: list[str]) -> list[int]:

@@ -279,7 +279,7 @@ def test_delay_holds_a_message_back_until_it_is_due(mq: Session) -> None:
 
 
 def test_delay_of_a_batch_holds_all_of_it_back(mq: Session) -> None:
-    ids = mq.send_batch("one", ["1", "2", "3"], delay=seconds(0.2))
+    ids = mq.send_batch("one", ["1", "2", "3"], delay=seconds(1))
     mq.send("one", "0")
     mq.append()
     assert [m.payload for m in mq.drain("one")] == [0]

@@ -5,17 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Session, refused, seconds
+from tests.support.broker import Session, message_id, refused, seconds
 from tests.support.waiting import eventually
 
 
 def delivered(mq: Session, topic: str = "one") -> list[Any]:
     mq.append()
     return mq.drain(topic, max_messages=1000)
-
-
-def message_id(handle: str) -> int:
-    return int(handle.split(".")[2])
 
 
 def outcomes(rows: list[Any]) -> list[str]:

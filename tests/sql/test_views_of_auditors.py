@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Broker, Session, positions
+from tests.support.broker import Broker, Session, message_id, positions
 from tests.support.retention import keep, retain, roll
 
 
@@ -17,10 +17,6 @@ def states(mq: Session) -> dict[int, tuple[str, str]]:
     found = {row.message_id: (row.kind, row.state) for row in rows}
     assert len(found) == len(rows), "a message has two rows"
     return found
-
-
-def message_of(handle: str) -> int:
-    return int(handle.split(".")[2])
 
 
 def plan(mq: Session, query: str) -> str:
@@ -48,11 +44,11 @@ class TestMessages:
         mq.rollback(rolls)
         mq.call("recall", recalled)
         expected = dict.fromkeys(sent, ("normal", "committed")) | {
-            message_of(commits): ("half", "committed"),
-            message_of(final): ("half", "committed"),
-            message_of(rolls): ("half", "rolled_back"),
-            message_of(waits): ("half", "undecided"),
-            message_of(relayed): ("half", "relayed"),
+            message_id(commits): ("half", "committed"),
+            message_id(final): ("half", "committed"),
+            message_id(rolls): ("half", "rolled_back"),
+            message_id(waits): ("half", "undecided"),
+            message_id(relayed): ("half", "relayed"),
             later: ("delayed", "committed"),
             recalled: ("delayed", "recalled"),
         }
@@ -65,7 +61,7 @@ class TestMessages:
         assert {found[id] for id in phases} == {("normal", "committed")}
         relayed_as = mq.scalar("select relayed_as from mqpg_audit.message where state = 'relayed'")
         assert relayed_as in phases
-        assert delivered == {*sent, message_of(commits), message_of(final), *phases}
+        assert delivered == {*sent, message_id(commits), message_id(final), *phases}
 
     def test_columns_of_a_message(self, mq: Session) -> None:
         ids = mq.send_batch("one", ["1", "22"], keys=["a", "a"]) + mq.send_batch("one", ["333"])
@@ -137,7 +133,7 @@ class TestMessages:
         keep(mq)
         kept = mq.rows("select * from mqpg_audit.message")
         assert [(m.message_id, m.state, m.kept, m.payload_bytes) for m in kept] == [
-            (message_of(handle), "undecided", True, 3)
+            (message_id(handle), "undecided", True, 3)
         ]
         assert kept[0].handle_hash == hashlib.sha256(bytes.fromhex(handle.split(".")[3])).hexdigest()
         assert kept[0].key_hash is not None
@@ -147,7 +143,7 @@ class TestMessages:
         assert segment.lower_bound <= gone[0] // 1024 < segment.upper_bound
         assert segment.opened_at <= segment.closed_at <= segment.dropped_at
         mq.commit(handle)
-        assert states(mq) == {message_of(handle): ("half", "committed")}
+        assert states(mq) == {message_id(handle): ("half", "committed")}
 
 
 class TestQueues:
@@ -346,16 +342,16 @@ class TestOthers:
         rows = mq.rows("select * from mqpg_audit.decision order by order_no")
         found = {(r.message_id, r.decision, r.decided_by, r.reason) for r in rows}
         assert found == {
-            (message_of(commits), "commit", "producer", None),
-            (message_of(rolls), "rollback", "admin", "by hand"),
-            (message_of(later), "commit", "producer", None),
+            (message_id(commits), "commit", "producer", None),
+            (message_id(rolls), "rollback", "admin", "by hand"),
+            (message_id(later), "commit", "producer", None),
             (recalled, "recall", "producer", None),
             (delayed, "due", "appender", None),
         }
         due = {r.message_id: r for r in mq.rows("select * from mqpg_audit.delayed")}
-        assert {id: r.is_due for id, r in due.items()} == {message_of(later): False, recalled: False, delayed: True}
-        (decided,) = [r for r in rows if r.message_id == message_of(later)]
-        assert decided.due_at == due[message_of(later)].due_at
+        assert {id: r.is_due for id, r in due.items()} == {message_id(later): False, recalled: False, delayed: True}
+        (decided,) = [r for r in rows if r.message_id == message_id(later)]
+        assert decided.due_at == due[message_id(later)].due_at
 
     def test_the_ledger_names_no_handle(self, mq: Session) -> None:
         handle = mq.prepare("t")

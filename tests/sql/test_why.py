@@ -8,7 +8,7 @@ import pytest
 from mqpg.values.cause import Cause, Remedy
 from mqpg.values.explanations import explain
 from mqpg.values.remedies import COMMANDS, as_sql
-from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.broker import Broker, Session, message_id, refused, seconds
 from tests.support.waiting import eventually
 
 IN_COMMANDS = ("appender_not_running", "compensator_not_running")
@@ -58,10 +58,6 @@ def at_work(mq: Session, broker: Broker, role: str, **detail: str) -> Session:
     if role in SEATS:
         worker.execute("select pg_advisory_lock(1836150837, %s)", SEATS[role])
     return worker
-
-
-def message_id(handle: str) -> int:
-    return int(handle.split(".")[2])
 
 
 def test_the_functions_of_all_remedies_take_their_arguments(mq: Session) -> None:

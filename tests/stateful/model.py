@@ -15,14 +15,12 @@ import itertools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
-__all__ = ["Cell", "Claim", "Half", "Item", "Lane", "Message", "Model", "Sub", "Tx", "NEVER", "message_id_of"]
+from tests.support.broker import message_id
+
+__all__ = ["Cell", "Claim", "Half", "Item", "Lane", "Message", "Model", "Sub", "Tx", "NEVER", "message_id"]
 
 NEVER = float("inf")
 Span = tuple[float, float]
-
-
-def message_id_of(handle: str) -> int:
-    return int(handle.split(".")[2])
 
 
 @dataclass(eq=False)

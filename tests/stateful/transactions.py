@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import multiple, rule
 
 from tests.stateful.machine import KEYS, LOCKED, PARTIES, Base, handles, seconds
-from tests.stateful.model import Half, Message, Tx, message_id_of
+from tests.stateful.model import Half, Message, Tx, message_id
 
 __all__ = ["Transactions"]
 
@@ -57,7 +57,7 @@ class Transactions(Base):
             after = CHECK_AFTER[group]
             check_at = (before + after, self.now() + after + 0.1)  # entries go by tenths of a second
             for row, key, payload in zip(rows, keys, payloads, strict=True):
-                message = Message(message_id_of(row[0]), key, payload)
+                message = Message(message_id(row[0]), key, payload)
                 self.model.prepared(tx, Half(row[0], message, group, tx, check_at, delay))
         return multiple(*(row[0] for row in rows))
 

@@ -18,7 +18,9 @@ __all__ = [
     "Broker",
     "Session",
     "cut_off",
+    "message_id",
     "messages_by_queue",
+    "offsets",
     "positions",
     "refused",
     "seconds",
@@ -36,6 +38,16 @@ HOT_TABLES = (
     "check_log",
     "dedup",
 )
+
+
+def message_id(handle: str) -> int:
+    """The message that a handle names."""
+    return int(handle.split(".")[2])
+
+
+def offsets(rows: list[Any]) -> list[int]:
+    """Where in their queues the messages of a delivery are."""
+    return [row.queue_offset for row in rows]
 
 
 def seconds(value: float) -> timedelta:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event
 
-from tests.support.broker import Broker, Session
+from tests.support.broker import Broker, Session, message_id
 
 __all__ = ["History", "Sent", "run_history"]
 
@@ -36,10 +36,6 @@ class History:
     @property
     def ids(self) -> list[int]:
         return [i for sent in self.committed for i in sent.ids]
-
-
-def _message_id(handle: str) -> int:
-    return int(handle.split(".")[2])
 
 
 class _Producer:
@@ -102,12 +98,12 @@ class _Producer:
         if fate < 0.25:
             self.mq.rollback(handle)
         if fate < 0.4:
-            self.history.gone.add(_message_id(handle))
+            self.history.gone.add(message_id(handle))
             return
         begun = self.clock()
         final = ["2"] if self.rng.random() < 0.3 else []
         assert self.mq.commit(handle, *final) == "committed"
-        self.history.committed.append(Sent((_message_id(handle),), key, begun, self.clock(), "half"))
+        self.history.committed.append(Sent((message_id(handle),), key, begun, self.clock(), "half"))
 
     def half_batch(self) -> None:
         key, n = self._key(), self.rng.randint(2, 12)
@@ -117,7 +113,7 @@ class _Producer:
             self.rng.shuffle(handles)  # else they are decided at once
         begun = self.clock()
         self.mq.call("commit_batch", handles)
-        ids = tuple(sorted(_message_id(h) for h in handles))
+        ids = tuple(sorted(message_id(h) for h in handles))
         made = [ids] if key is not None else [(i,) for i in ids]
         done = self.clock()
         self.history.committed += [Sent(part, key, begun, done, "half batch") for part in made]

@@ -7,6 +7,7 @@ is lost in both (`tests/support/losing.py`).
 
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from psycopg import sql
 
 from mqpg.embedded import EmbeddedServer
 
-__all__ = ["drop_database", "restart", "server_folder", "temporary_server"]
+__all__ = ["drop_database", "free_port", "restart", "server_folder", "temporary_server"]
 
 _MEMORY = Path("/dev/shm")
 _ROOM = 6 << 30  # bytes that are free when a server starts; one takes 100 MB to 1 GB
@@ -32,6 +33,13 @@ def temporary_server(**options: Any) -> Iterator[EmbeddedServer]:
         yield server.start()
     finally:
         server.destroy()
+
+
+def free_port() -> int:
+    """A port of this machine that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def server_folder() -> Path:

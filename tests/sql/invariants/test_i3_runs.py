@@ -9,7 +9,7 @@ import random
 from collections import Counter
 from threading import Barrier, Event
 
-from tests.support.broker import Broker, Session, positions
+from tests.support.broker import Broker, Session, message_id, positions
 
 ROUNDS = int(os.environ.get("MQPG_RACE_ROUNDS", "60"))
 HALVES = 12  # in a record batch
@@ -17,10 +17,6 @@ STANDING = {"committed": "already_committed", "rolled_back": "already_rolled_bac
 
 # What was decided at once was written in a subtransaction.
 _AT_ONCE = "select count(*) from mqpg.op_log where xmin::text::bigint <> xid::text::bigint % 4294967296"
-
-
-def message_id(handle: str) -> int:
-    return int(handle.split(".")[2])
 
 
 def decide_some(mq: Session, rng: random.Random, handles: list[str]) -> dict[str, str]:

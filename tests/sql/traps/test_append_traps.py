@@ -5,13 +5,9 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from tests.support.broker import Broker, Session, messages_by_queue, positions, refused, seconds
+from tests.support.broker import Broker, Session, message_id, messages_by_queue, positions, refused, seconds
 from tests.support.mutation import PAUSE, Gate, mutate
 from tests.support.waiting import eventually
-
-
-def message_id(handle: str) -> int:
-    return int(handle.split(".")[2])
 
 
 def appended(mq: Session) -> list[int]:

@@ -2,11 +2,9 @@
 its rule.
 """
 
-from typing import Any
-
 import pytest
 
-from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.broker import Broker, Session, offsets, refused, seconds
 from tests.support.mutation import mutate
 
 
@@ -14,10 +12,6 @@ def fill(mq: Session, keys: str, topic: str = "k") -> list[int]:
     ids = mq.send_batch(topic, ["1"] * len(keys), keys=list(keys))
     mq.append()
     return ids
-
-
-def offsets(rows: list[Any]) -> list[int]:
-    return [row.queue_offset for row in rows]
 
 
 @pytest.fixture
