@@ -11,8 +11,7 @@ from typing import Annotated
 
 import typer
 
-from mqpg.cli.options import Dsn
-from mqpg.cli.passwords import warn_of_password
+from mqpg.cli.options import Dsn, warn_of_password
 from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
 from mqpg.embedded import locate
 from mqpg.schema.versions import EXIT_TOO_OLD

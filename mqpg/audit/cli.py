@@ -17,8 +17,7 @@ import typer
 
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.verdict import EXIT_STATUS
-from mqpg.cli.options import Dsn, Json
-from mqpg.cli.passwords import warn_of_password
+from mqpg.cli.options import Dsn, Json, warn_of_password
 from mqpg.cli.plugins import missing_extra
 from mqpg.values.errors import ConfigurationError, ConnectionFailed, Error, SchemaError
 

@@ -12,8 +12,7 @@ import typer
 
 import mqpg
 from mqpg.cli.connecting import broker, call, rows
-from mqpg.cli.options import Dsn, Json, JsonResult, print_result, print_rows, printable
-from mqpg.cli.passwords import warn_of_password
+from mqpg.cli.options import Dsn, Json, JsonResult, print_result, print_rows, printable, warn_of_password
 from mqpg.connection.settings import ledger_url, ledger_variable
 from mqpg.status.finding import Row
 from mqpg.status.half_messages import Rows, asked, bodies, parked_because, parks_again

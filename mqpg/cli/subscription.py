@@ -8,8 +8,19 @@ from typing import Annotated
 import typer
 
 from mqpg.cli.connecting import broker, call, rows
-from mqpg.cli.options import Dsn, Filter, Group, Json, JsonResult, Topic, Yes, confirm, print_result, print_rows
-from mqpg.cli.passwords import warn_of_password
+from mqpg.cli.options import (
+    Dsn,
+    Filter,
+    Group,
+    Json,
+    JsonResult,
+    Topic,
+    Yes,
+    confirm,
+    print_result,
+    print_rows,
+    warn_of_password,
+)
 from mqpg.status import seeking
 from mqpg.values.choices import Mode, OnFailure, WithoutJournal
 from mqpg.values.words import counted

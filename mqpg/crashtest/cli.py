@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from mqpg.cli.passwords import warn_of_password
+from mqpg.cli.options import warn_of_password
 from mqpg.connection import dsn as dsns
 from mqpg.crashtest.options import CannotTry, Options, Outcome
 from mqpg.crashtest.report import print_json, print_table

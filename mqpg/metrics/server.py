@@ -1,22 +1,57 @@
-"""`mqpg worker --metrics`: the HTTP server of prometheus_client."""
+"""`mqpg worker --metrics`: the HTTP server of prometheus_client, and what it serves at each scrape."""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
 from mqpg.status import Source
-from mqpg.values.errors import ConfigurationError
+from mqpg.values.errors import ConfigurationError, Error
 
-from .collector import BrokerCollector
+from .families import families, metric
+from .reading import read_metrics
 
-__all__ = ["serving"]
+__all__ = ["BrokerCollector", "serving"]
 
 logger = logging.getLogger(__name__)
+
+
+class BrokerCollector(Collector):
+    """Metrics of one broker. Register it in a registry of prometheus_client.
+
+    Several scrapes may run at once. While the broker does not answer, a scrape has `mqpg_up 0` and
+    nothing about the broker.
+
+    Args:
+        source: The broker. The role of its DSN needs the right of an operator, an auditor or a
+            worker.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def collect(self) -> Iterator[Metric]:
+        """Read the broker's metrics."""
+        began = time.monotonic()
+        try:
+            found = list(families(read_metrics(self._source.rows)))
+        except Error as error:
+            logger.warning("scrape failed", extra={"error": error})
+            found = []
+        yield metric("up", [([], bool(found))])
+        yield from found
+        yield metric("scrape_seconds", [([], time.monotonic() - began)])
+
+    def describe(self) -> Iterator[Metric]:
+        """Name no metric in advance, so that registering it asks no broker."""
+        yield from ()
 
 
 @contextmanager

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mqpg.cli.options import Json, print_rows
-from mqpg.cli.passwords import warn_of_password
+from mqpg.cli.options import Json, print_rows, warn_of_password
 from mqpg.values.errors import ConnectionFailed, Error, SchemaError
 
 if TYPE_CHECKING:

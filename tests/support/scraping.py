@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from mqpg.metrics.collector import BrokerCollector
+from mqpg.metrics.server import BrokerCollector
 from mqpg.status import Source
 from tests.support.broker import Session
 
