@@ -115,7 +115,7 @@ LAB: Rooms = {
         ("audit", "cli", "connection", "embedded", "public"),
     ),
     # floor 11
-    "lab/bench": (("lab.bench.*",), ("cli", "connection", "embedded", "lab/shared", "public", "workers")),
+    "lab/bench": (("lab.bench.*",), ("cli", "connection", "embedded", "lab/shared", "public", "schema", "workers")),
     "lab/chaos": (("lab.chaos.*",), ("audit", "cli", "connection", "embedded", "lab/shared", "public", "schema")),
     "lab/demo": (("lab.demo.*",), ("audit", "cli", "embedded", "lab/shared", "public")),
     "lab/soak": (("lab.soak.*",), ("embedded", "lab/shared", "public")),
