@@ -90,7 +90,7 @@ def _keep_what_was_rolled_back(made: History) -> None:
 
 
 def _swap(made: History) -> None:
-    made.do(made.sink, "update effect set nth = default where consumer_group = 'c2-1' and queue_offset = 0")
+    made.do(made.sink, "update effect set nth = default where consumer_group = 'c2' and queue_offset = 0")
 
 
 FAULTS: dict[str, Callable[[History], None]] = {
@@ -124,6 +124,6 @@ def test_an_effect_of_what_was_rolled_back_is_found(history: History) -> None:
 
 
 def test_sends_of_a_key_out_of_order_are_found(history: History) -> None:
-    history.do(history.sink, "update effect set id = %s - id where queue_offset in (0, 2) and consumer_group = 'c2-1'",
+    history.do(history.sink, "update effect set id = %s - id where queue_offset in (0, 2) and consumer_group = 'c2'",
                history.ids[0] + history.ids[2])  # fmt: skip
     assert set(history.judge().faults) == {"sends of a key out of order"}
