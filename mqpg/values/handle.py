@@ -7,7 +7,7 @@ import re
 __all__ = ["EXAMPLE", "HANDLE", "parse_handle"]
 
 EXAMPLE = "3f0c9a6d21be.1.1024.8d2f4c1e90ab4b7f9c35e6a1d0872b44"
-HANDLE = re.compile(r"^([^.]+)\.\d+\.(\d{1,18})\.([0-9a-f]{32})\Z")
+HANDLE = re.compile(r"^([^.]+)\.\d+\.(\d{1,19})\.([0-9a-f]{32})\Z")
 
 
 def parse_handle(text: str) -> tuple[str, int] | None:

@@ -60,6 +60,7 @@ begin
         end if;
         return v_member;
     end if;
+    perform mqpg._require_subscription_id(v_member.subscription_id);
     v_slot := mqpg._cursor_slot();
     insert into mqpg.cursor (subscription_id, queue_id, slot, version, committed, claimed, at, action, claims)
     select v_member.subscription_id, q.queue_id, v_slot, 1, p.position, p.position, clock_timestamp(),

@@ -14,7 +14,7 @@ begin
     return query
     with local as (
         select l.handle, case
-            when l.handle ~ '^[0-9a-f]{12}[.][1-9][0-9]{0,8}[.][1-9][0-9]{0,17}[.][0-9a-f]{32}$'
+            when mqpg._is_handle(l.handle)
                 then split_part(l.handle, '.', 3)::bigint
         end as id
         from mqpg.ledger l

@@ -68,6 +68,7 @@ begin
     end;
     perform set_config('lock_timeout', v_timeout, true);
     if v_new.subscription_id is not null then
+        perform mqpg._require_subscription_id(v_new.subscription_id);
         v_slot := mqpg._cursor_slot();
         insert into mqpg.cursor (subscription_id, queue_id, slot, version, committed, claimed, at, action, claims)
         select v_new.subscription_id, q.queue_id, v_slot, 1, p.position, p.position, clock_timestamp(),

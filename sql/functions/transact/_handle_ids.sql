@@ -10,7 +10,7 @@ language sql immutable as $$
     ),
     fit as materialized (
         select n.o, n.handle, n.id from named n
-        where length(n.id) between 1 and 18 and translate(n.id, '0123456789', '') = ''
+        where (length(n.id) between 1 and 18 or length(n.id) = 19 and n.id <= '9223372036854775807') and translate(n.id, '0123456789', '') = ''
     )
     select f.o, f.handle, f.id::bigint from fit f
 $$;
