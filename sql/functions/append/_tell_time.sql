@@ -1,21 +1,26 @@
 -- The time up to which append() delivers what is due: the broker's time, which never goes back. If the
 -- server's clock did, the broker's time goes on from where it was, so that delays stay as long as
 -- they were meant. When the clock jumps forward again, the broker's time comes nearer to it. A
--- difference of a second is left alone.
+-- difference of a second is left alone. Messages that were sent since the step have counted from the
+-- newest tick on, so the time since the first of them is over already.
 -- Locks: none beyond the rows; append() runs one at a time. Cost: one row read; see _step_back().
-create function mqpg._tell_time(due_until timestamptz) returns timestamptz
+create function mqpg._tell_time(due_until timestamptz, since xid8) returns timestamptz
 language plpgsql as $$
 declare
     v_clock mqpg.clock;
     v_now timestamptz := clock_timestamp();
     v_gap interval;
+    v_stepped timestamptz;  -- by then the clock had gone back
 begin
     select c.* into v_clock from mqpg.clock c;
     v_clock.ahead := coalesce(v_clock.ahead, '0');
     if v_now + v_clock.ahead < _tell_time.due_until - interval '1 second' and _tell_time.due_until < 'infinity' then
+        select least(v_now, min(l.born_at)) into v_stepped
+        from mqpg.delayed d join mqpg.commit_log l on l.batch_id = d.first_id / 1024 and l.kind = 'd'
+        where d.xid >= _tell_time.since and d.subscription_id = 0;
         perform mqpg._step_back(
-            make_interval(secs => extract(epoch from _tell_time.due_until - v_now - v_clock.ahead)::float8));
-        return _tell_time.due_until;
+            make_interval(secs => extract(epoch from _tell_time.due_until - v_stepped - v_clock.ahead)::float8));
+        return _tell_time.due_until + (v_now - v_stepped);
     end if;
     if v_clock.ahead > '0' then
         v_gap := make_interval(secs => extract(epoch from v_now - v_clock.seen_at)::float8);

@@ -63,7 +63,7 @@ begin
         end;
     end if;
     v_upto := v_s1;
-    v_due_until := mqpg._tell_time(v_tick.due_until);
+    v_due_until := mqpg._tell_time(v_tick.due_until, v_tick.snapshot_xmax);
     if append.max_messages is not null then
         v_upto := mqpg._cut(v_tick, v_s1, append.max_messages);
         v_due_until := mqpg._cut_due(v_tick.due_until, v_due_until, append.max_messages);

@@ -58,7 +58,9 @@ begin
                 v_topic, v_kind, array[send.payload], array[send.key],
                 array[send.tag], array[send.headers], array[send.dedup_id], v_visible_at))[1];
         elsif v_visible_at is not null then
-            return mqpg._store_delayed(v_topic, send.payload, send.key, send.tag, send.headers, v_visible_at);
+            return (mqpg._store_together(
+                v_topic, 'd', array[send.payload], array[send.tag], array[send.headers], v_visible_at,
+                null, null, null, null, null, send.key))[1];
         end if;
     end if;
     v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order

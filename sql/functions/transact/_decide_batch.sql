@@ -12,6 +12,7 @@ declare
     v_xid xid8;
     v_order bigint;
     v_now timestamptz;
+    v_ahead interval;       -- if one has a delay
     v_broker text := (select b.broker_id from mqpg.broker b);
     -- Texts that may be handles: places, texts, ids. The batches are distinct, ascending.
     v_named record;
@@ -100,14 +101,14 @@ begin
             with ordinality as u(id, p, topic_id, queue_id, delay, relay, o)
         where u.id is not null order by u.id, u.o
     ) as d;
+    if cardinality(array_remove(v_delays, null)) > 0 then
+        v_ahead := mqpg._ahead();
+    end if;
     with stored as (
         insert into mqpg.op_log (
             message_id, stage, order_no, xid, op, deliver_id, at, visible_at, topic_id, queue_id, decided_by)
         select h.id, 0, v_order, v_xid, _decide_batch.op, h.final * 1024, v_now,
-            case when _decide_batch.op = 'c' then case
-                when h.relay then 'infinity'
-                when h.delay is not null then v_now + h.delay + mqpg._ahead()
-            end end,
+            case when _decide_batch.op = 'c' then case when h.relay then 'infinity' else v_now + h.delay + v_ahead end end,
                 h.topic_id, h.queue_id,
             _decide_batch.decided_by
         from unnest(v_halves, v_finals, v_topics, v_queues, v_delays, v_relays)

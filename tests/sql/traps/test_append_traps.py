@@ -286,27 +286,28 @@ def test_trap_a_late_commit_is_not_skipped_mutant(mq: Session, broker: Broker, w
 # due rows behind the due time
 
 
-def due_behind_the_clock(mq: Session) -> int:
-    """The clock went back.
-
-    A message's time lies before the last call's, and its transaction after it.
-    """
-    mq.send("one", "1")
-    mq.append()
-    mq.execute("update mqpg.tick set due_until = clock_timestamp() + interval '1 hour' where tick_id > 0")
-    late = mq.send("one", "2", delay=seconds(0.01))
+def due_before_it_is_visible(mq: Session, broker: Broker) -> int:
+    """A message's time lies before the last call's, and its transaction ends after it."""
+    other = broker.session()
+    other.execute("begin")
+    late = other.send("one", "2", delay=seconds(0.01))
     mq.execute("select pg_sleep(0.02)")
+    mq.send("one", "1", delay=seconds(0.001))
+    mq.execute("select pg_sleep(0.02)")
+    mq.append()
+    other.execute("commit")
     return late
 
 
-def test_trap_due_before_the_last_pass_but_visible_only_now(mq: Session) -> None:
-    late = due_behind_the_clock(mq)
+def test_trap_due_before_the_last_pass_but_visible_only_now(mq: Session, broker: Broker) -> None:
+    late = due_before_it_is_visible(mq, broker)
     assert appended(mq).count(late) == 1
 
 
-def test_trap_due_before_the_last_pass_but_visible_only_now_mutant(mq: Session) -> None:
+def test_trap_due_before_the_last_pass_but_visible_only_now_mutant(mq: Session, broker: Broker) -> None:
     mutate(mq, "_append_runs", "d.visible_at <= v_due_from and d.xid >= v_from", "false and d.xid >= v_from")
-    assert due_behind_the_clock(mq) not in appended(mq)
+    mutate(mq, "_append_runs", "d.visible_at <= v_due_from and d.xid = any(v_late)", "false and d.xid = any(v_late)")
+    assert due_before_it_is_visible(mq, broker) not in appended(mq)
 
 
 def retries_in_two_passes(mq: Session) -> list[int]:
