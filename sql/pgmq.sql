@@ -41,5 +41,7 @@ comment on index pgmq.q_mqpg_oplog_producer_group is 'Overdue half messages of o
 -- check_wait(), rearm() and settle() name one half message, in the queue or in its archive.
 create index if not exists q_mqpg_oplog_message on pgmq.q_mqpg_oplog (((message ->> 'message_id')::bigint));
 comment on index pgmq.q_mqpg_oplog_message is 'Overdue half messages by id (mqpg)';
+create index if not exists a_mqpg_oplog_producer_group on pgmq.a_mqpg_oplog ((message ->> 'producer_group'));
+comment on index pgmq.a_mqpg_oplog_producer_group is 'Parked half messages of one producer group (mqpg)';
 create index if not exists a_mqpg_oplog_message on pgmq.a_mqpg_oplog (((message ->> 'message_id')::bigint));
 comment on index pgmq.a_mqpg_oplog_message is 'Parked half messages by id (mqpg)';

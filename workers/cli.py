@@ -31,7 +31,7 @@ Ledgers = Annotated[
     list[str] | None,
     typer.Option(
         "--ledger",
-        help="A producers' ledger: name=url. May be repeated. Default: MQPG_LEDGER_<NAME>.",
+        help="A producers' ledger: name=url. May be repeated, for one name too. Default: MQPG_LEDGER_<NAME>.",
         callback=warn_of_password,
     ),
 ]

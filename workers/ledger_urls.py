@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from mqpg.connection.settings import ledger_url, ledger_variable
 from mqpg.values.errors import ConfigurationError
 
-__all__ = ["find_url", "parse_ledgers", "to_environment"]
+__all__ = ["find_url", "parse_ledgers", "split_urls", "to_environment"]
+
+# Between two URLs of one name. A URL may have blanks in a path.
+_BETWEEN = re.compile(r"\s+(?=[\w+]+://)")
 
 
 def parse_ledgers(options: Iterable[str]) -> dict[str, str]:
-    """Parse the values of `--ledger`, for instance `shop=sqlite:////data/shop.db`, to the URL of each name."""
+    """Parse the values of `--ledger`, for instance `shop=sqlite:////data/shop.db`, to the URL of each name.
+
+    A name may come several times. It has all of these URLs then, with blanks between, as in a variable.
+    """
     pairs: dict[str, str] = {}
     for option in options:
         name, separator, url = option.partition("=")
@@ -19,7 +26,7 @@ def parse_ledgers(options: Iterable[str]) -> dict[str, str]:
             raise ConfigurationError(
                 "--ledger must be name=url with a SQLAlchemy URL, for instance shop=sqlite:////data/shop.db"
             )
-        pairs[name] = url
+        pairs[name] = f"{pairs[name]} {url}" if name in pairs else url
     return pairs
 
 
@@ -29,6 +36,11 @@ def find_url(name: str, given: Mapping[str, str]) -> str | None:
     None: this process does not know the ledger.
     """
     return given.get(name) or ledger_url(name) or None
+
+
+def split_urls(urls: str) -> list[str]:
+    """The URLs of one name, of the command line or of a variable."""
+    return _BETWEEN.split(urls.strip())
 
 
 def to_environment(given: Mapping[str, str]) -> dict[str, str]:

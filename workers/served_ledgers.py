@@ -13,7 +13,7 @@ from mqpg.connection.settings import ledger_variable
 from mqpg.values import errors
 
 from .checker import LedgerChecker
-from .ledger_urls import find_url
+from .ledger_urls import find_url, split_urls
 from .session import Connection
 from .worker import Options
 
@@ -39,6 +39,10 @@ class ServedLedgers:
     ledgers of a killed process. A ledger that does not answer here for half a minute is left to another one
     that knows it, because that one may reach it. Every compensator reports a ledger that none serves.
 
+    A name may stand for several ledgers of one group, in this process or in several. Each compensator
+    decides the half messages that carry a ledger which it knows, with the lock or without it. The lock is
+    for those that carry none, and for the reports.
+
     Attributes:
         detail: The state of each ledger, by name: that of its checker, or "standby" if this process would
             take it over from another compensator, "elsewhere" if it is not known here and another one serves
@@ -49,7 +53,8 @@ class ServedLedgers:
     def __init__(self, options: Options, interval: float) -> None:
         self.detail: dict[str, dict[str, Any]] = {}
         self._options, self._interval = options, interval
-        self._checkers: dict[str, LedgerChecker] = {}
+        self._checkers: dict[str, list[LedgerChecker]] = {}
+        self._leading: set[str] = set()
         self._refused: dict[str, str] = {}
         self._failing: dict[str, float] = {}  # since when
         self._yielded: dict[str, tuple[float, str]] = {}  # until when, and why
@@ -61,7 +66,7 @@ class ServedLedgers:
     @property
     def serves(self) -> bool:
         """Whether this process serves any ledger."""
-        return bool(self._checkers)
+        return bool(self._leading)
 
     def tend(self, conn: Connection) -> None:
         """Take the free ledgers that this process knows, and leave those that no group names.
@@ -72,77 +77,97 @@ class ServedLedgers:
         for name in self.detail.keys() - wanted.keys():
             self._leave(conn, name)
         for name, groups in wanted.items():
-            if name in self._checkers and self._checkers[name].is_alive():
-                self._checkers[name].groups = groups
+            self._start(name, groups)
         self._yield(conn)
-        missing = [name for name in wanted if name not in self._checkers or not self._checkers[name].is_alive()]
-        for name in self._claim(conn, missing):
-            self._start(conn, name, wanted[name])
-        self._report(conn, {name: wanted[name] for name in missing if name not in self._checkers})
+        for name in self._claim(conn, [name for name in wanted if name not in self._leading]):
+            logger.info("serves the ledger", extra={"ledger": name, "groups": ",".join(wanted[name])})
+            self._leading.add(name)
+            self._elsewhere.discard(name)
+            self._reminders.pop(name, None)
+        self._report(conn, {name: groups for name, groups in wanted.items() if name not in self._leading})
+        for name, checkers in self._checkers.items():
+            for checker in checkers:
+                checker.leads = name in self._leading
+            self.detail[name] = _detail(checkers, self.detail.get(name, {}))
 
     def end(self) -> list[threading.Thread]:
         """Serve nothing any more, because the connection with the locks ends.
 
         Returns the checkers, which end after the half message that they are at.
         """
-        checkers = list(self._checkers.values())
+        checkers = [checker for several in self._checkers.values() for checker in several]
         for checker in checkers:
             checker.stop.set()
         self._checkers.clear()
+        self._leading.clear()
         self._failing.clear()
         self._yielded.clear()
         self._elsewhere.clear()
         self._next_look = 0.0
         return [*checkers]
 
-    def _url(self, name: str) -> str | None:
-        return find_url(name, self._options.ledgers)
+    def _start(self, name: str, groups: list[str]) -> None:
+        """Run one checker for each URL of the name that this process knows."""
+        found = find_url(name, self._options.ledgers)
+        if name in self._refused or found is None:
+            return
+        urls = split_urls(found)
+        checkers = self._checkers.setdefault(name, [])
+        if not checkers or not all(checker.is_alive() for checker in checkers):
+            try:
+                started = [
+                    LedgerChecker(self._options.dsn, name, url, groups, self._interval, alone=len(urls) == 1)
+                    for url in urls
+                ]
+            except errors.ConfigurationError as error:
+                self._refused[name] = str(error)
+                del self._checkers[name]
+                return
+            for checker in checkers:
+                checker.stop.set()
+            self._checkers[name] = checkers = started
+            for checker in started:
+                checker.leads = name in self._leading
+                checker.start()
+        for checker in checkers:
+            checker.groups = groups
 
     def _claim(self, conn: Connection, missing: Iterable[str]) -> list[str]:
-        """Take the locks of ledgers. A checker that has died still has the lock of its ledger."""
-        unable = self._refused.keys() | self._yielded.keys()
-        known = [name for name in missing if name not in unable and self._url(name) is not None]
-        died = [name for name in known if name in self._checkers]
-        free = [name for name in known if name not in self._checkers]
-        if free:
-            free = [str(row[0]) for row in conn.execute(_CLAIM, (free,))]
-            self._elsewhere.update(set(known) - set(died) - set(free))
-        return died + free
-
-    def _start(self, conn: Connection, name: str, groups: list[str]) -> None:
-        try:
-            checker = LedgerChecker(self._options.dsn, name, self._url(name) or "", groups, self._interval)
-        except errors.ConfigurationError as error:
-            conn.execute(_RELEASE, (name,))
-            self._refused[name] = str(error)
-            return
-        logger.info("serves the ledger", extra={"ledger": name, "groups": ",".join(groups)})
-        self._checkers[name], self.detail[name] = checker, checker.detail
-        self._elsewhere.discard(name)
-        self._reminders.pop(name, None)
-        checker.start()
+        """Take the locks of ledgers that this process knows."""
+        known = [name for name in missing if name in self._checkers and name not in self._yielded]
+        if not known:
+            return []
+        free = [str(row[0]) for row in conn.execute(_CLAIM, (known,))]
+        self._elsewhere.update(set(known) - set(free))
+        return free
 
     def _yield(self, conn: Connection) -> None:
         """Leave ledgers that give no verdict here to others, and try again after a pause."""
         now = time.monotonic()
         for name in [name for name, (until, _) in self._yielded.items() if now >= until]:
             del self._yielded[name]
-        for name, checker in list(self._checkers.items()):
-            if checker.detail["state"] != "no verdict":
+        for name in sorted(self._leading):
+            checkers = self._checkers.get(name, [])
+            if not checkers or not all(checker.detail["state"] == "no verdict" for checker in checkers):
                 self._failing.pop(name, None)
             elif now - self._failing.setdefault(name, now) >= _YIELD_AFTER * self._interval:
                 del self._failing[name]
                 if conn.execute(_HAS_HEIR, (name,)).fetchone() == (True,):
-                    self._yielded[name] = (now + _YIELD_FOR * self._interval, str(checker.detail["reason"]))
-                    self._leave(conn, name)
+                    self._yielded[name] = (now + _YIELD_FOR * self._interval, str(checkers[0].detail["reason"]))
+                    self._release(conn, name)
 
-    def _leave(self, conn: Connection, name: str) -> None:
-        if checker := self._checkers.pop(name, None):
-            checker.stop.set()
+    def _release(self, conn: Connection, name: str) -> None:
+        if name in self._leading:
+            self._leading.discard(name)
             conn.execute(_RELEASE, (name,))
         self._failing.pop(name, None)
         self._elsewhere.discard(name)
         self._reminders.pop(name, None)
+
+    def _leave(self, conn: Connection, name: str) -> None:
+        for checker in self._checkers.pop(name, []):
+            checker.stop.set()
+        self._release(conn, name)
         del self.detail[name]
 
     def _report(self, conn: Connection, missing: dict[str, list[str]]) -> None:
@@ -157,8 +182,7 @@ class ServedLedgers:
             self._next_look = time.monotonic() + self._options.heartbeat
         for name, groups in missing.items():
             if name in self._elsewhere:
-                able = name not in self._refused and self._url(name) is not None
-                self.detail[name] = {"state": "standby" if able else "elsewhere"}
+                self.detail[name] = {"state": "standby" if name in self._checkers else "elsewhere"}
                 self._reminders.pop(name, None)
             elif name in self._yielded:
                 self.detail[name] = {"state": "yielded", "reason": self._yielded[name][1]}
@@ -189,3 +213,19 @@ class _Reminder:
             return False
         self._next = time.monotonic() + self._backoff.next()
         return True
+
+
+def _detail(checkers: list[LedgerChecker], reported: dict[str, Any]) -> dict[str, Any]:
+    """What the heartbeat says of one name: its state, and at which places its ledgers are asked."""
+    places = {
+        checker.place: {"problem": checker.detail["reason"]}
+        for checker in checkers
+        if checker.detail["state"] != "starting"
+    }
+    if not checkers[0].leads:
+        return {key: reported[key] for key in ("state", "reason") if key in reported} | {"places": places}
+    failing = [checker.detail for checker in checkers if checker.detail["state"] != "ok"]
+    merged = dict((failing or [checkers[0].detail])[0])
+    for count in ("commit", "rollback", "wait", "failures"):
+        merged[count] = sum(checker.detail[count] for checker in checkers)
+    return merged | {"places": places, "unmarked": any(checker.unmarked for checker in checkers)}

@@ -46,7 +46,7 @@ def audit(
         list[str] | None,
         typer.Option(
             metavar="GROUP=URL",
-            help="The ledger of a producer group. May be repeated.",
+            help="The ledger or outbox of a producer group. May be repeated, for one group too.",
             show_default=False,
             callback=warn_of_password,
         ),
@@ -55,7 +55,7 @@ def audit(
         list[str] | None,
         typer.Option(
             metavar="GROUP=URL",
-            help="The database with a consumer group's journal. May be repeated.",
+            help="The database with a consumer group's journal. May be repeated, for one group too.",
             show_default=False,
             callback=warn_of_password,
         ),
@@ -379,15 +379,15 @@ def _run_engine(run: _Run, options: AuditOptions) -> Report:
         raise ConfigurationError(f"{explanation}, {_OR_SQL}") from error
 
 
-def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
-    pairs = {}
+def _pairs(option: str, given: list[str] | None) -> dict[str, list[str]]:
+    pairs: dict[str, list[str]] = {}
     for text in given or []:
         name, equals, url = text.partition("=")
         if not (name and equals and url) or "://" in name:
             raise ConfigurationError(f"{option} must be GROUP=URL, not {text.partition('://')[0]!r}")
-        if name in pairs:
-            raise ConfigurationError(f"{option} names group {name!r} twice")
-        pairs[name] = url
+        if url in pairs.setdefault(name, []):
+            raise ConfigurationError(f"{option} names group {name!r} with one URL twice")
+        pairs[name].append(url)
     return pairs
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from mqpg.archive.file_lock import file_lock
 from mqpg.values.errors import ConfigurationError
 
-from .options import AuditOptions
+from .options import AuditOptions, Urls, urls_of
 
 __all__ = ["FORMAT", "Digests", "Judged", "asked", "load_state", "locked_state", "save_state"]
 
@@ -71,11 +71,17 @@ def asked(options: AuditOptions) -> dict[str, Any]:
     """What was asked, as far as it changes what a verdict says, without passwords."""
     from mqpg.connection.dsn import describe, to_sqlalchemy
 
+    def described(urls: Urls) -> dict[str, str]:
+        return {
+            name: ", ".join(describe(to_sqlalchemy(url)) for url in urls_of(several))
+            for name, several in sorted(urls.items())
+        }
+
     tolerance = options.clock_tolerance
     return {
         "release": importlib.metadata.version("mqpg"),  # Another release may judge in another way.
-        "ledgers": {name: describe(to_sqlalchemy(url)) for name, url in sorted(options.ledgers.items())},
-        "applied": {name: describe(to_sqlalchemy(url)) for name, url in sorted(options.applied.items())},
+        "ledgers": described(options.ledgers),
+        "applied": described(options.applied),
         "topics": sorted(options.topics),
         "groups": sorted(options.groups),
         "drained": options.drained,

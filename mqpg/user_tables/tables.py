@@ -28,6 +28,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 __all__ = [
+    "IDENTITY",
     "applied",
     "clock",
     "consumer_metadata",
@@ -38,6 +39,7 @@ __all__ = [
     "ledger_metadata",
     "offsets",
     "outbox",
+    "outbox_count",
     "outbox_metadata",
     "prepared",
     "prepared_metadata",
@@ -93,6 +95,9 @@ _time = DateTime(timezone=True).with_variant(mysql.DATETIME(fsp=6), *_MYSQL)
 _long = Text().with_variant(mysql.LONGTEXT(charset="utf8mb4"), *_MYSQL)
 # The other engines have no transactions.
 _transactional: dict[str, Any] = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
+
+# The handle of the row that has the identity of a ledger table, see mqpg._async.stores.identity.
+IDENTITY = "identity"
 
 ledger = Table(
     "mqpg_ledger",
@@ -202,6 +207,21 @@ outbox = Table(
     Column("created_at", _time, nullable=False),
     CheckConstraint("state in ('send', 'stored', 'commit', 'rollback')", name="mqpg_outbox_state"),
     Index("mqpg_outbox_broker", "broker", "created_at", "id"),
+    **_transactional,
+)
+
+# How many messages of each broker and topic were deleted from the outbox because the broker has them
+# permanently (FastMiniMQ's transaction_record_cnt), so that an audit sees if it loses some later. The
+# sum over the slots counts: with one row, all transactions of a topic would wait for one another. The
+# row of topic '' is the identity of the outbox.
+outbox_count = Table(
+    "mqpg_outbox_count",
+    outbox_metadata,
+    Column("broker", _word(40), primary_key=True),
+    Column("topic", _name, primary_key=True),
+    Column("slot", Integer, primary_key=True, autoincrement=False),
+    Column("sent", BigInteger, nullable=False),  # QoS 1
+    Column("committed", BigInteger, nullable=False),  # QoS 2
     **_transactional,
 )
 

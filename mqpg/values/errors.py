@@ -38,6 +38,7 @@ A class has an SQLSTATE where SQL can raise it.
      ├── Fenced                    MQ017  a check-back has already ruled a rollback
      ├── WrongState                MQ018  not possible for this half message now
      ├── WrongTopicKind            MQ024  a relay topic cannot be read like that
+     ├── TooManyUndecided          MQ026  the producer group is over its max_undecided
      ├── LedgerError               the ledger (or offsets) table is not what it must be
      ├── Undecodable              JSON of a message that Python does not decode; `raw` has the text
      ├── OffsetBeyondLog           the consumer's own offset is beyond the broker's log
@@ -89,6 +90,7 @@ __all__ = [
     "SerializationFailure",
     "SpentReceipt",
     "StaleReceipt",
+    "TooManyUndecided",
     "TopicInUse",
     "Undecodable",
     "UnknownHandle",
@@ -316,6 +318,15 @@ class WrongState(Error):
     """The half message is not in the state that this call needs."""
 
     sqlstate = "MQ018"
+
+
+class TooManyUndecided(Error):
+    """The producer group has more undecided half messages than its `max_undecided`.
+
+    Nothing was prepared. Something keeps the group's halves undecided: the hint says where to look.
+    """
+
+    sqlstate = "MQ026"
 
 
 class WrongTopicKind(Error):

@@ -14,9 +14,11 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
 from mqpg.audit.conclusions import equations, histograms, holes, unfinished, without_messages
+from mqpg.audit.counted import held_against_counts, outbox_counts
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import PURGED, UNATTRIBUTED, NotJudged, Report
 from mqpg.audit.verdict import Relation, rule
+from mqpg.embedded.locate import resolve
 
 from .. import anomalies
 from ..derive import conservation
@@ -170,7 +172,10 @@ def _report(frames: Frames, inputs: AuditInputs, options: AuditOptions, run: dic
     ]
     if inputs.all_topics:  # Batches of other topics are not read.
         inputs.broker["left_out"] += holes(missing[0]["holes"])
-    relations = [Relation(topic=names[row.pop("topic_id")], **row) for row in ledgers]
+    relations = held_against_counts(
+        [Relation(topic=names[row.pop("topic_id")], **row) for row in ledgers],
+        outbox_counts(options, resolve(options.dsn), inputs.broker["broker_id"]),
+    )
     balance = equations(topics, groups)
     doubts = inputs.doubts + without_messages(topics)
     if options.drained:

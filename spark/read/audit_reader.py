@@ -19,12 +19,13 @@ vacuum there. A small audit reads everything in one job of Spark, and then relea
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mqpg.audit.options import AuditOptions
+from mqpg.audit.options import AuditOptions, every_url, groups_by_url, joined_groups
 from mqpg.audit.report import NO_JOURNAL, NO_LEDGER, NO_SUBSCRIPTION, NotJudged
 from mqpg.embedded.locate import resolve
 from mqpg.schema import migrate
@@ -73,7 +74,7 @@ def connect_once(options: AuditOptions) -> int:
     """
     migrate.check(resolve(options.dsn))
     messages = 0
-    for url in {resolve(options.dsn), *options.ledgers.values(), *options.applied.values()}:
+    for url in {resolve(options.dsn), *every_url(options)}:
         if is_postgresql(url):
             with pinned_snapshot(parse_database(url)) as snapshot:
                 messages = max(messages, estimate_messages(snapshot, archive=options.archive is not None))
@@ -166,7 +167,7 @@ class _AuditReader:
         """Consumer groups by URL. A journal in the broker's own database is always included."""
         scopes = {row["consumer_group"]: row["in_scope"] for row in broker.rows(_SUBSCRIBED, self.topics, self.topics)}
         subscribed = self.subscribed = set(scopes)
-        wanted = dict(self.options.applied)
+        wanted: dict[str, Any] = dict(self.options.applied)
         for group in [*wanted, *self.options.groups]:
             if group not in subscribed:
                 raise NotFound(f"no subscription of a consumer group {group!r} in {broker.database.name}")
@@ -180,7 +181,7 @@ class _AuditReader:
         self.inputs.groups_with_journal = sorted(wanted)
         chosen = self.options.groups or sorted(group for group, in_scope in scopes.items() if in_scope)
         self.inputs.not_judged += [NotJudged(NO_JOURNAL, group) for group in chosen if group not in wanted]
-        return _by_value(wanted)
+        return groups_by_url(wanted)
 
     def _note_strange_journals(self) -> None:
         """Note the journals of groups without a subscription, unless groups were chosen."""
@@ -195,7 +196,7 @@ class _AuditReader:
         """Producer groups by URL. Groups that the broker's ledger checks are always included."""
         rows = broker.rows("select producer_group_id, name, checker from mqpg.audit_producer_group")
         self.producer_groups = {row["name"]: row["producer_group_id"] for row in rows}
-        wanted = dict(self.options.ledgers)
+        wanted: dict[str, Any] = dict(self.options.ledgers)
         for group in wanted:
             if group not in self.producer_groups:
                 raise UnknownProducerGroup(f"no producer group {group!r} in {broker.database.name}")
@@ -204,7 +205,7 @@ class _AuditReader:
                 wanted[row["name"]] = broker.database.conninfo
         producing = [row["name"] for row in broker.rows(_PRODUCING, self.topics, self.topics)]
         self.inputs.not_judged += [NotJudged(NO_LEDGER, name) for name in producing if name not in wanted]
-        return _by_value(wanted)
+        return joined_groups(wanted)
 
     def _read_broker(self, broker: Snapshot, archive: Archive | None) -> None:
         ids, all_ids = None, [row["topic_id"] for row in broker.rows("select topic_id from mqpg.audit_topic")]
@@ -267,10 +268,3 @@ class _AuditReader:
         )
         self.inputs.dedup_window = window[0]["seconds"]
         self.inputs.broker["left_out"] = broker.rows(_LEFT_OUT)
-
-
-def _by_value(urls: Mapping[str, str]) -> dict[str, list[str]]:
-    grouped: dict[str, list[str]] = {}
-    for name, url in sorted(urls.items()):
-        grouped.setdefault(url, []).append(name)
-    return grouped

@@ -13,6 +13,7 @@ from typing import Any
 
 from psycopg.sql import SQL, Identifier
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from mqpg.audit.report import SnapshotRecord
 from mqpg.connection.dsn import describe, to_sqlalchemy
@@ -95,6 +96,9 @@ class UserDatabaseReader:
             ("deferred", schemas.DEFERRED),
         ):
             self.inputs.frames[name] = self.reader.union(found[name], schema)
+        # A queue that changed its owner has positions in the databases of both. The furthest one counts.
+        furthest = self.inputs.frames["offsets"].groupBy("consumer_group", "topic", "queue_id")
+        self.inputs.frames["offsets"] = furthest.agg(F.max("next_offset").alias("next_offset"))
 
     def _postgresql_consumer(self, stack: contextlib.ExitStack, url: str, groups: list[str]) -> dict[str, DataFrame]:
         snapshot = pin_and_record(stack, self.inputs, "consumer", parse_database(url))
@@ -125,7 +129,8 @@ class UserDatabaseReader:
         broker_id = self.inputs.broker["broker_id"]
         found = {"applied": database.applied(self.spark, groups, self.topics, broker_id)}
         self._record_other_groups(database.journal_groups(self.topics, broker_id))
-        self.inputs.rows[f"applied {','.join(groups)}"] = found["applied"].count()
+        what = f"applied {','.join(groups)}"
+        self.inputs.rows[what] = self.inputs.rows.get(what, 0) + found["applied"].count()
         if database.has_table("mqpg_offsets"):
             rows = database.offsets(groups, self.topics)
             self._record_foreign_offsets(rows, groups)
@@ -192,7 +197,9 @@ class UserDatabaseReader:
                 pinned.stack.close()
             in_broker = pinned.ledger is not None and pinned.ledger[0] == "mqpg"
             served = groups if pinned.ledger is not None else outbox_groups
-            served += [(producer_groups[name], name, label, in_broker) for name in pinned.groups]
+            for name in pinned.groups:
+                if (row := (producer_groups[name], name, label, in_broker)) not in served:
+                    served.append(row)
         self.inputs.frames["outbox"] = self.reader.union(outboxes, schemas.OUTBOX)
         self.inputs.frames["outbox_groups"] = self._groups(outbox_groups)
         self.inputs.frames["ledger_groups"] = self._groups(groups)
@@ -229,7 +236,8 @@ class UserDatabaseReader:
     def _record_tolerance(self, tolerances: dict[str, float], names: list[str], *, same_clock: bool) -> None:
         given = self.clock_tolerance
         default = 0.0 if same_clock else _OTHER_SERVER_TOLERANCE
-        tolerances |= dict.fromkeys(names, default if given is None else given)
+        for name in names:
+            tolerances[name] = max(tolerances.get(name, 0.0), default if given is None else given)
 
 
 def find_user_table(snapshot: Snapshot, name: str) -> user_queries.UserTable | None:

@@ -11,7 +11,9 @@ create table mqpg.producer_group (
     expire_after interval,
     ledger_since bigint not null default 0,
     created_at timestamptz not null default clock_timestamp(),
-    producers mqpg.grantee [] not null default '{}'
+    producers mqpg.grantee [] not null default '{}',
+    max_undecided int not null default 100000,
+    overfull_at timestamptz
 );
 comment on column mqpg.producer_group.check_after is 'How long after prepare() an undecided half is overdue';
 comment on column mqpg.producer_group.max_checks is 'Checks without an answer until on_exhausted applies';
@@ -27,3 +29,7 @@ comment on column mqpg.producer_group.ledger_since is
     'Half messages with a batch id up to this were prepared under another ledger and are parked';
 comment on column mqpg.producer_group.producers is
     'Roles that may prepare and decide; a copy of role_right for the hot path';
+comment on column mqpg.producer_group.max_undecided is
+    'How many undecided half messages the group may have before prepare() raises MQ026';
+comment on column mqpg.producer_group.overfull_at is
+    'When the last count found more than max_undecided half messages undecided; null: it did not';

@@ -21,7 +21,7 @@ from mqpg.schema.versions import EXIT_TOO_OLD, Installed, require_compatible
 from mqpg.values.translation import translate
 from tests.migration.catalog import catalog
 from tests.support.processes import Process, Processes
-from tests.support.releases import later_release
+from tests.support.releases import HEAD, ORIGIN, later_release
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -30,13 +30,13 @@ Connection = psycopg.Connection[Any]
 
 @pytest.fixture
 def later(tmp_path: Path) -> Source:
-    """Release 0.2.0 with migration 2."""
+    """Release 0.2.0 with one more migration."""
     return later_release(tmp_path / "sql")
 
 
 @pytest.fixture
 def breaking(tmp_path: Path) -> Source:
-    """Release 0.2.0 with migrations 2 and 3, of which 3 is breaking."""
+    """Release 0.2.0 with two more migrations, of which the second is breaking."""
     return later_release(tmp_path / "sql", breaking=True)
 
 
@@ -47,28 +47,29 @@ def normal(found: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
 
 def test_an_upgraded_database_is_like_a_new_one(dsn: str, empty_dsn: str, breaking: Source) -> None:
     done = migrate.upgrade(dsn, source=breaking)
-    assert (done.current, done.release, done.up_to_date) == (3, "0.2.0", True)
+    assert (done.current, done.release, done.up_to_date) == (HEAD + 2, "0.2.0", True)
     migrate.upgrade(empty_dsn, source=breaking)
     assert normal(catalog(dsn)) == normal(catalog(empty_dsn))
     with psycopg.connect(dsn) as connection:
         assert connection.execute("select from pg_namespace where nspname = 'mqpg_retired'").rowcount == 0
         applied = connection.execute("select migration_no, name, breaking, release from mqpg.migration order by 1")
-        assert applied.fetchall() == [
-            (1, "initial", False, RELEASE),
-            (2, "origin", False, "0.2.0"),
-            (3, "build", True, "0.2.0"),
+        assert applied.fetchall()[HEAD - 1 :] == [
+            (HEAD, packaged().migrations[-1].name, False, RELEASE),
+            (HEAD + 1, "origin", False, "0.2.0"),
+            (HEAD + 2, "build", True, "0.2.0"),
         ]
 
 
 def test_the_script_of_an_upgrade_gives_the_same(dsn: str, empty_dsn: str, later: Source) -> None:
     with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(migrate.script(1, source=later).encode())
-        with pytest.raises(psycopg.errors.RaiseException, match="from migration 1, and this database has migration 2"):
-            connection.execute(migrate.script(1, source=later).encode())
+        connection.execute(migrate.script(HEAD, source=later).encode())
+        complaint = f"from migration {HEAD}, and this database has migration {HEAD + 1}"
+        with pytest.raises(psycopg.errors.RaiseException, match=complaint):
+            connection.execute(migrate.script(HEAD, source=later).encode())
     migrate.upgrade(empty_dsn, source=later)
     assert normal(catalog(dsn)) == normal(catalog(empty_dsn))
-    with pytest.raises(errors.ConfigurationError, match="migrations 1 to 2, not 3"):
-        migrate.script(3, source=later)
+    with pytest.raises(errors.ConfigurationError, match=f"migrations 1 to {HEAD + 1}, not {HEAD + 2}"):
+        migrate.script(HEAD + 2, source=later)
 
 
 def test_a_second_upgrade_does_nothing(dsn: str, db: Connection, later: Source) -> None:
@@ -82,12 +83,12 @@ def test_a_second_upgrade_does_nothing(dsn: str, db: Connection, later: Source) 
 def test_only_the_code_changed(dsn: str, db: Connection, tmp_path: Path) -> None:
     """A patch release has no migration, but other functions."""
     patch = later_release(tmp_path / "sql", "0.1.1")
-    (tmp_path / "sql/migrations/0002_origin.sql").unlink()
-    assert migrate.upgrade(dsn, source=patch).current == 1
+    (tmp_path / "sql" / ORIGIN).unlink()
+    assert migrate.upgrade(dsn, source=patch).current == HEAD
     assert db.execute("select mqpg.append(null, reason => 'x')").fetchone() == (0,)
     assert db.execute("select release from mqpg.schema_version()").fetchone() == ("0.1.1",)
     # The release before may start again meanwhile, and does not put its own code back.
-    assert migrate.upgrade(dsn) == migrate.Status(1, 1, "0.1.1", False)
+    assert migrate.upgrade(dsn) == migrate.Status(HEAD, HEAD, "0.1.1", False)
 
 
 def test_roles_get_the_functions_that_their_rights_have_in_the_new_release(
@@ -121,7 +122,7 @@ def test_roles_get_the_functions_that_their_rights_have_in_the_new_release(
 
 def test_a_long_reader_does_not_block_an_upgrade_of_functions(dsn: str, db: Connection, tmp_path: Path) -> None:
     patch = later_release(tmp_path / "sql", "0.1.1")
-    (tmp_path / "sql/migrations/0002_origin.sql").unlink()
+    (tmp_path / "sql" / ORIGIN).unlink()
     with psycopg.connect(dsn) as reader:
         reader.execute("select count(*) from mqpg.commit_log, mqpg.half_pending")
         old = reader.execute("select 'mqpg._awaits_members(mqpg.topic)'::regprocedure::oid").fetchone()
@@ -178,12 +179,12 @@ def test_the_script_of_an_older_release_is_refused(dsn: str, db: Connection) -> 
         psycopg.connect(dsn, autocommit=True) as connection,
         pytest.raises(psycopg.errors.RaiseException, match=r"of an older release .* mqpg 0\.10\.0"),
     ):
-        connection.execute(migrate.script(1).encode())
+        connection.execute(migrate.script(HEAD).encode())
 
 
 def test_a_statement_timeout_does_not_end_the_scripts(dsn: str) -> None:
     with psycopg.connect(dsn, options="-c statement_timeout=60000", autocommit=True) as connection:
-        connection.execute(migrate.script(1).removesuffix("commit;\n").encode())
+        connection.execute(migrate.script(HEAD).removesuffix("commit;\n").encode())
         assert connection.execute("show statement_timeout").fetchone() == ("0",)
 
 
@@ -192,11 +193,11 @@ def test_a_locked_table_is_waited_for_in_short_steps(dsn: str, later: Source) ->
         reader.execute("select count(*) from mqpg.commit_log")
         with pytest.raises(errors.LockTimeout):
             migrate.upgrade(dsn, source=later, patience=0)
-        assert migrate.status(dsn).current == 1
+        assert migrate.status(dsn).current == HEAD
         with mqpg.connect(dsn) as mq:  # nobody waits behind it
             mq.create_topic("t")
             mq.send("t", 1)
-    assert migrate.upgrade(dsn, source=later).current == 2
+    assert migrate.upgrade(dsn, source=later).current == HEAD + 1
 
 
 def test_producers_and_consumers_work_during_an_upgrade(
@@ -217,7 +218,7 @@ def test_producers_and_consumers_work_during_an_upgrade(
     assert db.execute("select from mqpg.foreign_locks").rowcount == 0  # the appender has a seat
     reached(db, len(effects(db)) + 10)
     # And once more, only the code: the argument and the column of the view go again.
-    db.execute("delete from mqpg.migration where migration_no = 2")
+    db.execute("delete from mqpg.migration where migration_no = %s", (HEAD + 1,))
     db.execute("update mqpg.installation set release = '0.1.0'")
     migrate.upgrade(dsn)
     reached(db, len(effects(db)) + 10)
@@ -284,9 +285,11 @@ def test_one_minor_release_apart(schema: str, client: str, expected: type[errors
 
 
 def test_an_unknown_breaking_migration_is_refused() -> None:
-    require_compatible(Installed(9, 1, "0.2.0", ""), packaged())
-    with pytest.raises(errors.SchemaTooNew, match=r"has migration 2, which mqpg 0\.1\.0 cannot work with: upgrade"):
-        require_compatible(Installed(9, 2, "0.2.0", ""), packaged())
+    require_compatible(Installed(9, HEAD, "0.2.0", ""), packaged())
+    with pytest.raises(
+        errors.SchemaTooNew, match=rf"has migration {HEAD + 1}, which mqpg 0\.1\.0 cannot work with: upgrade"
+    ):
+        require_compatible(Installed(9, HEAD + 1, "0.2.0", ""), packaged())
 
 
 @pytest.mark.parametrize(
@@ -310,7 +313,7 @@ def test_an_upgrade_that_fails_changes_nothing(dsn: str, later: Source, tmp_path
         migrate.upgrade(dsn, source=Source(tmp_path / "sql", "0.2.0"))
     assert catalog(dsn) == before
     with psycopg.connect(dsn) as connection:
-        assert apply.read(connection) == Installed(1, 0, RELEASE, packaged().checksum)
+        assert apply.read(connection) == Installed(HEAD, 0, RELEASE, packaged().checksum)
 
 
 def actor(role: str, dsn: str, name: str) -> subprocess.Popen[str]:

@@ -5,9 +5,12 @@ from pathlib import Path
 
 from mqpg.schema.source import Source
 
-__all__ = ["later_release"]
+__all__ = ["HEAD", "ORIGIN", "later_release"]
 
 SQL = Path(__file__).parents[2] / "sql"
+HEAD = Source(SQL).head
+
+ORIGIN = f"migrations/{HEAD + 1:04}_origin.sql"
 
 # What a next release may do: a column, another body, an argument with a default, a result with
 # one more column, a function less, a view with other columns, and a new function.
@@ -23,12 +26,12 @@ def later_release(folder: Path, release: str = "0.2.0", *, breaking: bool = Fals
         breaking: Whether it has a third, breaking migration.
     """
     shutil.copytree(SQL, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "migrations/0002_origin.sql").write_text(f"-- Adds commit_log.origin.\n-- breaking: no\n{_COLUMN}")
+    (folder / ORIGIN).write_text(f"-- Adds commit_log.origin.\n-- breaking: no\n{_COLUMN}")
     with (folder / "tables/commit_log.sql").open("a") as file:
         file.write(_COLUMN)
     if breaking:
         text = "alter table mqpg.worker add column build text;\ncomment on column mqpg.worker.build is 'Test';\n"
-        (folder / "migrations/0003_build.sql").write_text(f"-- breaking: yes\n{text}")
+        (folder / f"migrations/{HEAD + 2:04}_build.sql").write_text(f"-- breaking: yes\n{text}")
         with (folder / "tables/worker.sql").open("a") as file:
             file.write(text)
     send, receive = folder / "functions/produce/send.sql", folder / "functions/consume/receive.sql"

@@ -17,6 +17,7 @@ from mqpg.values.choices import Checker, Mode, OnFailure, TopicKind
 from mqpg.values.errors import (
     ConfigurationError,
     ConnectionFailed,
+    DatabaseError,
     PayloadTooLarge,
     UnknownProducerGroup,
     UnknownSubscription,
@@ -42,6 +43,9 @@ _DEAD_AMONG = statement("""
         cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(message_ids)s as bigint[]))
 """)
 _XACT_STATUS = statement("select pg_xact_status(cast(%(xid)s as xid8))")
+_NOTE_LEDGER = statement(
+    "select mqpg._note_ledger(cast(%(producer_group)s as text), cast(%(ledger)s as text), cast(%(place)s as text))"
+)
 _INCARNATION = statement("select b.incarnation from mqpg._broker() b")
 _LOST_HALVES = statement("select mqpg._lost_halves(cast(%(handles)s as text[]))")
 # A consumer with its own database has to apply the offsets that its subscription's filter chooses
@@ -70,6 +74,8 @@ class Queries:
         self._client = client
         # Pairs of producer group and allowed checkers that were found to fit.
         self._fitting_checkers: set[tuple[str, tuple[Checker, ...]]] = set()
+        # Pairs of producer group and identity of a ledger, and whether the broker has noted it.
+        self._noted_ledgers: dict[tuple[str, str], bool] = {}
         # The largest payload of a topic in bytes, as last seen.
         self._max_payload: dict[str, int] = {}
 
@@ -187,6 +193,25 @@ class Queries:
                 f"nothing: it needs {', '.join(allowed[:-1])} or {allowed[-1]}"
             )
         self._fitting_checkers.add((producer_group, allowed))
+
+    async def note_ledger(self, producer_group: str, ledger: str, place: str) -> bool:
+        """Tell the broker, once, where the ledger of an identity is.
+
+        Returns:
+            False if its schema is of an earlier release and knows no ledgers.
+        """
+        noted = self._noted_ledgers.get((producer_group, ledger))
+        if noted is None:
+            values = {"producer_group": producer_group, "ledger": ledger, "place": place}
+            try:
+                await self._scalar(_NOTE_LEDGER, values)
+                noted = True
+            except DatabaseError as error:
+                if error.sqlstate != "42883":
+                    raise
+                noted = False
+            self._noted_ledgers[producer_group, ledger] = noted
+        return noted
 
     async def require_fits(self, topic: str, payload: str) -> None:
         """Raise PayloadTooLarge where the broker would, for a payload that is sent later.

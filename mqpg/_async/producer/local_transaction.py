@@ -18,7 +18,7 @@ from mqpg._async._acompat import (
     must_await,
 )
 from mqpg._async.client.client import AsyncClient
-from mqpg._async.producer.prepare_and_decide import prepare_half, rollback_half, rollback_halves
+from mqpg._async.producer.prepare_and_decide import identity_at, prepare_half, rollback_half, rollback_halves
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.ledger_messages import LedgerMessages
 from mqpg.user_tables.dialects import has_failed, in_transaction, is_answer, is_autocommit
@@ -50,6 +50,7 @@ class LocalLedger(Protocol):
     database: UserDatabase
 
     async def verify(self) -> None: ...
+    async def identity(self) -> str: ...
     async def begin(self, conn: Connection, handle: str, topic: str | None = None) -> None: ...
     async def surviving_rows(self, conn: Connection, handles: Sequence[str]) -> dict[str, Json | None]: ...
     async def set_payload(self, conn: Connection, handle: str, payload: str) -> None: ...
@@ -189,7 +190,7 @@ class LocalTransaction:
         group = self._require_group()
         # Durable before its ledger row is written, like the first one.
         draft = Draft(topic, payload, key, tag, headers, delay)
-        handle = await prepare_half(self.mq, group, draft)
+        handle = await prepare_half(self.mq, group, draft, ledger=self._ledger)
         self.handles.append(handle)
         self._topics[handle] = topic
         await self._ledger.begin(self.connection, handle, topic)
@@ -230,7 +231,14 @@ class LocalTransaction:
         """
         group = self._require_group()
         handles = await self.mq.prepare_batch(
-            topic, payloads, group, keys=keys, tags=tags, headers=headers, delay=delay
+            topic,
+            payloads,
+            group,
+            keys=keys,
+            tags=tags,
+            headers=headers,
+            delay=delay,
+            ledger=await identity_at(self.mq, group, self._ledger),
         )
         self.handles += handles
         self._topics |= dict.fromkeys(handles, topic)

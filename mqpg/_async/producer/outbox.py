@@ -33,7 +33,7 @@ from mqpg._async.producer.local_transaction import (
     require_connection,
 )
 from mqpg._async.producer.loop import run_periodically
-from mqpg._async.producer.prepare_and_decide import decide, rollback_half
+from mqpg._async.producer.prepare_and_decide import decide, identity_at, rollback_half
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.outbox import Outbox, OutboxEntry, StoredMessage
 from mqpg.values.choices import Checker
@@ -151,9 +151,9 @@ class AsyncOutboxProducer(AsyncClosing):
             return None
         except Error:
             # The broker refuses it now, and would refuse it later.
-            await delete_message(self.outbox, row.id)
+            await delete_message(self.outbox, row)
             raise
-        await delete_message(self.outbox, row.id)
+        await delete_message(self.outbox, row, "sent")
         return message_id
 
     @asynccontextmanager
@@ -219,9 +219,9 @@ class AsyncOutboxProducer(AsyncClosing):
         if tx.committed:
             tx.outcome = await decide(mq, handle, tx.final_payload)
             if tx.outcome is not None:
-                await delete_message(self.outbox, row.id)
+                await delete_message(self.outbox, row, "committed")
         elif tx.outcome is not None and not merged:  # tx.rollback() has reported it to the broker
-            await delete_message(self.outbox, row.id)
+            await delete_message(self.outbox, row)
 
     async def recover(self, max_rows: int = 1000, older_than: timedelta = timedelta(seconds=5)) -> int:
         """Finish the messages in the outbox, each with its broker.
@@ -275,7 +275,7 @@ class AsyncOutboxProducer(AsyncClosing):
         if not merged:
             await store_message(self.outbox, row)
         try:
-            return row, await prepare_message(mq, row)
+            return row, await prepare_message(mq, row, self.outbox)
         except ConnectionFailed:
             # The PREPARE may have arrived or not. A failed PREPARE is a ROLLBACK, which recovery
             # sends.
@@ -284,7 +284,7 @@ class AsyncOutboxProducer(AsyncClosing):
             raise
         except Error:
             if not merged:
-                await delete_message(self.outbox, row.id)
+                await delete_message(self.outbox, row)
             raise
 
     async def _roll_back(self, mq: AsyncClient, row: StoredMessage, handle: str, merged: bool) -> Outcome | None:
@@ -295,7 +295,7 @@ class AsyncOutboxProducer(AsyncClosing):
             return None
         outcome = await rollback_half(mq, handle)
         if outcome is not None:
-            await delete_message(self.outbox, row.id)
+            await delete_message(self.outbox, row)
         return outcome
 
     async def _finish_rows(self, mq: AsyncClient, max_rows: int, older_than: timedelta) -> int:
@@ -330,11 +330,12 @@ class AsyncOutboxProducer(AsyncClosing):
                 return False
             # The same id gives the handle that was issued, or a new one that is rolled back before
             # it is used.
-            outcome = await mq.rollback(row.handle or await prepare_message(mq, row))
+            outcome = await mq.rollback(row.handle or await prepare_message(mq, row, self.outbox))
             if outcome is Outcome.ALREADY_COMMITTED:
                 logger.error("outbox: message %s is to be rolled back, but its broker has committed it", row.id)
                 return False
-        await delete_message(self.outbox, row.id)
+        counted: dict[str, Literal["sent", "committed"]] = {"send": "sent", "commit": "committed"}
+        await delete_message(self.outbox, row, counted.get(row.state))
         return True
 
     async def _commit(self, mq: AsyncClient, row: StoredMessage) -> bool:
@@ -342,7 +343,7 @@ class AsyncOutboxProducer(AsyncClosing):
         outcome = await mq.commit(row.handle, Json(row.payload))
         if outcome is Outcome.UNKNOWN and int(row.handle.split(".")[1]) < (await mq.info()).incarnation:
             # The broker was restored to a time before PREPARE. What it lost is still in the outbox.
-            handle = await prepare_message(mq, row)
+            handle = await prepare_message(mq, row, self.outbox)
             await self.outbox.store_handle(row, handle)
             outcome = await mq.commit(handle, Json(row.payload))
         if outcome in (Outcome.UNKNOWN, Outcome.ALREADY_ROLLED_BACK):
@@ -361,15 +362,18 @@ async def send_message(mq: AsyncClient, row: StoredMessage) -> int:
     return await mq.send(row.topic, Json(row.payload), **row.send_options())
 
 
-async def prepare_message(mq: AsyncClient, row: StoredMessage) -> str:
+async def prepare_message(mq: AsyncClient, row: StoredMessage, outbox: Outbox) -> str:
     """P2 and P3 of QoS 2. The dedup id makes a repetition find the first half message."""
     assert row.producer_group is not None
-    return await mq.prepare(row.topic, Json(row.payload), row.producer_group, **row.send_options())
+    identity = await identity_at(mq, row.producer_group, outbox)
+    return await mq.prepare(row.topic, Json(row.payload), row.producer_group, ledger=identity, **row.send_options())
 
 
-async def delete_message(outbox: Outbox, message_id: str) -> None:
-    """P7, or P4 of QoS 1. Recovery finishes a row that stays once more."""
+async def delete_message(
+    outbox: Outbox, row: StoredMessage, counted: Literal["sent", "committed"] | None = None
+) -> None:
+    """P7, or P4 of QoS 1. Recovery finishes a row that stays once more. `counted`: which counter moves."""
     try:
-        await outbox.delete(message_id)
+        await outbox.delete(row, counted)
     except SQLAlchemyError as error:
-        logger.warning("message %s stays in the outbox for now: %s", message_id, outbox.database.failure(error))
+        logger.warning("message %s stays in the outbox for now: %s", row.id, outbox.database.failure(error))

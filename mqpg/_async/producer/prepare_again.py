@@ -47,7 +47,7 @@ async def prepare_again(mq: AsyncClient, ledger: AsyncLedger, lost: LostHalf) ->
         return lost
     headers = _with_earlier_id(kept, lost.message_id)
     try:
-        handle = await prepare_half(mq, kept.producer_group, kept.draft(headers))
+        handle = await prepare_half(mq, kept.producer_group, kept.draft(headers), ledger=ledger)
     except ConnectionFailed:
         raise
     except Error as error:

@@ -97,7 +97,7 @@ class AsyncTransactionalProducer(AsyncClosing):
             ConnectionFailed: The ledger's database does not answer.
             DatabaseError: The table cannot be created.
         """
-        await self.ledger.create(keep_messages=self.keep_messages)
+        await self.ledger.create(keep_messages=self.keep_messages, identify=True)
 
     @asynccontextmanager
     async def transaction(
@@ -152,7 +152,8 @@ class AsyncTransactionalProducer(AsyncClosing):
             ConnectionFailed: No broker answers, or the ledger's database does not.
         """
         draft = Draft(topic, payload, key, tag, headers, delay)
-        prepare = partial(prepare_half, group=self.group, draft=draft, checkers=_CHECKERS)
+        await self.ledger.identity()
+        prepare = partial(prepare_half, group=self.group, draft=draft, checkers=_CHECKERS, ledger=self.ledger)
         if self.keep_messages:
             await self.ledger.messages.verify()
         # If an answer is lost, no ledger has the handle of that half message. It is rolled back.
@@ -213,6 +214,7 @@ class AsyncTransactionalProducer(AsyncClosing):
             ConnectionFailed: No broker answers.
         """
         await self._marker.flush()
+        await self.ledger.refresh()
 
         async def recover_at(mq: AsyncClient) -> int:
             recovery = self._recoveries.setdefault(mq.dsn, Recovery(mq, self.ledger))

@@ -15,9 +15,10 @@ from mqpg._async._acompat import Connection, Engine
 from mqpg._async.closing import AsyncClosing
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.durability import DURABLE_COMMIT, flush_with_commit, wait_until_flushed
+from mqpg._async.stores.identity import LedgerIdentity
 from mqpg._async.stores.ledger_messages import LedgerMessages
 from mqpg.user_tables.dialects import chunks, is_denied, is_locked, is_read_only
-from mqpg.user_tables.tables import clock, ledger, ledger_metadata
+from mqpg.user_tables.tables import IDENTITY, clock, ledger, ledger_metadata
 from mqpg.values.arguments import exactly_before
 from mqpg.values.choices import LedgerEntry
 from mqpg.values.errors import ConnectionFailed, Fenced, LedgerError
@@ -55,10 +56,14 @@ class OpenRow:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check-back found in the ledger. `reason` says why the verdict is WAIT."""
+    """What a check-back found in the ledger. `reason` says why the verdict is WAIT.
+
+    `lost`: the table may lack rows, so that it never gives another verdict.
+    """
 
     verdict: Verdict
     reason: str | None = None
+    lost: bool = False
 
 
 class AsyncLedger(AsyncClosing):
@@ -73,20 +78,28 @@ class AsyncLedger(AsyncClosing):
     def __init__(self, database: str | URL | Engine) -> None:
         self.database = UserDatabase(database)
         self.messages = LedgerMessages(self.database)
+        self.identities = LedgerIdentity(self.database)
 
-    async def create(self, *, keep_messages: bool = False) -> None:
+    async def create(self, *, keep_messages: bool = False, identify: bool = False) -> None:
         """Create the table if it is missing.
 
         Args:
             keep_messages: Create table mqpg_ledger_message too, for producers with `keep_messages`.
+            identify: Write an identity into it, as a producer does that uses it.
 
         Raises:
             ConnectionFailed: The database does not answer.
             DatabaseError: The table cannot be created.
         """
+        new_table = not await self.database.has(ledger)
         await self.database.create(ledger_metadata)
         if keep_messages:
             await self.messages.create()
+        try:
+            if identify:
+                await self.identities.add(new_table=new_table)
+        except SQLAlchemyError as error:
+            raise self.database.failure(error) from error
 
     async def close(self) -> None:
         """Close the connections, unless the engine is the caller's."""
@@ -99,6 +112,42 @@ class AsyncLedger(AsyncClosing):
             LedgerError: It is missing or not as it must be.
         """
         await self.database.verify_table(ledger)
+
+    async def identity(self) -> str:
+        """Return the identity that `prepare` stores with half messages whose rows are in this table.
+
+        The first call in a process writes it into the table.
+
+        Returns:
+            Eight hexadecimal digits, for the argument `ledger` of `prepare`.
+
+        Raises:
+            LedgerError: The table is missing or not as it must be, or a right is missing.
+            ConnectionFailed: The database does not answer.
+        """
+        try:
+            await self.verify()
+            return await self.identities.get()
+        except SQLAlchemyError as error:
+            raise self.database.failure(error) from error
+
+    async def known_identities(self) -> list[str]:
+        """Read the identities that the table has.
+
+        Returns:
+            The identities, newest first; empty for a table of an earlier release.
+        """
+        async with self.database.engine.connect() as conn:
+            return (await self.identities.read(conn))[0]
+
+    async def refresh(self) -> None:
+        """Look whether the table still has the identity of this process, and give it one if not."""
+        if not await self.identities.refresh():
+            logger.error(
+                "ledger %s was made again, restored or emptied: half messages prepared before, of which it has no row,"
+                " are parked",
+                self.database.describe(),
+            )
 
     async def begin(self, conn: Connection, handle: str, topic: str | None = None) -> None:
         """Write the handle as the first statement of a local transaction (protocol T2, step 2).
@@ -156,12 +205,15 @@ class AsyncLedger(AsyncClosing):
             conn: The local transaction.
         """
 
-    async def verdict(self, handle: str, lock_timeout: float = 1.0) -> Verdict:
+    async def verdict(self, handle: str, lock_timeout: float = 1.0, *, identity: str | None = None) -> Verdict:
         """Rule what became of a local transaction (protocol T3). A fence makes a ROLLBACK final.
 
         Args:
             handle: The half message's handle.
             lock_timeout: How many seconds to wait for the end of an open local transaction.
+            identity: That of the ledger which the half message was prepared for, `HalfCheck.ledger`.
+                If this table does not have it, only a row that is there counts. None: the half
+                message carries none.
 
         Returns:
             COMMIT if the transaction has committed, and that is on disk. ROLLBACK if it has
@@ -171,15 +223,21 @@ class AsyncLedger(AsyncClosing):
         Raises:
             LedgerError: The table is missing or not as it must be, or a right is missing.
         """
-        return (await self._look_up(handle, lock_timeout)).verdict
+        return (await self._look_up(handle, lock_timeout, identity)).verdict
 
-    async def _look_up(self, handle: str, lock_timeout: float = 1.0) -> Finding:
-        """Rule as `verdict` does, and say why it is WAIT. Raises as it does."""
+    async def _look_up(
+        self, handle: str, lock_timeout: float = 1.0, identity: str | None = None, born_at: datetime | None = None
+    ) -> Finding:
+        """Rule as `verdict` does, and say why it is WAIT. Raises as it does.
+
+        `born_at`: when a half message without identity was prepared. A younger table does not rule on what
+        it has no row of.
+        """
         try:
             await self.verify()
-            fenced = await self._fence(handle, lock_timeout)
+            fenced = await self._fence(handle, lock_timeout, identity, born_at)
             # A new statement: the one that met the row waited for it, so it cannot have seen it.
-            return fenced or await self._read_entry(handle, lock_timeout)
+            return fenced or await self._read_entry(handle, lock_timeout, identity, born_at)
         except (SQLAlchemyError, ConnectionFailed) as error:
             known = self.database.failure(error)
             if not is_transient(error) or is_denied(error):
@@ -210,7 +268,7 @@ class AsyncLedger(AsyncClosing):
             mine = select(ledger.c.handle).where(ledger.c.handle.startswith(f"{broker_id}.", autoescape=True)).limit(1)
             if (await conn.execute(mine)).first() is not None:
                 return None
-            found = (await conn.execute(select(ledger.c.handle).limit(1))).scalar()
+            found = (await conn.execute(select(ledger.c.handle).where(ledger.c.handle != IDENTITY).limit(1))).scalar()
         return None if found is None else str(found).partition(".")[0]
 
     async def mark_done(self, handles: Sequence[str]) -> None:
@@ -244,7 +302,8 @@ class AsyncLedger(AsyncClosing):
         after: OpenRow | None = None,
     ) -> list[OpenRow]:
         """Rows that are not marked done, oldest first, of one broker or of any, from behind `after` on."""
-        query = _ROWS.where(ledger.c.done_at.is_(None)).order_by(ledger.c.created_at, ledger.c.handle).limit(limit)
+        mine = (ledger.c.done_at.is_(None), ledger.c.handle != IDENTITY)
+        query = _ROWS.where(*mine).order_by(ledger.c.created_at, ledger.c.handle).limit(limit)
         if broker_id is not None:
             query = query.where(ledger.c.handle.startswith(f"{broker_id}.", autoescape=True))
         if after is not None:
@@ -309,8 +368,10 @@ class AsyncLedger(AsyncClosing):
             if not await wait_until_flushed(conn):
                 raise LedgerError(f"ledger {self.database.describe()}: its commits are not on disk yet")
 
-    async def _fence(self, handle: str, lock_timeout: float) -> Finding | None:
-        """Insert the fence.
+    async def _fence(
+        self, handle: str, lock_timeout: float, identity: str | None, born_at: datetime | None
+    ) -> Finding | None:
+        """Insert the fence, unless the table may lack the row of the local transaction.
 
         None if a row is there already. Waits for the end of an open local transaction.
         """
@@ -318,6 +379,9 @@ class AsyncLedger(AsyncClosing):
         try:
             async with self.database.short_transaction(lock_timeout) as conn:
                 await conn.execute(_INSERT, values)
+                if doubt := await self.identities.doubt(conn, identity, born_at):
+                    await conn.rollback()
+                    return Finding(Verdict.WAIT, doubt, lost=True)
                 await conn.commit()
                 if await wait_until_flushed(conn):
                     return Finding(Verdict.ROLLBACK)
@@ -325,16 +389,21 @@ class AsyncLedger(AsyncClosing):
             return None
         return Finding(Verdict.WAIT, "its fence is not on disk yet")
 
-    async def _read_entry(self, handle: str, lock_timeout: float) -> Finding:
+    async def _read_entry(
+        self, handle: str, lock_timeout: float, identity: str | None, born_at: datetime | None
+    ) -> Finding:
         """Rule by the row that is there.
 
         A fence may be another checker's, or one of ours from before a crash, so it may not be on
-        disk either.
+        disk either. A local row is a proof in any table.
         """
         async with self.database.short_transaction(lock_timeout) as conn:
             entry = (await conn.execute(_ENTRY, {"one": handle})).scalar()
             if entry is None:
                 return Finding(Verdict.WAIT, "the ledger row is gone; the next check-back sets a fence")
+            if entry == "fence" and (doubt := await self.identities.doubt(conn, identity, born_at)):
+                await conn.rollback()
+                return Finding(Verdict.WAIT, doubt, lost=True)
             await flush_with_commit(conn, handle)
             await conn.commit()
             if await wait_until_flushed(conn):

@@ -18,17 +18,18 @@ __all__ = ["HalfMessages"]
 # How long a decision that others may have to wait for waits for another session.
 _SOON = "100ms"
 
-_PREPARE = function(
-    "prepare",
+_HALF = (
     "topic text, payload text, producer_group text, key text, tag text, headers jsonb, "
-    "check_after interval, delay interval, dedup_id text",
+    "check_after interval, delay interval, dedup_id text"
 )
-_PREPARE_BATCH = function(
-    "prepare_batch",
+_HALVES = (
     "topic text, payloads text[], producer_group text, keys text[], tags text[], headers jsonb[], "
-    "check_after interval, delay interval",
-    columns="*",
+    "check_after interval, delay interval"
 )
+_PREPARE = function("prepare", _HALF)
+_PREPARE_IN = function("prepare", f"{_HALF}, ledger text")
+_PREPARE_BATCH = function("prepare_batch", _HALVES, columns="*")
+_PREPARE_BATCH_IN = function("prepare_batch", f"{_HALVES}, ledger text", columns="*")
 _COMMIT = function("commit", "handle text")
 _COMMIT_WITH = function("commit", "handle text, payload text")
 _ROLLBACK = function("rollback", "handle text")
@@ -49,6 +50,7 @@ def _collect_halves(batch: Sequence[Values]) -> Values:
         "headers": column(batch, "headers"),
         "check_after": first["check_after"],
         "delay": first["delay"],
+        "ledger": first["ledger"],
     }
 
 
@@ -57,6 +59,7 @@ def _collect_handles(batch: Sequence[Values]) -> Values:
 
 
 _BATCHED_PREPARE = Batched(_PREPARE, _PREPARE_BATCH, _collect_halves, repeat=True)
+_BATCHED_PREPARE_IN = Batched(_PREPARE_IN, _PREPARE_BATCH_IN, _collect_halves, repeat=True)
 _BATCHED_COMMIT = Batched(
     single=_COMMIT,
     first=function("commit", "handle text", lock_timeout=_SOON),
@@ -96,6 +99,7 @@ class HalfMessages(Batching):
         check_after: Interval | None = None,
         delay: Interval | None = None,
         dedup_id: str | None = None,
+        ledger: str | None = None,
         conn: Caller | None = None,
     ) -> str:
         """Store a half message, which stays invisible until it is committed (protocol T2, step 1).
@@ -117,6 +121,9 @@ class HalfMessages(Batching):
             dedup_id: A second half message with this id is not stored while the setting
                 `dedup_window` lasts; the call then returns the handle of the first. None: no
                 deduplication.
+            ledger: The identity of the ledger in another database that gets the row of the local
+                transaction, from `Ledger.identity`. Only a compensator that serves that ledger
+                decides the half message. None: the one ledger of the group.
             conn: The caller's transaction: a psycopg or SQLAlchemy connection, or a Session. None:
                 the call commits at once.
 
@@ -128,6 +135,7 @@ class HalfMessages(Batching):
             UnknownProducerGroup: There is no such producer group.
             InvalidArgument: An argument is out of range, or the payload is not JSON.
             PayloadTooLarge: The payload is larger than the topic allows.
+            TooManyUndecided: The group has more undecided half messages than its `max_undecided`.
             ConnectionFailed: The broker did not answer within `retry_timeout`. It may have stored
                 the half message. No producer knows its handle then, and the check-back rolls it
                 back.
@@ -143,15 +151,18 @@ class HalfMessages(Batching):
                 "check_after": interval(check_after),
                 "delay": interval(delay),
                 "dedup_id": dedup_id,
+                "ledger": ledger,
             }
             # At worst a repetition leaves a half message whose handle no producer has. The
             # check-back rolls it back.
             if conn is None and dedup_id is None:
-                same = (topic, producer_group, values["check_after"], values["delay"])
+                same = (topic, producer_group, values["check_after"], values["delay"], ledger)
                 size = len(values["payload"] or "")
-                handle = str(self._batched(_BATCHED_PREPARE, same, values, size))
+                kind = _BATCHED_PREPARE if ledger is None else _BATCHED_PREPARE_IN
+                handle = str(self._batched(kind, same, values, size))
             else:
-                handle = str(scalar(self._rows(_PREPARE, values, conn, repeat=True)))
+                single = _PREPARE if ledger is None else _PREPARE_IN
+                handle = str(scalar(self._rows(single, values, conn, repeat=True)))
             span.prepared(handle)
             return handle
 
@@ -166,6 +177,7 @@ class HalfMessages(Batching):
         headers: Sequence[Any] | None = None,
         check_after: Interval | None = None,
         delay: Interval | None = None,
+        ledger: str | None = None,
         conn: Caller | None = None,
     ) -> list[str]:
         """Store many half messages of one topic, all or none (protocol T2, step 1).
@@ -180,6 +192,7 @@ class HalfMessages(Batching):
             check_after: How long they may stay undecided before they are checked back. None: as the
                 group says.
             delay: How long after its commit each message becomes visible. None: at once.
+            ledger: As in `prepare`, for all of them.
             conn: The caller's transaction, as in `prepare`. None: the call commits at once.
 
         Returns:
@@ -191,6 +204,7 @@ class HalfMessages(Batching):
             InvalidArgument: The lists differ in length, or one element is invalid; nothing was
                 stored.
             PayloadTooLarge: A payload is larger than the topic allows; nothing was stored.
+            TooManyUndecided: As in `prepare`.
             ConnectionFailed: The broker did not answer within `retry_timeout`.
         """
         bodies = encode_all(payloads)
@@ -205,8 +219,10 @@ class HalfMessages(Batching):
                 "headers": encode_all(span.carry_all(listed(headers, "headers"), count), "headers"),
                 "check_after": interval(check_after),
                 "delay": interval(delay),
+                "ledger": ledger,
             }
-            return [row[0] for row in self._rows(_PREPARE_BATCH, values, conn, repeat=True)]
+            statement = _PREPARE_BATCH if ledger is None else _PREPARE_BATCH_IN
+            return [row[0] for row in self._rows(statement, values, conn, repeat=True)]
 
     def commit(self, handle: str, payload: Any = None, *, conn: Caller | None = None) -> Outcome:
         """Commit a half message (protocol T2, step 3).

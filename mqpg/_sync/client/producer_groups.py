@@ -18,6 +18,8 @@ _GROUP = (
 )
 _CREATE = function("create_producer_group", _GROUP)
 _ALTER = function("alter_producer_group", _GROUP)
+_CREATE_WITHIN = function("create_producer_group", f"{_GROUP}, max_undecided int")
+_ALTER_WITHIN = function("alter_producer_group", f"{_GROUP}, max_undecided int")
 _DROP = function("drop_producer_group", "producer_group text")
 
 
@@ -33,6 +35,7 @@ class ProducerGroups(BaseClient):
         checker: Checker = "due_checks",
         checker_target: str | None = None,
         expire_after: Interval | None = 604800.0,
+        max_undecided: int = 100000,
         *,
         conn: Caller | None = None,
     ) -> None:
@@ -53,6 +56,8 @@ class ProducerGroups(BaseClient):
             expire_after: How long a half message may stay undecided; 7 days by default. After that
                 it is rolled back, after a fence, and `half_expired` counts it. While its ledger in
                 another database does not answer it is parked. None: for ever.
+            max_undecided: How many half messages of the group may be undecided. With more, `prepare`
+                raises TooManyUndecided. They are counted about once a second.
             conn: The caller's transaction (psycopg or SQLAlchemy connection, or Session). None: the
                 call commits at once.
 
@@ -71,8 +76,9 @@ class ProducerGroups(BaseClient):
             "checker": checker,
             "checker_target": checker_target,
             "expire_after": interval(expire_after),
+            "max_undecided": max_undecided,
         }
-        self._rows(_CREATE, values, conn, repeat=True)
+        self._rows(_CREATE if max_undecided == 100000 else _CREATE_WITHIN, values, conn, repeat=True)
 
     def alter_producer_group(
         self,
@@ -84,6 +90,7 @@ class ProducerGroups(BaseClient):
         checker: Checker | None = None,
         checker_target: str | None = None,
         expire_after: Interval | None = None,
+        max_undecided: int | None = None,
         conn: Caller | None = None,
     ) -> None:
         """Change a producer group. An argument that is None leaves its setting unchanged.
@@ -97,6 +104,7 @@ class ProducerGroups(BaseClient):
             checker_target: The function's or the ledger's name.
             expire_after: How long a half message may stay undecided, also one that is undecided
                 now. `timedelta.max`: for ever.
+            max_undecided: How many half messages of the group may be undecided.
             conn: The caller's transaction. None: the call commits at once.
 
         Raises:
@@ -114,8 +122,9 @@ class ProducerGroups(BaseClient):
             "checker": checker,
             "checker_target": checker_target,
             "expire_after": interval(expire_after),
+            "max_undecided": max_undecided,
         }
-        self._rows(_ALTER, values, conn, repeat=True)
+        self._rows(_ALTER if max_undecided is None else _ALTER_WITHIN, values, conn, repeat=True)
 
     def drop_producer_group(self, producer_group: str, *, conn: Caller | None = None) -> None:
         """Drop a producer group.

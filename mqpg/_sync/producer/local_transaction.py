@@ -19,7 +19,7 @@ from mqpg._sync._acompat import (
     must_await,
 )
 from mqpg._sync.client.client import Client
-from mqpg._sync.producer.prepare_and_decide import prepare_half, rollback_half, rollback_halves
+from mqpg._sync.producer.prepare_and_decide import identity_at, prepare_half, rollback_half, rollback_halves
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.ledger_messages import LedgerMessages
 from mqpg.user_tables.dialects import has_failed, in_transaction, is_answer, is_autocommit
@@ -51,6 +51,7 @@ class LocalLedger(Protocol):
     database: UserDatabase
 
     def verify(self) -> None: ...
+    def identity(self) -> str: ...
     def begin(self, conn: Connection, handle: str, topic: str | None = None) -> None: ...
     def surviving_rows(self, conn: Connection, handles: Sequence[str]) -> dict[str, Json | None]: ...
     def set_payload(self, conn: Connection, handle: str, payload: str) -> None: ...
@@ -190,7 +191,7 @@ class LocalTransaction:
         group = self._require_group()
         # Durable before its ledger row is written, like the first one.
         draft = Draft(topic, payload, key, tag, headers, delay)
-        handle = prepare_half(self.mq, group, draft)
+        handle = prepare_half(self.mq, group, draft, ledger=self._ledger)
         self.handles.append(handle)
         self._topics[handle] = topic
         self._ledger.begin(self.connection, handle, topic)
@@ -230,7 +231,16 @@ class LocalTransaction:
             ConnectionFailed: The broker does not answer.
         """
         group = self._require_group()
-        handles = self.mq.prepare_batch(topic, payloads, group, keys=keys, tags=tags, headers=headers, delay=delay)
+        handles = self.mq.prepare_batch(
+            topic,
+            payloads,
+            group,
+            keys=keys,
+            tags=tags,
+            headers=headers,
+            delay=delay,
+            ledger=identity_at(self.mq, group, self._ledger),
+        )
         self.handles += handles
         self._topics |= dict.fromkeys(handles, topic)
         for handle in handles:

@@ -34,7 +34,7 @@ from mqpg._sync.producer.local_transaction import (
     require_connection,
 )
 from mqpg._sync.producer.loop import run_periodically
-from mqpg._sync.producer.prepare_and_decide import decide, rollback_half
+from mqpg._sync.producer.prepare_and_decide import decide, identity_at, rollback_half
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.outbox import Outbox, OutboxEntry, StoredMessage
 from mqpg.values.choices import Checker
@@ -150,9 +150,9 @@ class OutboxProducer(Closing):
             return None
         except Error:
             # The broker refuses it now, and would refuse it later.
-            delete_message(self.outbox, row.id)
+            delete_message(self.outbox, row)
             raise
-        delete_message(self.outbox, row.id)
+        delete_message(self.outbox, row, "sent")
         return message_id
 
     @contextmanager
@@ -218,9 +218,9 @@ class OutboxProducer(Closing):
         if tx.committed:
             tx.outcome = decide(mq, handle, tx.final_payload)
             if tx.outcome is not None:
-                delete_message(self.outbox, row.id)
+                delete_message(self.outbox, row, "committed")
         elif tx.outcome is not None and not merged:  # tx.rollback() has reported it to the broker
-            delete_message(self.outbox, row.id)
+            delete_message(self.outbox, row)
 
     def recover(self, max_rows: int = 1000, older_than: timedelta = timedelta(seconds=5)) -> int:
         """Finish the messages in the outbox, each with its broker.
@@ -274,7 +274,7 @@ class OutboxProducer(Closing):
         if not merged:
             store_message(self.outbox, row)
         try:
-            return row, prepare_message(mq, row)
+            return row, prepare_message(mq, row, self.outbox)
         except ConnectionFailed:
             # The PREPARE may have arrived or not. A failed PREPARE is a ROLLBACK, which recovery
             # sends.
@@ -283,7 +283,7 @@ class OutboxProducer(Closing):
             raise
         except Error:
             if not merged:
-                delete_message(self.outbox, row.id)
+                delete_message(self.outbox, row)
             raise
 
     def _roll_back(self, mq: Client, row: StoredMessage, handle: str, merged: bool) -> Outcome | None:
@@ -294,7 +294,7 @@ class OutboxProducer(Closing):
             return None
         outcome = rollback_half(mq, handle)
         if outcome is not None:
-            delete_message(self.outbox, row.id)
+            delete_message(self.outbox, row)
         return outcome
 
     def _finish_rows(self, mq: Client, max_rows: int, older_than: timedelta) -> int:
@@ -329,11 +329,12 @@ class OutboxProducer(Closing):
                 return False
             # The same id gives the handle that was issued, or a new one that is rolled back before
             # it is used.
-            outcome = mq.rollback(row.handle or prepare_message(mq, row))
+            outcome = mq.rollback(row.handle or prepare_message(mq, row, self.outbox))
             if outcome is Outcome.ALREADY_COMMITTED:
                 logger.error("outbox: message %s is to be rolled back, but its broker has committed it", row.id)
                 return False
-        delete_message(self.outbox, row.id)
+        counted: dict[str, Literal["sent", "committed"]] = {"send": "sent", "commit": "committed"}
+        delete_message(self.outbox, row, counted.get(row.state))
         return True
 
     def _commit(self, mq: Client, row: StoredMessage) -> bool:
@@ -341,7 +342,7 @@ class OutboxProducer(Closing):
         outcome = mq.commit(row.handle, Json(row.payload))
         if outcome is Outcome.UNKNOWN and int(row.handle.split(".")[1]) < (mq.info()).incarnation:
             # The broker was restored to a time before PREPARE. What it lost is still in the outbox.
-            handle = prepare_message(mq, row)
+            handle = prepare_message(mq, row, self.outbox)
             self.outbox.store_handle(row, handle)
             outcome = mq.commit(handle, Json(row.payload))
         if outcome in (Outcome.UNKNOWN, Outcome.ALREADY_ROLLED_BACK):
@@ -360,15 +361,16 @@ def send_message(mq: Client, row: StoredMessage) -> int:
     return mq.send(row.topic, Json(row.payload), **row.send_options())
 
 
-def prepare_message(mq: Client, row: StoredMessage) -> str:
+def prepare_message(mq: Client, row: StoredMessage, outbox: Outbox) -> str:
     """P2 and P3 of QoS 2. The dedup id makes a repetition find the first half message."""
     assert row.producer_group is not None
-    return mq.prepare(row.topic, Json(row.payload), row.producer_group, **row.send_options())
+    identity = identity_at(mq, row.producer_group, outbox)
+    return mq.prepare(row.topic, Json(row.payload), row.producer_group, ledger=identity, **row.send_options())
 
 
-def delete_message(outbox: Outbox, message_id: str) -> None:
-    """P7, or P4 of QoS 1. Recovery finishes a row that stays once more."""
+def delete_message(outbox: Outbox, row: StoredMessage, counted: Literal["sent", "committed"] | None = None) -> None:
+    """P7, or P4 of QoS 1. Recovery finishes a row that stays once more. `counted`: which counter moves."""
     try:
-        outbox.delete(message_id)
+        outbox.delete(row, counted)
     except SQLAlchemyError as error:
-        logger.warning("message %s stays in the outbox for now: %s", message_id, outbox.database.failure(error))
+        logger.warning("message %s stays in the outbox for now: %s", row.id, outbox.database.failure(error))

@@ -48,7 +48,7 @@ def prepare_again(mq: Client, ledger: Ledger, lost: LostHalf) -> LostHalf | None
         return lost
     headers = _with_earlier_id(kept, lost.message_id)
     try:
-        handle = prepare_half(mq, kept.producer_group, kept.draft(headers))
+        handle = prepare_half(mq, kept.producer_group, kept.draft(headers), ledger=ledger)
     except ConnectionFailed:
         raise
     except Error as error:

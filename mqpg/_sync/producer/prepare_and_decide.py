@@ -5,29 +5,49 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from mqpg._sync.client.client import Client
+from mqpg._sync.stores.database import UserDatabase
 from mqpg.values.choices import Checker
 from mqpg.values.draft import Draft
 from mqpg.values.errors import ConnectionFailed, Error, UnknownHandle, WrongState
 from mqpg.values.messages import Json, Outcome
 
-__all__ = ["decide", "decide_all", "prepare_half", "rollback_half", "rollback_halves"]
+__all__ = ["Identified", "decide", "decide_all", "identity_at", "prepare_half", "rollback_half", "rollback_halves"]
 
 logger = logging.getLogger("mqpg")
 
 
-def prepare_half(mq: Client, group: str, draft: Draft, checkers: Sequence[Checker] = ()) -> str:
+class Identified(Protocol):
+    """A ledger or an outbox."""
+
+    database: UserDatabase
+
+    def identity(self) -> str:
+        """Its identity, which the first call writes into it."""
+
+
+def identity_at(mq: Client, group: str, ledger: Identified) -> str | None:
+    """The identity of a ledger for `prepare`, which the broker knows. None: its schema is too old."""
+    identity = ledger.identity()
+    return identity if mq.queries.note_ledger(group, identity, ledger.database.place()) else None
+
+
+def prepare_half(
+    mq: Client, group: str, draft: Draft, checkers: Sequence[Checker] = (), ledger: Identified | None = None
+) -> str:
     """Step 1: store the half message durably, before the local transaction begins.
 
     Returns its handle.
 
     `checkers` are those that the producer group may have; a group with another one is refused
-    (ConfigurationError).
+    (ConfigurationError). `ledger` gets the row of the local transaction. None: it has no identity.
     """
     if checkers:
         mq.queries.require_checker(group, *checkers)
-    return mq.prepare(draft.topic, draft.payload, group, **draft.options())
+    identity = None if ledger is None else identity_at(mq, group, ledger)
+    return mq.prepare(draft.topic, draft.payload, group, ledger=identity, **draft.options())
 
 
 def decide(mq: Client, handle: str, final_payload: Json | None) -> Outcome | None:

@@ -98,7 +98,7 @@ class TransactionalProducer(Closing):
             ConnectionFailed: The ledger's database does not answer.
             DatabaseError: The table cannot be created.
         """
-        self.ledger.create(keep_messages=self.keep_messages)
+        self.ledger.create(keep_messages=self.keep_messages, identify=True)
 
     @contextmanager
     def transaction(
@@ -153,7 +153,8 @@ class TransactionalProducer(Closing):
             ConnectionFailed: No broker answers, or the ledger's database does not.
         """
         draft = Draft(topic, payload, key, tag, headers, delay)
-        prepare = partial(prepare_half, group=self.group, draft=draft, checkers=_CHECKERS)
+        self.ledger.identity()
+        prepare = partial(prepare_half, group=self.group, draft=draft, checkers=_CHECKERS, ledger=self.ledger)
         if self.keep_messages:
             self.ledger.messages.verify()
         # If an answer is lost, no ledger has the handle of that half message. It is rolled back.
@@ -214,6 +215,7 @@ class TransactionalProducer(Closing):
             ConnectionFailed: No broker answers.
         """
         self._marker.flush()
+        self.ledger.refresh()
 
         def recover_at(mq: Client) -> int:
             recovery = self._recoveries.setdefault(mq.dsn, Recovery(mq, self.ledger))

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Any
+from urllib.parse import unquote
 
 from sqlalchemy import URL, MetaData, Table, event
 from sqlalchemy import Connection as SyncConnection
@@ -51,6 +54,18 @@ class UserDatabase:
     def describe(self) -> str:
         """The URL without its password, for messages."""
         return describe(self.engine.url)
+
+    def place(self) -> str:
+        """Where the database is, without user and password. A path or a local server is on this host."""
+        url = self.engine.url
+        host = url.host or url.query.get("host")
+        local = host is None or str(host).startswith(("/", "127.", "localhost", "::1"))
+        name = url.database or ""
+        if self.dialect == "sqlite":
+            name = os.path.realpath(unquote(name.removeprefix("file:").partition("?")[0]))
+        server = "" if self.dialect == "sqlite" else f"{host or 'localhost'}:{url.port or ''}/"
+        schema = f" {url.query['options']}" if "options" in url.query else ""
+        return f"{self.dialect} {server}{name}{schema}" + (f" on {socket.gethostname()}" if local else "")
 
     def close(self) -> None:
         """Close the connections, unless the engine is the caller's."""

@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from secrets import randbelow, token_hex
 from typing import Any, Literal
 from uuid import uuid4
 
 from sqlalchemy import delete, insert, select, update
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from mqpg._sync._acompat import Connection, Session
 from mqpg._sync.stores.database import UserDatabase
@@ -18,7 +19,7 @@ from mqpg._sync.stores.durability import DURABLE_COMMIT, wait_until_flushed
 from mqpg._sync.stores.ledger import is_transient
 from mqpg.tracing import add_context
 from mqpg.user_tables.dialects import is_locked
-from mqpg.user_tables.tables import clock, outbox, outbox_metadata
+from mqpg.user_tables.tables import clock, outbox, outbox_count, outbox_metadata
 from mqpg.values.arguments import encode, exactly_before
 from mqpg.values.draft import Draft, interval_text
 from mqpg.values.errors import Fenced, InvalidArgument, LedgerError
@@ -81,6 +82,8 @@ class StoredMessage:
 
 
 _RULE_TIMEOUT = 0.2  # seconds to wait for the end of an open local transaction
+_SLOTS = 16  # rows of a counter
+_COUNT = (outbox_count.c.broker, outbox_count.c.topic, outbox_count.c.slot)
 _COLUMNS = [outbox.c[name] for name in StoredMessage.__slots__]
 
 
@@ -93,14 +96,31 @@ class Outbox:
 
     def __init__(self, database: UserDatabase) -> None:
         self.database = database
+        self._identity: str | None = None
 
     def create(self) -> None:
         """Create the table if it is missing."""
         self.database.create(outbox_metadata)
 
     def verify(self) -> None:
-        """Verify once that the table is as it must be. Raises LedgerError."""
+        """Verify once that the tables are as they must be, or create them. Raises LedgerError."""
         self.database.verify_table(outbox)
+        self.database.ensure(outbox_metadata)  # an outbox of an earlier release has no counters
+
+    def identity(self) -> str:
+        """What `prepare` stores with half messages. No checker looks into an outbox, and without one no
+        half message of it is rolled back: it waits for its producer, or for settle()."""
+        while self._identity is None:
+            query = select(outbox_count.c.broker).where(outbox_count.c.topic == "")
+            try:
+                with self.database.engine.begin() as conn:
+                    self._identity = (conn.execute(query.order_by(outbox_count.c.broker).limit(1))).scalar()
+                    if self._identity is None:
+                        row = {"broker": token_hex(4), "topic": "", "slot": 0, "sent": 0, "committed": 0}
+                        conn.execute(insert(outbox_count).values(**row))
+            except SQLAlchemyError as error:
+                raise self.database.failure(error) from error
+        return self._identity
 
     def store(self, conn: Connection | Session, row: StoredMessage) -> None:
         """Store a message in the caller's transaction (P1)."""
@@ -177,10 +197,27 @@ class Outbox:
         with self.database.engine.begin() as conn:
             conn.execute(update(outbox).where(outbox.c.id == row.id).values(handle=handle))
 
-    def delete(self, message_id: str) -> None:
-        """Delete a message that the broker has permanently (P7, or P4 of QoS 1)."""
-        with self.database.engine.begin() as conn:
-            conn.execute(delete(outbox).where(outbox.c.id == message_id))
+    def delete(self, row: StoredMessage, counted: Literal["sent", "committed"] | None = None) -> None:
+        """Delete a message that the broker has permanently (P7, or P4 of QoS 1), and count it.
+
+        A row that another process has deleted is not counted again.
+        """
+        mine = {"broker": row.broker, "topic": row.topic, "slot": randbelow(_SLOTS)}
+        where = [column == mine[column.name] for column in _COUNT]
+        while True:
+            try:
+                with self.database.engine.begin() as conn:
+                    gone = conn.execute(delete(outbox).where(outbox.c.id == row.id))
+                    if counted is None or gone.rowcount != 1:
+                        return
+                    counter = outbox_count.c[counted]
+                    moved = conn.execute(update(outbox_count).where(*where).values({counter: counter + 1}))
+                    if moved.rowcount != 1:
+                        values = mine | {"sent": 0, "committed": 0} | {counted: 1}
+                        conn.execute(insert(outbox_count).values(**values))
+                    return
+            except IntegrityError:
+                continue  # another process has made the counter
 
     def open_rows(self, broker: str, limit: int, older_than: timedelta, skip: int = 0) -> list[StoredMessage]:
         """Rows of one broker, oldest first, without the first `skip`."""
@@ -202,6 +239,10 @@ class OutboxEntry:
     def verify(self) -> None:
         """Verify once that the table is as it must be. Raises LedgerError."""
         self._outbox.verify()
+
+    def identity(self) -> str:
+        """See `Outbox.identity`."""
+        return self._outbox.identity()
 
     def begin(self, conn: Connection, handle: str, topic: str | None = None) -> None:
         """Note that the message is committed if and only if this transaction is (P4).

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from mqpg.audit.conclusions import equations, holes, unfinished, without_messages
+from mqpg.audit.counted import held_against_counts, outbox_counts
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import UNATTRIBUTED, Report
 from mqpg.audit.state import Judged
@@ -97,6 +98,9 @@ def _report(
     judged: Judged | None,
 ) -> Report:
     totals = Totals(work)
+    if judged is None:  # What is judged is in no relation.
+        counts_of_outboxes = outbox_counts(options, work.dsn, inputs.broker["broker_id"])
+        totals.relations = held_against_counts(totals.relations, counts_of_outboxes)
     inputs.broker["left_out"] = totals.left_out
     if not options.topics:  # Batches of other topics are not read.
         inputs.broker["left_out"] += holes(totals.holes)

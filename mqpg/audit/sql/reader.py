@@ -14,14 +14,13 @@ The databases have no common clock. The order of their snapshots makes them comp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
 from psycopg import sql
 
 from mqpg.audit.archived import Archive
-from mqpg.audit.options import AuditOptions
+from mqpg.audit.options import AuditOptions, Urls, every_url, groups_by_url, joined_groups
 from mqpg.audit.report import NO_JOURNAL, NO_LEDGER, NO_SUBSCRIPTION, NotJudged, SnapshotRecord
 from mqpg.audit.state import Judged
 from mqpg.connection.dsn import describe, to_sqlalchemy
@@ -54,6 +53,12 @@ where %s::text[] is null or t.name = any(%s::text[])
 order by 1
 """
 # The newest cursor of each queue. start_offset is null if the first version is gone.
+# A queue that changed its owner has positions in the databases of both. The furthest one counts.
+_ONE_POSITION = """
+    delete from stored_offset a using stored_offset b
+    where a.consumer_group = b.consumer_group and a.topic = b.topic and a.queue_id = b.queue_id
+        and a.broker = b.broker and (a.incarnation, a.next_offset, a.ctid) < (b.incarnation, b.next_offset, b.ctid)
+"""
 _CURSORS = sql.SQL("""
 select distinct on (c.subscription_id, c.queue_id) c.subscription_id, c.queue_id::int, c.committed,
     (select s.committed from mqpg.audit_cursor s where s.subscription_id = c.subscription_id
@@ -85,7 +90,7 @@ class Inputs:
 
 def connect_once(dsn: str, options: AuditOptions) -> None:
     """Connect to every other database once, so that a wrong URL is reported at once."""
-    for url in {*options.ledgers.values(), *options.applied.values()} - {dsn}:
+    for url in every_url(options) - {dsn}:
         with open_source(url):
             pass
 
@@ -107,6 +112,9 @@ class _Reader:
     inputs: Inputs = field(default_factory=Inputs)
     journal_rows: dict[str, int] = field(default_factory=dict)
     digests: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    tolerances: dict[str, float] = field(default_factory=dict)  # of consumer groups
+    # By label: tolerance; whether it is the broker's own (None: it is an outbox); producer groups.
+    ledger_groups: dict[str, tuple[float, bool | None, list[str]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.topics = list(self.options.topics) or None
@@ -120,11 +128,14 @@ class _Reader:
             self.inputs.rows["cursor"] = self.work.insert_copy("cursor_now", positions.connection, _CURSORS)
         for url, groups in journals.items():
             self._read_journal(url, groups)
+        self.work.insert("journal_group", list(self.tolerances.items()))
+        self.work.query(_ONE_POSITION)
         self._compare("applied")
         self._note_strange_journals()
         self._read_broker()
         for url, groups in ledgers.items():
             self._read_ledger(url, groups)
+        self._insert_ledger_groups()
         self._compare("ledger_row")
         return self.inputs
 
@@ -165,7 +176,8 @@ class _Reader:
         """Consumer groups by URL. A journal in the broker's own database is always included."""
         scopes = {row["consumer_group"]: row["in_scope"] for row in broker.rows(_SUBSCRIBED, self.topics, self.topics)}
         subscribed = self.subscribed = set(scopes)
-        wanted, asked = dict(self.options.applied), self.options.groups
+        wanted: dict[str, Any] = dict(self.options.applied)
+        asked = self.options.groups
         for group in (*wanted, *asked):
             if group not in subscribed:
                 raise NotFound(f"no subscription of a consumer group {group!r} in {broker.name}")
@@ -176,7 +188,7 @@ class _Reader:
         wanted = {group: url for group, url in wanted.items() if not asked or group in asked}
         chosen = asked or sorted(group for group, in_scope in scopes.items() if in_scope)
         self.inputs.not_judged += [NotJudged(NO_JOURNAL, group) for group in chosen if group not in wanted]
-        return _by_value(wanted)
+        return groups_by_url(wanted)
 
     def _count_journal(self, source: Source) -> dict[str, int]:
         found = source.journal_rows(self.topics, self.inputs.broker["broker_id"])
@@ -201,22 +213,23 @@ class _Reader:
             if group not in self.producer_groups:
                 raise UnknownProducerGroup(f"no producer group {group!r} in {broker.name}")
         own = dict.fromkeys((row["name"] for row in rows if row["checker"] == "ledger"), self.dsn)
-        wanted = own | dict(self.options.ledgers)
+        wanted: Urls = {**own, **self.options.ledgers}
         producing = [row["name"] for row in broker.rows(_PRODUCING, self.topics, self.topics)]
         self.inputs.not_judged += [NotJudged(NO_LEDGER, name) for name in producing if name not in wanted]
-        return _by_value(wanted)
+        return joined_groups(wanted)
 
     def _read_journal(self, url: str, groups: list[str]) -> None:
         with open_source(url) as source:
             self._record("consumer", source)
             if url != self.dsn:  # The journal in the broker's own database is counted already.
                 self._count_journal(source)
-            self.work.insert("journal_group", [(group, self._tolerance(source)) for group in groups])
+            for group in groups:
+                self.tolerances[group] = max(self.tolerances.get(group, 0.0), self._tolerance(source))
             for table in ("applied", "stored_offset", "deferred"):
                 broker_id = self.inputs.broker["broker_id"]
                 rows = source.copy_consumers(self.work, table, groups, self.topics, broker_id, self.judged)
                 if rows is not None:
-                    self.inputs.rows[f"{table} {','.join(groups)}"] = rows
+                    self._add_rows(f"{table} {','.join(groups)}", rows)
                 elif table == "applied":
                     raise LedgerError(
                         f"{describe(to_sqlalchemy(url))} has no table mqpg_applied (consumer group "
@@ -253,25 +266,28 @@ class _Reader:
             )
             self._hold_digests(source)
             if outbox is not None:
-                self.inputs.rows[f"outbox {label}"] = outbox
+                self._add_rows(f"outbox {label}", outbox)
             elif ledger is None:
                 raise LedgerError(
                     f"{describe(to_sqlalchemy(url))} has no table mqpg_ledger or mqpg_outbox (producer group {label})"
                 )
             if ledger is not None:
-                self.inputs.rows[f"ledger {label}"] = ledger[0]
-            self.work.insert("ledger_source", [(label, self._tolerance(source))])
-            table, in_broker = ("outbox_group", False) if ledger is None else ("ledger_group", ledger[1])
-            self.work.insert(table, [(self.producer_groups[name], label, in_broker) for name in groups])
+                self._add_rows(f"ledger {label}", ledger[0])
+            tolerance, in_broker = self.ledger_groups.get(label, (0.0, None))[:2]
+            in_broker = in_broker if ledger is None else ledger[1]
+            self.ledger_groups[label] = (max(tolerance, self._tolerance(source)), in_broker, groups)
+
+    def _insert_ledger_groups(self) -> None:
+        """One row for each producer group, however many databases its ledger or outbox is in."""
+        for label, (tolerance, in_broker, groups) in self.ledger_groups.items():
+            self.work.insert("ledger_source", [(label, tolerance)])
+            table = "outbox_group" if in_broker is None else "ledger_group"
+            self.work.insert(table, [(self.producer_groups[name], label, bool(in_broker)) for name in groups])
+
+    def _add_rows(self, what: str, rows: int) -> None:
+        self.inputs.rows[what] = self.inputs.rows.get(what, 0) + rows
 
     def _tolerance(self, source: Source) -> float:
         if self.options.clock_tolerance is not None:
             return self.options.clock_tolerance
         return 0.0 if source.system_identifier == self.system_identifier else _OTHER_SERVER_TOLERANCE
-
-
-def _by_value(urls: Mapping[str, str]) -> dict[str, list[str]]:
-    grouped: dict[str, list[str]] = {}
-    for name, url in sorted(urls.items()):
-        grouped.setdefault(url, []).append(name)
-    return grouped

@@ -1,13 +1,14 @@
 -- Records the answer of a compensator outside the database about a half message that was handed out
 -- to it. The verdicts commit (perhaps with the final payload) and rollback decide. The verdict wait
--- backs off, for retry_after if that is given, does not count as a check, and returns null.
+-- backs off, for retry_after if that is given, does not count as a check, and returns null. With
+-- `park` the half message is parked instead: its ledger gives no verdict any more.
 -- A decision that another transaction is making is not waited for and counts as wait. Otherwise one
 -- forgotten transaction would hold up the checks of all groups.
 -- Locks: the decision's key, waited for at most 50 ms; the entry's row.
 -- Cost: one decision or one update.
 create function mqpg._answer(
     handle text, verdict mqpg.verdict, by text, reason text, retry_after interval default null,
-    payload text default null
+    payload text default null, park boolean default false
 ) returns mqpg.outcome
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set lock_timeout = '50ms' as $$
@@ -40,7 +41,9 @@ begin
         return null;
     end if;
     select e.* into v_entry from mqpg._entry(v_half.message_id) e;
-    if found then
+    if found and _answer.park then
+        perform mqpg._park(v_half.message_id, v_entry.msg_id, coalesce(_answer.by, 'checker'), _answer.reason);
+    elsif found then
         perform mqpg._defer_check(v_half.message_id, v_half.producer_group_id, v_entry.msg_id, _answer.retry_after,
             v_entry.vt > clock_timestamp(), coalesce(_answer.by, 'checker'), _answer.reason);
     end if;

@@ -5,7 +5,8 @@
 -- statement has used up its statement_timeout.
 -- A local transaction or a decision that is still open means wait; then the fence is rolled back,
 -- too. A function that knows nothing about an expired half message was asked for the last time: the
--- half message ends after a fence.
+-- half message ends after a fence, or is parked if the fence belongs into another database. A ledger
+-- that has lost rows parks it.
 -- Locks: the caller holds the entry's row; those of the fence or of the function; the decision's
 -- key, waited for at most 50 ms.
 -- Cost: a few lookups, an insert and a decision.
@@ -59,10 +60,14 @@ begin
         v_verdict := 'wait';
         perform mqpg._log_check(v_half.message_id, 'asked', v_by, v_verdict::text);
     end;
+    if v_verdict is null and v_by = 'ledger' then
+        perform mqpg._park(v_half.message_id, _check_back.msg_id, v_by, mqpg._lost_rows());
+        return;
+    end if;
     if v_by <> 'ledger' and (v_verdict = 'wait' or v_verdict is null) and exists (
         select from pgmq.q_mqpg_oplog q
         where q.msg_id = _check_back.msg_id and q.enqueued_at <= clock_timestamp() - v_expire_after
-    ) and mqpg._end_expired(_check_back.handle, _check_back.producer_group.name,
+    ) and mqpg._end_or_park(_check_back.handle, _check_back.producer_group.name, _check_back.msg_id,
         concat_ws('; ', format('undecided for longer than %s', v_expire_after), v_problem)) is not null then
         return;
     end if;

@@ -1,11 +1,15 @@
 -- Hands out overdue half messages of one group, each for the duration of the lease. Each hand-out
 -- is logged and counts as one check, unless it is answered with wait in time. Half messages that
 -- were decided meanwhile, or are gone, are removed from the op-log queue. To those that were
--- checked max_checks times the group's policy applies.
+-- checked max_checks times the group's policy applies. For place and unmarked see _claim_entries().
 -- Locks: the entries' rows; entries that others have locked are skipped.
 -- Cost: a few lookups, one update and one insert for each half message.
-create function mqpg._due_halves(producer_group text, max_messages int, lease interval)
-returns table (handle text, topic text, key text, headers jsonb, payload json, attempt int)
+create function mqpg._due_halves(
+    producer_group text, max_messages int, lease interval, place text default null, unmarked boolean default true
+)
+returns table (
+    handle text, topic text, key text, headers jsonb, payload json, attempt int, ledger text, born_at timestamptz
+)
 language plpgsql as $$
 declare
     v_group mqpg.producer_group := mqpg._producer_group(_due_halves.producer_group);
@@ -26,7 +30,8 @@ begin
         for v_entry in
             select e.msg_id, e.handle
             from mqpg._claim_entries(
-                v_group.name, _due_halves.max_messages - v_given, _due_halves.lease, v_now) e
+                v_group.name, _due_halves.max_messages - v_given, _due_halves.lease, v_now, _due_halves.place,
+                _due_halves.unmarked) e
         loop
             v_claimed := true;
             select h.* into v_half from mqpg._half_by_handle(v_entry.handle) h;
@@ -48,6 +53,8 @@ begin
             headers := v_half.headers;
             payload := v_half.payload;
             attempt := v_checks + 1;
+            ledger := v_half.ledger;
+            born_at := v_half.born_at;
             return next;
         end loop;
         exit when not v_claimed or v_given >= _due_halves.max_messages;

@@ -1,8 +1,8 @@
 -- Ends an expired half message, in the caller's transaction, and returns the outcome. The ledger of
 -- this database is fenced, because any local transaction may have called local_begin(), whatever
 -- the group's checker: a local row there means commit, and a fence means rollback. Null means that
--- an open local transaction or an open decision stands in the way, or the half message was decided
--- meanwhile.
+-- an open local transaction or an open decision stands in the way, the ledger has lost rows, or the
+-- half message was decided meanwhile.
 -- Locks: the ledger key and the decision's key, each waited for at most 50 ms.
 -- Cost: a few lookups, an insert, a decision and its record.
 create function mqpg._end_expired(handle text, producer_group text, reason text) returns mqpg.outcome
@@ -16,7 +16,7 @@ begin
     select h.* into v_half from mqpg._half_by_handle(_end_expired.handle) h;
     begin
         v_verdict := mqpg._fence(_end_expired.handle);
-        if v_verdict = 'wait' then
+        if v_verdict = 'wait' or v_verdict is null then
             return null;
         end if;
         v_outcome := mqpg._decide(_end_expired.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char",

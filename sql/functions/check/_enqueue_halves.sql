@@ -29,6 +29,9 @@ begin
     if not pg_try_advisory_xact_lock(1836150834, 1) then
         return 0;
     end if;
+    if exists (select from mqpg.producer_group g where g.overfull_at < clock_timestamp() - interval '1 second') then
+        perform mqpg._count_undecided();
+    end if;
     select h.* into v_last from mqpg.half_tick h
     where h.half_tick_id >= v_recent order by h.half_tick_id desc limit 1;
     if not found then
@@ -62,10 +65,11 @@ begin
     for v_due in
         select to_timestamp(ceil(extract(epoch from least(
             l.check_at, clock_timestamp() + (l.check_at - l.born_at))) * 10) / 10) as at, array_agg(
-            jsonb_build_object(
+            jsonb_strip_nulls(jsonb_build_object(
                 'handle', mqpg._handle(l.incarnation, l.batch_id * 1024 + i.i, l.nonce),
                 'message_id', l.batch_id * 1024 + i.i,
-                'producer_group', coalesce(g.name, ''))
+                'producer_group', coalesce(g.name, ''),
+                'ledger', mqpg._ledger_of(l.nonce)))
             order by l.batch_id, i.i) as entries
         from (
             select h.batch_id, h.n, h.nonce, h.incarnation, h.check_at, h.born_at, h.producer_group_id
@@ -89,6 +93,9 @@ begin
         perform pgmq.send_batch('mqpg_oplog', v_due.entries, v_due.at);
         v_entries := v_entries + cardinality(v_due.entries);
     end loop;
+    if v_entries > 0 then
+        perform mqpg._count_undecided();
+    end if;
     insert into mqpg.half_tick (half_tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
     values (
         greatest(coalesce(v_last.half_tick_id, 0) + 1, (select max(t.tick_id) from mqpg.tick t where t.tick_id >= v_recent)),

@@ -13,6 +13,8 @@ language plpgsql
 set lock_timeout = '50ms' as $$
 declare
     v_verdict mqpg.verdict;
+    v_elsewhere boolean := _exhaust.producer_group.checker = 'url' or exists (
+        select from mqpg._half_by_id(_exhaust.message_id) h where mqpg._ledger_of(h.nonce) is not null);
     v_reason text := format('no verdict after %s check%s', _exhaust.checks,
         case _exhaust.checks when 1 then '' else 's' end);
     v_last text := (
@@ -20,7 +22,7 @@ declare
         where c.message_id = _exhaust.message_id and c.event = 'asked' and c.reason <> 'wait'
         order by c.at desc limit 1);
 begin
-    if _exhaust.producer_group.on_exhausted = 'park' or _exhaust.producer_group.checker = 'url' then
+    if _exhaust.producer_group.on_exhausted = 'park' or v_elsewhere then
         if _exhaust.producer_group.on_exhausted <> 'park' then
             v_reason := v_reason || '; a rollback would need a fence in the other database';
         end if;
@@ -30,6 +32,11 @@ begin
     end if;
     begin
         v_verdict := mqpg._fence(_exhaust.handle);
+        if v_verdict is null then
+            perform mqpg._park(_exhaust.message_id, _exhaust.msg_id, _exhaust.producer_group.checker,
+                concat_ws('; ', v_reason, mqpg._lost_rows()));
+            return;
+        end if;
         if v_verdict <> 'wait' then
             perform mqpg._decide(
                 _exhaust.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_reason);

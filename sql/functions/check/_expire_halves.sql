@@ -7,7 +7,8 @@
 -- With checker `url` the fence belongs into another database, so they are parked. The compensator
 -- that knows the ledger asks about them there as soon as it answers. Until then they stay parked,
 -- because a rollback without that fence could contradict a local commit. The same holds for half
--- messages whose group was dropped or got another ledger.
+-- messages whose group was dropped or got another ledger, and for those that carry a ledger in
+-- another database, whatever the group's checker.
 -- Locks: the entries' rows, where those that others have locked are skipped; the ledger keys and
 -- the decisions' keys, each waited for at most 50 ms.
 -- Cost: for each group an index range of its overdue entries; the parked entries once; a few
@@ -25,7 +26,8 @@ begin
     perform mqpg._require_own_database();
     perform mqpg._force_sync();
     for v_entry in
-        select q.msg_id, q.message ->> 'handle' as handle, g.name, g.checker, g.checker_target, g.expire_after
+        select q.msg_id, q.message ->> 'handle' as handle, q.message ->> 'ledger' as ledger, g.name, g.checker,
+            g.checker_target, g.expire_after
         from (
             select p.name, p.checker, p.checker_target, p.expire_after from mqpg.producer_group p
             where p.checker in ('due_checks', 'url')
@@ -51,12 +53,13 @@ begin
         producer_group := v_entry.name;
         reason := format('undecided for longer than %s', v_entry.expire_after);
         if v_entry.checker = 'due_checks' then
-            action := 'expired';
-            continue when mqpg._end_expired(handle, v_entry.name, reason) is null;
+            action := mqpg._end_or_park(handle, v_entry.name, v_entry.msg_id, reason);
+            continue when action is null;
         else
             action := 'parked';
-            reason := reason || '; a rollback needs a fence in '
-                || coalesce('the ledger ' || v_entry.checker_target, 'the ledger of a group that was dropped');
+            reason := reason || '; a rollback needs a fence in ' || coalesce(
+                mqpg._ledger_name(v_entry.name, v_entry.ledger), 'the ledger ' || v_entry.checker_target,
+                'the ledger of a group that was dropped');
             perform mqpg._park(v_half.message_id, v_entry.msg_id, 'expiry', reason);
         end if;
         v_done := v_done + 1;
@@ -70,7 +73,7 @@ begin
         from pgmq.a_mqpg_oplog p
         join mqpg.producer_group g on g.name = p.message ->> 'producer_group'
         cross join lateral (values ((p.message ->> 'message_id')::bigint)) as i(message_id)
-        where p.enqueued_at <= v_now - g.expire_after
+        where p.enqueued_at <= v_now - g.expire_after and p.message ->> 'ledger' is null
             and (g.checker in ('due_checks', 'function')
                 or (g.checker = 'ledger' and i.message_id / 1024 > g.ledger_since))
             and exists (select from mqpg._half_by_id(i.message_id)) and not mqpg._is_decided_half(i.message_id)

@@ -8,7 +8,8 @@
 --   max_messages: hand out at most so many, 1 to 10000; default 100.
 --   lease: how long until each is handed out again if it is not answered, at least 10 ms; default
 --       30 s.
--- Returns: attempt counts the checks, without those answered by check_wait().
+-- Returns: attempt counts the checks, without those answered by check_wait(). A half message that
+-- was prepared with the identity of a ledger has it in the header mqpg-ledger.
 -- Locks: the entries' rows; entries that others have locked are skipped.
 -- Cost: a few lookups, an update and an insert for each half message.
 -- Errors: MQ001 (argument), MQ002 (name), MQ004 (unknown group), MQ015 (must be called in a READ
@@ -29,7 +30,11 @@ begin
         perform mqpg._require_producer_group(due_checks.producer_group);
     end if;
     return query
-    select d.handle, d.topic, d.key, d.headers, d.payload, d.attempt
+    select d.handle, d.topic, d.key,
+        case
+            when d.ledger is null then d.headers
+            else coalesce(d.headers, '{}') || jsonb_build_object('mqpg-ledger', d.ledger)
+        end, d.payload, d.attempt
     from mqpg._due_halves(due_checks.producer_group, due_checks.max_messages, due_checks.lease) d;
 end
 $$;

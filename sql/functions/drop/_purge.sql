@@ -46,12 +46,17 @@ begin
     if v_rows > 0 then
         return query select 'purged', 'position_jump', null::bigint, format('%s rows', v_rows);
     end if;
+    perform set_config('mqpg.purging', 'on', true);
     delete from mqpg.ledger l
     where l.handle in (
         select o.handle
         from (select g.handle from mqpg.ledger g where g.at < clock_timestamp() - interval '30 days' limit 10000) o
         where not mqpg._is_open_half(o.handle));
     get diagnostics v_rows = row_count;
+    perform set_config('mqpg.purging', '', true);
+    delete from mqpg.producer_ledger p
+    where p.noted_at < clock_timestamp() - interval '1 year'
+        or p.producer_group_id not in (select g.producer_group_id from mqpg.producer_group g);
     if v_rows > 0 then
         return query select 'purged', 'ledger', null::bigint, format('%s rows', v_rows);
     end if;

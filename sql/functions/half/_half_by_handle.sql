@@ -5,7 +5,8 @@
 create function mqpg._half_by_handle(
     handle text, out known boolean, out message_id bigint, out topic_id int, out topic text, out queue_id smallint,
     out producer_group_id int, out key text, out tag text, out headers jsonb, out payload json,
-    out delay interval, out check_at timestamptz, out born_at timestamptz
+    out delay interval, out check_at timestamptz, out born_at timestamptz,
+    out ledger text
 )
 language plpgsql stable as $$
 declare
@@ -18,9 +19,10 @@ begin
         return;
     end if;
     select true, v_handle.message_id, l.topic_id, t.name, l.queue_id, l.producer_group_id,
-        l.keys[p.i], l.tags[p.i], l.headers[p.i], l.payloads[p.i], l.delay, l.check_at, l.born_at
+        l.keys[p.i], l.tags[p.i], l.headers[p.i], l.payloads[p.i], l.delay, l.check_at, l.born_at,
+        mqpg._ledger_of(l.nonce)
     into known, message_id, topic_id, topic, queue_id, producer_group_id, key, tag, headers, payload, delay, check_at,
-        born_at
+        born_at, ledger
     from (select v_handle.message_id % 1024 + 1 as i) as p, mqpg.commit_log l
     join mqpg.topic t on t.topic_id = l.topic_id
     where l.batch_id = v_handle.message_id / 1024
@@ -30,9 +32,10 @@ begin
         return;
     end if;
     select true, h.message_id, h.topic_id, t.name, h.queue_id, h.producer_group_id,
-        h.key, h.tag, h.headers, h.payload, h.delay, h.check_at, h.born_at
+        h.key, h.tag, h.headers, h.payload, h.delay, h.check_at, h.born_at,
+        mqpg._ledger_of(h.nonce)
     into known, message_id, topic_id, topic, queue_id, producer_group_id, key, tag, headers, payload, delay, check_at,
-        born_at
+        born_at, ledger
     from mqpg.held h
     join mqpg.topic t on t.topic_id = h.topic_id
     where h.message_id = v_handle.message_id and h.kind = 'h'

@@ -10,7 +10,7 @@ language sql immutable as $$
     select n.name, e.used_by
     from (values
         ('send', 'send send_batch recall'),
-        ('produce', 'prepare prepare_batch commit commit_batch rollback rollback_batch local_begin'),
+        ('produce', 'prepare prepare_batch commit commit_batch rollback rollback_batch local_begin _note_ledger'),
         ('produce worker', 'due_checks check_wait'),
         ('produce operator', 'reconcile'),
         ('produce operator worker', 'half_states _lost_halves'),
@@ -29,7 +29,7 @@ language sql immutable as $$
         ('worker',
             'append compensate keep note_archived _answer _begin_archive _compensate _expire_halves _expired_halves '
             '_finish_drop _keep _leaving _seal_for_archive _to_archive _ledgers_served _forget_workers '
-            '_checker_targets _claim_ledgers _release_ledger _has_heir'),
+            '_checker_targets _claim_ledgers _release_ledger _has_heir _due_in_ledger _note_ledgers _strangers'),
         ('owner', 'grant_operator grant_auditor grant_worker revoke_operator revoke_auditor revoke_worker'),
         ('client',
             '_topic_facts _subscription_facts _checker_of _dead_among _surviving_offset _wanted_offsets _gone_owners '

@@ -15,13 +15,15 @@
 --       otherwise.
 --   expire_after: how long a half message may stay undecided; applies also to those that are
 --       undecided now. 100 years and more: for ever.
+--   max_undecided: how many half messages may be undecided, 1 to 2147483647; counted anew within about
+--       a second.
 -- Locks: the group's row, exclusively.
 -- Cost: one update; with another ledger also the undecided half messages.
 -- Errors: MQ001 (argument), MQ004 (unknown group), MQ018 (undecided half messages), 55P03, 40001.
 create function mqpg.alter_producer_group(
     producer_group text, check_after interval default null, max_checks int default null,
     on_exhausted text default null, checker text default null, checker_target text default null,
-    expire_after interval default null
+    expire_after interval default null, max_undecided int default null
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -42,9 +44,10 @@ begin
         when alter_producer_group.expire_after is null then v_group.expire_after
         when alter_producer_group.expire_after < interval '100 years' then mqpg._seconds(alter_producer_group.expire_after)
     end;
+    v_group.max_undecided := coalesce(alter_producer_group.max_undecided, v_group.max_undecided);
     perform mqpg._require_producer_group_options(
         v_group.name, v_group.check_after, v_group.max_checks, v_group.on_exhausted, v_group.checker,
-        v_group.checker_target, v_group.expire_after);
+        v_group.checker_target, v_group.expire_after, v_group.max_undecided);
     if v_group.checker <> 'function' then
         v_group.checker_owner := null;
     elsif alter_producer_group.checker is not null or alter_producer_group.checker_target is not null then
@@ -67,7 +70,9 @@ begin
     update mqpg.producer_group g set
         check_after = v_group.check_after, max_checks = v_group.max_checks, on_exhausted = v_group.on_exhausted,
         checker = v_group.checker, checker_target = v_group.checker_target, checker_owner = v_group.checker_owner,
-        expire_after = v_group.expire_after, ledger_since = v_group.ledger_since
+        expire_after = v_group.expire_after, ledger_since = v_group.ledger_since,
+        max_undecided = v_group.max_undecided,
+        overfull_at = case when alter_producer_group.max_undecided is null then v_group.overfull_at end
     where g.producer_group_id = v_group.producer_group_id;
     if (v_group.checker, v_group.checker_target) is distinct from (v_before.checker, v_before.checker_target) then
         perform mqpg._warn_of_unserved_ledger(v_group);

@@ -13,11 +13,15 @@
 --       null (default): at once.
 --   dedup_id: an id seen before within the setting dedup_window stores nothing and returns the
 --       first half message's handle; default null.
+--   ledger: the identity of the ledger in another database in which the local transaction writes
+--       its row, eight hexadecimal digits. Only a compensator that serves this ledger decides the
+--       half message. Null (default): the ledger that the group's checker names.
 -- Returns: the handle, opaque text. It is a secret.
 -- Locks: only the new row. With a dedup_id it waits for a running prepare() with the same id.
 -- Cost: one row of the commit log.
 -- Errors: MQ001 (argument), MQ003 (unknown topic), MQ004 (unknown group), MQ010 (payload too
--- large), MQ018 (a message of send() has the dedup_id), 22P02 (not JSON).
+-- large), MQ018 (a message of send() has the dedup_id), MQ026 (the group has too many undecided half
+-- messages), 22P02 (not JSON).
 --
 -- Example:
 --     select mqpg.prepare('orders', '{"id": 7}', 'shop', key => '7');    -- commit, then:
@@ -26,14 +30,14 @@
 create function mqpg.prepare(
     topic text, payload text, producer_group text, key text default null, tag text default null,
     headers jsonb default null, check_after interval default null, delay interval default null,
-    dedup_id text default null
+    dedup_id text default null, ledger text default null
 ) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_to record;
     v_xid xid8;
     v_batch bigint;
-    v_secret uuid := gen_random_uuid();
+    v_secret uuid := case when prepare.ledger is null then gen_random_uuid() else mqpg._secret_with(prepare.ledger) end;
     v_now timestamptz := clock_timestamp();
     v_first text;
 begin
@@ -43,9 +47,10 @@ begin
     from mqpg.broker b
     cross join mqpg.topic t
     cross join mqpg.producer_group g
-    where t.name = prepare.topic and g.name = prepare.producer_group;
+    where t.name = prepare.topic and g.name = prepare.producer_group and g.overfull_at is null;
     if not found or not mqpg._may(v_to.senders, v_to.producers) then
         perform mqpg._require_topic(prepare.topic, 'send'), mqpg._require_producer_group(prepare.producer_group);
+        perform mqpg._require_room(prepare.producer_group);
     end if;
     if prepare.payload is null then
         raise exception using errcode = 'MQ001', message = 'payload must not be null';
@@ -104,19 +109,19 @@ $$;
 create function mqpg.prepare(
     topic text, payload json, producer_group text, key text default null, tag text default null,
     headers jsonb default null, check_after interval default null, delay interval default null,
-    dedup_id text default null
+    dedup_id text default null, ledger text default null
 ) returns text
 language sql as $$
     select mqpg.prepare(prepare.topic, prepare.payload::pg_catalog.text, prepare.producer_group, prepare.key, prepare.tag,
-        prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id)
+        prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id, prepare.ledger)
 $$;
 
 create function mqpg.prepare(
     topic text, payload jsonb, producer_group text, key text default null, tag text default null,
     headers jsonb default null, check_after interval default null, delay interval default null,
-    dedup_id text default null
+    dedup_id text default null, ledger text default null
 ) returns text
 language sql as $$
     select mqpg.prepare(prepare.topic, prepare.payload::pg_catalog.text, prepare.producer_group, prepare.key, prepare.tag,
-        prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id)
+        prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id, prepare.ledger)
 $$;

@@ -15,9 +15,6 @@ begin
         order by h.half_tick_id desc
         limit 1
     ),
-    problem as materialized (
-        select p.checker_target, p.problem from mqpg._ledger_problems() as p
-    ),
     candidate as (
         select (q.message ->> 'message_id')::bigint as message_id, q.vt as check_at
         from pgmq.q_mqpg_oplog as q
@@ -32,16 +29,30 @@ begin
         from mqpg.commit_log as l
         cross join lateral generate_series(0, l.n - 1) as i (i)
         where l.kind = 'h' and l.xid = any(array(select pg_snapshot_xip(n.snapshot) from newest as n))
+    ),
+    half as materialized (
+        select c.message_id, c.check_at, m.incarnation, m.nonce, m.topic_id, m.born_at, m.producer_group_id,
+            mqpg._ledger_of(m.nonce) as ledger
+        from candidate as c
+        cross join lateral mqpg._half_by_id(c.message_id) as m
+    ),
+    problem as materialized (
+        select d.producer_group_id, d.ledger, mqpg._ledger_problem(d.name, d.checker_target, d.ledger) as problem
+        from (
+            select distinct h.producer_group_id, h.ledger, g.name, g.checker_target
+            from half as h
+            inner join mqpg.producer_group as g on h.producer_group_id = g.producer_group_id
+            where g.checker = 'url' and h.check_at <= clock_timestamp()
+        ) as d
     )
-    select mqpg._handle(m.incarnation, c.message_id, m.nonce), g.name, t.name, m.born_at, c.check_at, k.checks,
-        case when c.check_at <= clock_timestamp() then coalesce(p.problem, r.reason) else r.reason end
-    from candidate as c
-    cross join lateral mqpg._half_by_id(c.message_id) as m
-    inner join mqpg.topic as t on m.topic_id = t.topic_id
-    left join mqpg.producer_group as g on m.producer_group_id = g.producer_group_id
-    left join problem as p on g.checker = 'url' and g.checker_target = p.checker_target
-    cross join lateral mqpg._checks(c.message_id) as k
-    cross join lateral mqpg._last_reason(c.message_id) as r (reason)
-    where not mqpg._is_decided_half(c.message_id);
+    select mqpg._handle(h.incarnation, h.message_id, h.nonce), g.name, t.name, h.born_at, h.check_at, k.checks,
+        case when h.check_at <= clock_timestamp() then coalesce(p.problem, r.reason) else r.reason end
+    from half as h
+    inner join mqpg.topic as t on h.topic_id = t.topic_id
+    left join mqpg.producer_group as g on h.producer_group_id = g.producer_group_id
+    left join problem as p on h.producer_group_id = p.producer_group_id and h.ledger is not distinct from p.ledger
+    cross join lateral mqpg._checks(h.message_id) as k
+    cross join lateral mqpg._last_reason(h.message_id) as r (reason)
+    where not mqpg._is_decided_half(h.message_id);
 end
 $$;

@@ -52,10 +52,10 @@ begin
         return next;
     end if;
     if v_group.checker = 'url' then
-        select p.problem into v_problem from mqpg._ledger_problems() p where p.checker_target = v_group.checker_target;
+        v_problem := mqpg._ledger_problem(v_group.name, v_group.checker_target, mqpg._ledger_of(v_half.nonce));
         if v_problem is not null then
             cause := case
-                when v_group.checker_target in (select s from mqpg._ledgers_served(array[v_group.checker_target]) s)
+                when v_problem not like 'no compensator serves %' and v_group.checker_target in (select s from mqpg._ledgers_served(array[v_group.checker_target]) s)
                     then 'ledger_unreachable'
                 else 'ledger_not_served'
             end;

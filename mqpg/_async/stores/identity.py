@@ -1,0 +1,107 @@
+"""The identity of a ledger table: a row of it that shows whether a half message was prepared for it.
+
+The row is in the table itself, so what takes the table's rows away takes it away, too: DROP, TRUNCATE,
+DELETE, a new table under the old name. It lists the identities that processes gave the table, newest
+first. Each process adds one when it begins to use the ledger, and later from time to time, and
+`prepare` stores it with each half message. A ledger that was restored from an older copy, or is
+another node's, lacks the identity of the half message, and gives no verdict on what it has no row of.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from secrets import token_hex
+from typing import Any
+
+from sqlalchemy import func, insert, literal_column, select, update
+from sqlalchemy.exc import IntegrityError
+
+from mqpg._async._acompat import Connection
+from mqpg._async.stores.database import UserDatabase, begin_immediate
+from mqpg.user_tables.tables import IDENTITY, clock, ledger
+
+__all__ = ["LedgerIdentity"]
+
+_AGE = 3600.0  # seconds after which a process gives the table another identity
+_MOST = 1000  # identities in the row; the oldest ones go
+# When an earlier release made the table, so that nobody knows its age.
+_UNKNOWN = datetime(1970, 1, 1, tzinfo=UTC)
+_MINE = ledger.c.handle == IDENTITY
+_ROW = select(ledger.c.payload, ledger.c.created_at).where(_MINE)
+# A row that a restore wrote again has another xmin than the transaction id in it.
+_POSTGRESQL = _ROW.add_columns(literal_column("cast(cast(xmin as text) as bigint)"))
+_XID = func.txid_current() % 2**32
+
+
+class LedgerIdentity:
+    """The identity row of one ledger table, and the identity that this process gave it."""
+
+    def __init__(self, database: UserDatabase) -> None:
+        self._database = database
+        self._current: str | None = None
+        self._opened = 0.0
+
+    async def get(self) -> str:
+        """The identity for `prepare`. The first call adds it."""
+        return self._current or await self.add()
+
+    async def refresh(self) -> bool:
+        """Whether the table still has the identity of this process. If not, or if it is old, add one."""
+        if self._current is None:
+            return True
+        async with self._database.engine.connect() as conn:
+            kept = self._current in (await self.read(conn))[0]
+        if not kept or time.monotonic() - self._opened > _AGE:
+            await self.add()
+        return kept
+
+    async def add(self, *, new_table: bool = False) -> str:
+        """Give the table one more identity, and return it. `new_table`: its age is known."""
+        while True:
+            try:
+                async with self._database.engine.begin() as conn:
+                    if self._database.dialect == "sqlite":
+                        await begin_immediate(conn)
+                    self._current = await self._write(conn, new_table)
+                self._opened = time.monotonic()
+                return self._current
+            except IntegrityError:
+                continue  # another process has inserted the row
+
+    async def read(self, conn: Connection, *, lock: bool = False) -> tuple[list[str], datetime | None]:
+        """The identities in the row, and when the table was made. Empty, None: there is no row.
+
+        Empty with a time: it is not the row that was written, but a copy of it.
+        """
+        query = _POSTGRESQL if self._database.dialect == "postgresql" else _ROW
+        row: Any = (await conn.execute(query.with_for_update() if lock else query)).first()
+        if row is None:
+            return [], None
+        written, *identities = row[0].split()
+        made = row[1] if row[1].tzinfo else row[1].replace(tzinfo=UTC)
+        return ([] if len(row) > 2 and written != str(row[2]) else identities), made
+
+    async def doubt(self, conn: Connection, identity: str | None, born_at: datetime | None) -> str | None:
+        """Why the table may lack the row of a half message with this identity. None: it cannot."""
+        identities, made = await self.read(conn)
+        if identity is None:
+            younger = born_at is not None and made is not None and made > born_at
+            return "the ledger was made after the half message" if younger else None
+        if identity in identities or len(identities) >= _MOST:
+            return None
+        what = "has lost its rows" if made is None else "was made again, or restored from a copy"
+        return f"the ledger {what} since the half message was prepared: its identity is not {identity} any more"
+
+    async def _write(self, conn: Connection, new_table: bool) -> str:
+        identities, made = await self.read(conn, lock=True)
+        identity, xid = token_hex(4), "-"
+        if self._database.dialect == "postgresql":
+            xid = str((await conn.execute(select(_XID))).scalar())
+        payload = " ".join([xid, identity, *identities][: _MOST + 1])
+        if made is None:
+            values = {"handle": IDENTITY, "entry": "fence", "payload": payload}
+            await conn.execute(insert(ledger).values(**values, created_at=clock() if new_table else _UNKNOWN))
+        else:
+            await conn.execute(update(ledger).where(_MINE).values(payload=payload))
+        return identity

@@ -1,0 +1,67 @@
+"""What outboxes have counted (FastMiniMQ's transaction_record_cnt), held against what the broker has.
+
+An outbox deletes the row of a message that the broker has permanently. If the broker loses the message
+later, only the counter in the producer's database shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import psycopg
+from sqlalchemy import create_engine, func, inspect, select
+
+from mqpg.audit.options import AuditOptions, joined_groups
+from mqpg.audit.verdict import Relation
+from mqpg.connection.dsn import to_sqlalchemy
+from mqpg.user_tables.tables import outbox_count
+
+__all__ = ["held_against_counts", "outbox_counts"]
+
+Counts = Mapping[tuple[str, str], int]
+"""By the producer groups of the outboxes, with commas between, and topic."""
+
+_DROPPED = "select exists (select from mqpg.audit_segment s where s.family = 'log' and s.body_dropped_at is not null)"
+
+
+def outbox_counts(options: AuditOptions, dsn: str, broker_id: str) -> Counts:
+    """Read the counters of all outboxes of an audit.
+
+    Empty while something may be running, because the broker is read at another moment, and if the broker
+    has dropped messages after their retention, which the counters still have.
+    """
+    if not options.drained or options.archive is not None or not options.ledgers:
+        return {}
+    with psycopg.connect(dsn) as broker:
+        dropped = broker.execute(_DROPPED).fetchone()
+    if dropped is None or dropped[0]:
+        return {}
+    found: dict[tuple[str, str], int] = {}
+    mine = select(outbox_count.c.topic, func.sum(outbox_count.c.committed)).where(outbox_count.c.broker == broker_id)
+    for url, groups in joined_groups(options.ledgers).items():
+        engine = create_engine(to_sqlalchemy(url))
+        try:
+            with engine.connect() as conn:
+                tables = inspect(conn).get_table_names()
+                if outbox_count.name in tables and "mqpg_ledger" not in tables:
+                    for topic, committed in conn.execute(mine.group_by(outbox_count.c.topic)):
+                        key = (",".join(groups), topic)
+                        found[key] = found.get(key, 0) + int(committed)
+        finally:
+            engine.dispose()
+    return {key: count for key, count in found.items() if not options.topics or key[1] in options.topics}
+
+
+def held_against_counts(relations: Sequence[Relation], counts: Counts) -> list[Relation]:
+    """The relations, with the messages as confirmed and missing that an outbox has counted and the broker lacks."""
+    result, seen = [], set()
+    for one in relations:
+        counted = counts.get((one.ledger, one.topic), 0)
+        seen.add((one.ledger, one.topic))
+        lost = max(0, counted - one.confirmed)
+        result.append(replace(one, confirmed=one.confirmed + lost, missing=one.missing + lost) if lost else one)
+    for (ledger, topic), counted in counts.items():
+        if counted and (ledger, topic) not in seen:
+            result.append(Relation(ledger, "(none)", topic, counted, 0, 0, 0, 0, counted, 0, 0))
+    return result
