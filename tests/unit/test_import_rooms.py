@@ -74,7 +74,7 @@ PROOF: Rooms = {
     # floor 2
     "audit/archived": (("mqpg.audit.archived", "mqpg.audit.archived_files"), ("values",)),
     # floor 6
-    "audit": (("mqpg.audit.*",), ("archive", "connection", "values")),
+    "audit": (("mqpg.audit.*",), ("archive", "connection", "user_tables", "values")),
     # floor 7
     "audit/sql": (
         ("mqpg.audit.sql.*",),

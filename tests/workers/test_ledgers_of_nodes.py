@@ -81,7 +81,7 @@ def new_node(
 
 def compensator(processes: Processes, *nodes: Node) -> Process:
     options = [word for node in nodes for word in ("--ledger", f"shop={node.url}")]
-    return processes.worker("compensator", "--interval", "0.1", "--heartbeat", "0.3", *options)
+    return processes.worker("compensator", "--interval", "0.1", *options)
 
 
 def states(broker: Connection) -> list[tuple[int, str]]:

@@ -63,7 +63,9 @@ begin
     if octet_length(prepare.key) > 512 or octet_length(prepare.tag) > 512 then
         raise exception using errcode = 'MQ001', message = 'key and tag must not be longer than 512 bytes';
     end if;
-    if prepare.check_after is not null or prepare.delay is not null or v_to.check_after > v_to.retention then
+    if prepare.check_after is not null or prepare.delay is not null or v_to.check_after > v_to.retention
+        or v_secret is null then
+        perform mqpg._require_ledger(prepare.ledger);
         perform mqpg._require_half_times(
             mqpg._topic(prepare.topic), coalesce(prepare.check_after, v_to.check_after), prepare.delay);
         prepare.check_after := mqpg._seconds(prepare.check_after);

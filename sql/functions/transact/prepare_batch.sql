@@ -35,6 +35,9 @@ begin
     if cardinality(prepare_batch.payloads) = 0 then
         return;
     end if;
+    if v_secret is null then
+        perform mqpg._require_ledger(prepare_batch.ledger);
+    end if;
     if v_group.overfull_at is not null then
         perform mqpg._require_room(v_group.name);
     end if;
