@@ -15,7 +15,7 @@ __all__ = ["app"]
 
 app = typer.Typer(help="Create, list, alter and drop producer groups.", no_args_is_help=True)
 
-_COLUMNS = ["producer_group", "check_after", "max_checks", "on_exhausted", "checker", "checker_target", "expire_after"]
+_COLUMNS = ["producer_group", "check_after", "max_checks", "on_exhausted", "checker", "checker_target", "expire_after", "max_undecided"]
 _LIST = "select * from mqpg._producer_groups()"
 
 
@@ -38,6 +38,9 @@ OnExhaustedOption = Annotated[
 ExpireAfter = Annotated[
     str | None, typer.Option(help="How long a half message may stay undecided before it is rolled back, or never.")
 ]
+MaxUndecided = Annotated[
+    int | None, typer.Option(help="How many half messages may be undecided; with more, prepare fails (MQ026).")
+]
 _NEVER = "100 years"  # the server takes it for never
 
 
@@ -50,11 +53,13 @@ def create(
     max_checks: MaxChecks = 15,
     on_exhausted: OnExhaustedOption = "park",
     expire_after: ExpireAfter = "7 days",
+    max_undecided: MaxUndecided = 100000,
     json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
     """Create a producer group. If it exists with the same settings, nothing happens."""
     chosen = _chosen(checker, target, check_after, max_checks, on_exhausted, expire_after)
+    chosen["max_undecided"] = max_undecided
     call("create_producer_group", json, dsn, producer_group=name, **chosen)
 
 
@@ -74,11 +79,13 @@ def alter(
     max_checks: MaxChecks = None,
     on_exhausted: OnExhaustedOption = None,
     expire_after: ExpireAfter = None,
+    max_undecided: MaxUndecided = None,
     json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
     """Change the given settings of a producer group."""
     changes = _chosen(checker, target, check_after, max_checks, on_exhausted, expire_after)
+    changes["max_undecided"] = max_undecided
     call("alter_producer_group", json, dsn, producer_group=name, **changes)
 
 

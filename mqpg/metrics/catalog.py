@@ -42,6 +42,9 @@ METRICS = {
     "half_messages": Described(
         "Undecided half messages; the overdue ones are pending too", ("producer_group", "state")
     ),
+    "producer_group_full": Described(
+        "1: the group has more undecided half messages than max_undecided, so prepare fails", ("producer_group",)
+    ),
     "decision_seconds": Described(
         "Seconds that the latest 200 committed half messages were undecided: average and longest", ("of",)
     ),

@@ -77,6 +77,7 @@ def _half_messages(found: Reading) -> Iterator[Metric]:
         for state in ("pending", "overdue", "parked")
     ]
     yield metric("half_messages", rows)
+    yield metric("producer_group_full", [((one["producer_group"],), 1) for one in found.overview.overfull])
     one = found.appender
     yield metric("decision_seconds", [(["average"], one["average_seconds"]), (["longest"], one["longest_seconds"])])
     yield metric("check_backs", _checks(found))

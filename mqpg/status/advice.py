@@ -170,6 +170,11 @@ def _losses(found: Overview) -> Iterator[Finding]:
 
 
 def _half_messages(found: Overview) -> Iterator[Finding]:
+    for one in found.overfull:
+        group = one["producer_group"]
+        what = f"producer group {group} has more than {one['max_undecided']} undecided half messages: prepare fails"
+        remedy = "decide them, or raise it with mqpg group alter --max-undecided"
+        yield _trouble("full groups", SOME_WAIT, what, remedy, f"mqpg half list --group {group}", producer_group=group)
     for one in found.half_messages:
         group = one["producer_group"]  # None: that of the half message was dropped
         name = f"producer group {group}" if group else "a dropped producer group"
@@ -180,7 +185,8 @@ def _half_messages(found: Overview) -> Iterator[Finding]:
             remedy = "see mqpg half list and mqpg why HANDLE"
             yield _trouble("overdue half messages", SOME_WAIT, what, remedy, f"mqpg half list{chosen}", **about)
         if one["parked"]:
-            what = f"{name} has {counted(one['parked'], 'parked half message')}"
+            reason = f" ({one['parked_reason']})" if one.get("parked_reason") else ""
+            what = f"{name} has {counted(one['parked'], 'parked half message')}{reason}"
             look = f"mqpg half list --parked{chosen}"
             yield _trouble(
                 "parked half messages", SOME_WAIT, what, "decide with mqpg half settle, or rearm", look, **about

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .finding import Finding, Row
 from .moment import check_moment
@@ -58,7 +58,8 @@ from mqpg._silent_filters() as f
 _HALVES = """
 select h.producer_group, count(*) filter (where h.state = 'pending') as pending,
     count(*) filter (where h.state = 'pending' and h.check_at < clock_timestamp() - interval '1 minute') as overdue,
-    count(*) filter (where h.state = 'parked') as parked, max(h.reason) filter (where h.state = 'pending') as reason
+    count(*) filter (where h.state = 'parked') as parked, max(h.reason) filter (where h.state = 'pending') as reason,
+    max(h.reason) filter (where h.state = 'parked') as parked_reason
 from (
     select p.producer_group, p.check_at, p.reason, 'pending' as state from mqpg.half_pending as p
     union all
@@ -97,6 +98,7 @@ select s.at::text as at, s.by::text as by, s.by < '0' as forward, s.ahead > '0' 
 from mqpg._clock_steps() as s limit 3
 """
 _REFUSAL = "select mqpg._append_refusal() as said"
+_OVERFULL = "select o.producer_group, o.max_undecided from mqpg._overfull_groups() as o"
 _LOCKS = "select f.pid, f.role, f.stops, f.remedy from mqpg.foreign_locks as f"
 
 
@@ -112,6 +114,7 @@ class Overview:
             it up if that message waits for more than a minute, `dead_letter_reason` why its newest dead
             letter failed.
         half_messages: Undecided half messages of each producer group.
+        overfull: Producer groups with more of them than `max_undecided`.
         blocked: Drops and merges of segments that open transactions hold up.
         pins: Unread messages that keep closed segments.
         losses: What groups lost by a policy of the topic within a day.
@@ -137,6 +140,7 @@ class Overview:
     failing: list[Row]
     refusal: str | None
     clock_steps: list[Row]
+    overfull: list[Row] = field(default_factory=list)
 
 
 def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
@@ -156,4 +160,5 @@ def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
         failing=rows(_FAILING),
         refusal=rows(_REFUSAL)[0]["said"],
         clock_steps=rows(_STEPS),
+        overfull=rows(_OVERFULL),
     )
