@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from mqpg.connection.settings import ledger_url, ledger_variable
 from mqpg.values.errors import ConfigurationError
 
-__all__ = ["find_url", "parse_ledgers", "split_urls", "to_environment"]
-
-# Between two URLs of one name. A URL may have blanks in a path.
-_BETWEEN = re.compile(r"\s+(?=[\w+]+://)")
+__all__ = ["find_url", "parse_ledgers", "to_environment"]
 
 
 def parse_ledgers(options: Iterable[str]) -> dict[str, str]:
@@ -36,11 +32,6 @@ def find_url(name: str, given: Mapping[str, str]) -> str | None:
     None: this process does not know the ledger.
     """
     return given.get(name) or ledger_url(name) or None
-
-
-def split_urls(urls: str) -> list[str]:
-    """The URLs of one name, of the command line or of a variable."""
-    return _BETWEEN.split(urls.strip())
 
 
 def to_environment(given: Mapping[str, str]) -> dict[str, str]:

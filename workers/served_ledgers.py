@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from mqpg.connection.backoff import Backoff
-from mqpg.connection.settings import ledger_variable
+from mqpg.connection.settings import ledger_variable, split_urls
 from mqpg.values import errors
 
 from .checker import LedgerChecker
-from .ledger_urls import find_url, split_urls
+from .ledger_urls import find_url
 from .session import Connection
 from .worker import Options
 

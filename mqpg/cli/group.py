@@ -15,7 +15,16 @@ __all__ = ["app"]
 
 app = typer.Typer(help="Create, list, alter and drop producer groups.", no_args_is_help=True)
 
-_COLUMNS = ["producer_group", "check_after", "max_checks", "on_exhausted", "checker", "checker_target", "expire_after", "max_undecided"]
+_COLUMNS = [
+    "producer_group",
+    "check_after",
+    "max_checks",
+    "on_exhausted",
+    "checker",
+    "checker_target",
+    "expire_after",
+    "max_undecided",
+]
 _LIST = "select * from mqpg._producer_groups()"
 
 

@@ -13,7 +13,7 @@ import typer
 import mqpg
 from mqpg.cli.connecting import broker, call, rows
 from mqpg.cli.options import Dsn, Json, JsonResult, print_result, print_rows, printable, warn_of_password
-from mqpg.connection.settings import ledger_url, ledger_variable
+from mqpg.connection.settings import ledger_url, ledger_variable, split_urls
 from mqpg.status.finding import Row
 from mqpg.status.half_messages import Rows, asked, bodies, parked_because, parks_again
 from mqpg.values.choices import Decision
@@ -175,9 +175,12 @@ def recover(
     url = ledger if "://" in ledger else ledger_url(ledger)
     if url is None:
         raise ConfigurationError(f"--ledger {ledger}: the variable {ledger_variable(ledger)} is not set")
-    # It sends nothing of its own, so it needs no producer group.
-    with broker(dsn) as mq, closing(mqpg.TransactionalProducer(mq, group="", ledger=url)) as producer:
-        found = producer.recover_lost(dry_run=dry_run)
+    found = []
+    with broker(dsn) as mq:
+        for one in split_urls(url):
+            # It sends nothing of its own, so it needs no producer group.
+            with closing(mqpg.TransactionalProducer(mq, group="", ledger=one)) as producer:
+                found += producer.recover_lost(dry_run=dry_run)
     again = sum(one.new_handle is not None for one in found)
     if json or found:
         print_rows([asdict(one) for one in found], _LOST_COLUMNS, as_json=json)

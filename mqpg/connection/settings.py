@@ -11,7 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from mqpg.values.errors import ConfigurationError
 
-__all__ = ["Settings", "ledger_url", "ledger_variable"]
+__all__ = ["Settings", "ledger_url", "ledger_variable", "split_urls"]
 
 
 class Settings(BaseSettings):
@@ -109,6 +109,18 @@ def ledger_variable(name: str) -> str:
         The variable's name, such as "MQPG_LEDGER_SHOP_EU".
     """
     return "MQPG_LEDGER_" + re.sub(r"[-.]", "_", name).upper()
+
+
+def split_urls(urls: str) -> list[str]:
+    """Split the URLs of one name, of a variable or of the command line, at the blanks between them.
+
+    Args:
+        urls: The URLs, which may have blanks in a path.
+
+    Returns:
+        The URLs.
+    """
+    return re.split(r"\s+(?=[\w+]+://)", urls.strip())
 
 
 def ledger_url(name: str) -> str | None:
