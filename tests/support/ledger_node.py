@@ -3,8 +3,6 @@
 It sells once and dies by SIGKILL before or after a step of the transaction. Without a step it ends by itself.
 """
 
-from __future__ import annotations
-
 import sys
 
 from sqlalchemy import create_engine, text

@@ -3,8 +3,6 @@
 The nodes are processes that die by SIGKILL, and the compensators are real ones.
 """
 
-from __future__ import annotations
-
 import shutil
 import socket
 from collections.abc import Callable, Iterator

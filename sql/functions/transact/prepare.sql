@@ -37,7 +37,7 @@ declare
     v_to record;
     v_xid xid8;
     v_batch bigint;
-    v_secret uuid := case when prepare.ledger is null then gen_random_uuid() else mqpg._secret_with(prepare.ledger) end;
+    v_secret uuid := gen_random_uuid();
     v_now timestamptz := clock_timestamp();
     v_first text;
 begin
@@ -64,8 +64,8 @@ begin
         raise exception using errcode = 'MQ001', message = 'key and tag must not be longer than 512 bytes';
     end if;
     if prepare.check_after is not null or prepare.delay is not null or v_to.check_after > v_to.retention
-        or v_secret is null then
-        perform mqpg._require_ledger(prepare.ledger);
+        or prepare.ledger is not null then
+        v_secret := mqpg._secret_with(prepare.ledger, v_secret);
         perform mqpg._require_half_times(
             mqpg._topic(prepare.topic), coalesce(prepare.check_after, v_to.check_after), prepare.delay);
         prepare.check_after := mqpg._seconds(prepare.check_after);

@@ -22,9 +22,7 @@ set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off 
 declare
     v_topic mqpg.topic := mqpg._require_topic(prepare_batch.topic, 'send');
     v_group mqpg.producer_group := mqpg._require_producer_group(prepare_batch.producer_group);
-    v_secret uuid := case
-        when prepare_batch.ledger is null then gen_random_uuid() else mqpg._secret_with(prepare_batch.ledger)
-    end;
+    v_secret uuid := gen_random_uuid();
     v_broker record;
     v_ids bigint [];
 begin
@@ -35,10 +33,8 @@ begin
     if cardinality(prepare_batch.payloads) = 0 then
         return;
     end if;
-    if v_secret is null then
-        perform mqpg._require_ledger(prepare_batch.ledger);
-    end if;
-    if v_group.overfull_at is not null then
+    if prepare_batch.ledger is not null or v_group.overfull_at is not null then
+        v_secret := mqpg._secret_with(prepare_batch.ledger, v_secret);
         perform mqpg._require_room(v_group.name);
     end if;
     perform mqpg._force_sync();
