@@ -141,3 +141,28 @@ def test_dropped_topic_is_not_audited(audit: Callable[..., Report], story: Story
     report = audit()
     assert (report.verdict, report.reasons) == (Verdict.VALID, ())
     assert report.groups[0]["applied"] == 1
+
+
+def test_several_databases_of_one_group_are_joined(run_audit: RunAudit, trio: Trio, story: Story, sqlite: Path) -> None:
+    """Each half of the ledger's and of the journal's rows is in a database of its own."""
+    with sqlite3.connect(sqlite) as copy:
+        for table, column, connection in (
+            ("mqpg_ledger", "handle", story.ledger),
+            ("mqpg_applied", "message_id", story.consumer),
+        ):
+            names = sorted(str(row[0]) for row in copy.execute(f"select distinct {column} from {table}"))
+            copy.executemany(f"delete from {table} where {column} = ?", [(name,) for name in names[::2]])
+            for name in names[1::2]:
+                connection.execute(f"delete from {table} where {column}::text = %s", (name,))
+        # The queue was another member's before, whose position stays where it was.
+        copy.execute("update mqpg_offsets set next_offset = 1 where next_offset > 1")
+    copy.close()
+    url = f"sqlite:///{sqlite}"
+    one = trio.options()
+    ledgers = {"shop": [one.ledgers["shop"], url]}
+    applied = {"board": [one.applied["board"], url]}
+    report = run_audit(trio.options(ledgers=ledgers, applied=applied))
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    assert [relation.confirmed for relation in report.relations] == [15]
+    for alone in ({"ledgers": ledgers}, {"applied": applied}):
+        assert run_audit(trio.options(**alone)).verdict is Verdict.INVALID

@@ -22,3 +22,32 @@ def test_an_outbox_enters_the_counting_relations(audit: Callable[..., Report], s
     assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
     (relation,) = report.relations
     assert (relation.confirmed, relation.open, relation.consumed, relation.excused) == (15, 1, 15, 1)
+
+
+@pytest.mark.parametrize(("counted", "verdict"), [((10, 5), Verdict.VALID), ((10, 6), Verdict.INVALID)])
+def test_what_the_outbox_has_counted_is_still_there(
+    audit: Callable[..., Report], story: Story, counted: tuple[int, int], verdict: Verdict
+) -> None:
+    """The broker may lose a message that it had confirmed, after the outbox has deleted its row (P7)."""
+    use_outbox(story)
+    story.ledger.execute(
+        "create table mqpg_outbox_count (broker varchar(40), topic varchar(127), slot int, sent bigint,"
+        " committed bigint, primary key (broker, topic, slot))"
+    )
+    broker = story.one("select broker_id from mqpg.broker")
+    for slot, committed in enumerate(counted):
+        story.ledger.execute(
+            "insert into mqpg_outbox_count values (%s, 'orders', %s, 0, %s)", (broker, slot, committed)
+        )
+    story.ledger.execute("insert into mqpg_outbox_count values ('another', 'orders', 0, 0, 99)")
+    _drained(story)
+    assert audit().verdict is Verdict.VALID  # judged only if nothing runs
+    report = audit(drained=True)
+    assert report.verdict is verdict, report.reasons
+    if verdict is Verdict.INVALID:
+        assert any("confirmed > consumed" in reason for reason in report.reasons)
+
+
+def _drained(story: Story) -> None:
+    story.drain()
+    story.drain("mail", journal=False)
