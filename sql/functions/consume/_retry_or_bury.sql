@@ -10,19 +10,20 @@ begin
     if _retry_or_bury.attempt >= (_retry_or_bury.subscription).max_attempts then
         perform mqpg._bury(
             (_retry_or_bury.subscription).subscription_id, array[_retry_or_bury.message_id],
-                array[_retry_or_bury.deliver_id],
-            array[_retry_or_bury.attempt], _retry_or_bury.reason, _retry_or_bury.consumer);
+            array[_retry_or_bury.deliver_id], array[_retry_or_bury.attempt], _retry_or_bury.reason,
+            _retry_or_bury.consumer);
         return;
     end if;
     insert into mqpg.delayed (
         visible_at, xid, first_id, deliver_id, n, written_at, topic_id, subscription_id, queue_id, attempt, reason,
         consumer)
     values (
-        mqpg._back_off_until(_retry_or_bury.subscription, _retry_or_bury.attempt, _retry_or_bury.delay) + mqpg._ahead(),
-            pg_current_xact_id(),
-        _retry_or_bury.message_id, nullif(_retry_or_bury.deliver_id, _retry_or_bury.message_id), 1, mqpg._written_at(clock_timestamp(), mqpg._ahead()),
-        (_retry_or_bury.subscription).topic_id, (_retry_or_bury.subscription).subscription_id, -1,
-            _retry_or_bury.attempt + 1,
-        _retry_or_bury.reason, _retry_or_bury.consumer);
+        mqpg._back_off_until(_retry_or_bury.subscription, _retry_or_bury.attempt, _retry_or_bury.delay)
+        + mqpg._ahead(),
+        pg_current_xact_id(), _retry_or_bury.message_id,
+        nullif(_retry_or_bury.deliver_id, _retry_or_bury.message_id), 1,
+        mqpg._written_at(clock_timestamp(), mqpg._ahead()), (_retry_or_bury.subscription).topic_id,
+        (_retry_or_bury.subscription).subscription_id, -1, _retry_or_bury.attempt + 1, _retry_or_bury.reason,
+        _retry_or_bury.consumer);
 end
 $$;

@@ -63,6 +63,7 @@ begin
                 null, null, null, null, null, send.key))[1];
         end if;
     end if;
+    -- What _store_together() does for one message, without its arrays and loop, which would cost more.
     v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
     v_batch := nextval('mqpg.batch_id');
     insert into mqpg.commit_log (
