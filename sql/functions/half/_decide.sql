@@ -71,7 +71,7 @@ begin
     v_xid := pg_current_xact_id();    -- before the order number is drawn
     v_order := nextval('mqpg.batch_id');
     v_now := clock_timestamp();
-    if v_half.delay is not null then
+    if _decide.op = 'c' and v_half.delay is not null then
         v_due := v_now + v_half.delay + mqpg._ahead();
     end if;
     insert into mqpg.op_log (
@@ -79,7 +79,7 @@ begin
     values (
         v_id, 0, v_order, v_xid, _decide.op,
         case when _decide.payload is not null or v_half.relay then v_order * 1024 end, v_now,
-        case when _decide.op = 'c' then case when v_half.relay then 'infinity' else v_due end end,
+        case when v_half.relay and _decide.op = 'c' then 'infinity' else v_due end,
         v_half.topic_id, v_half.queue_id, _decide.decided_by, _decide.reason)
     on conflict do nothing;
     get diagnostics v_inserted = row_count;
@@ -108,7 +108,7 @@ begin
                     then mqpg._checksum(v_order, array[_decide.payload])
             end);
     end if;
-    if _decide.op = 'c' and v_due is not null then
+    if v_due is not null then
         insert into mqpg.delayed (visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
         select o.visible_at, v_xid, v_id, o.deliver_id, 1, mqpg._written_at(v_now, mqpg._ahead()), v_half.topic_id, v_half.queue_id
         from mqpg.op_log o where o.message_id = v_id and o.stage = 0;

@@ -7,8 +7,6 @@ language sql immutable as $$
     select _is_handle.handle ~ '^[0-9a-f]+[.][1-9][0-9]*[.][1-9][0-9]*[.][0-9a-f]+$'
         and length(split_part(_is_handle.handle, '.', 1)) = 12
         and length(split_part(_is_handle.handle, '.', 2)) <= 9
-        and (length(split_part(_is_handle.handle, '.', 3)) <= 18
-            or length(split_part(_is_handle.handle, '.', 3)) = 19
-            and split_part(_is_handle.handle, '.', 3) <= '9223372036854775807')
+        and lpad(split_part(_is_handle.handle, '.', 3), 20, '0') <= '09223372036854775807' collate "C"
         and length(split_part(_is_handle.handle, '.', 4)) = 32
 $$;
