@@ -17,7 +17,6 @@ declare
     v_order bigint;
     v_now timestamptz;
     v_due timestamptz;  -- if it has a delay
-    v_inserted int;
     v_standing "char";
 begin
     if _decide.handle is null then
@@ -82,8 +81,7 @@ begin
         case when v_half.relay and _decide.op = 'c' then 'infinity' else v_due end,
         v_half.topic_id, v_half.queue_id, _decide.decided_by, _decide.reason)
     on conflict do nothing;
-    get diagnostics v_inserted = row_count;
-    if v_inserted = 0 then
+    if not found then
         select o.op into strict v_standing from mqpg.op_log o
         where o.message_id = v_id and o.stage = 0;
         return case v_standing when 'c' then 'already_committed' else 'already_rolled_back' end;
