@@ -11,12 +11,12 @@ from typing import Annotated
 
 import typer
 
-from mqpg.cli.options import Dsn, warn_of_password
+from mqpg.cli.options import Dsn, printable, warn_of_password
 from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
 from mqpg.embedded import locate
 from mqpg.schema.versions import EXIT_TOO_OLD
 from mqpg.status import Source
-from mqpg.status.workers import silent_roles
+from mqpg.status.workers import failing_roles, silent_roles
 from mqpg.values import errors
 
 from . import ROLES, Options, Supervisor
@@ -77,8 +77,8 @@ AskHealth = Annotated[
     bool,
     typer.Option(
         "--health",
-        help="Start nothing, but ask the broker whether the workers of this host send heartbeats. Exit status 1 if one "
-        "does not.",
+        help="Start nothing, but ask the broker whether the workers of this host send heartbeats and work. Exit status "
+        "1 if one does not.",
     ),
 ]
 Beat = Annotated[float, typer.Option("--heartbeat", min=0.05, help="Seconds between two heartbeats.")]
@@ -185,14 +185,17 @@ def consume(
 
 
 def _ask_health(dsn: str | None, roles: Sequence[str]) -> None:
-    """Print which workers of this host are silent, and exit with 1, or print ok."""
+    """Print which workers of this host are silent or fail, and exit with 1, or print ok."""
     source, host = Source(dsn, "mqpg worker --health", 1), socket.gethostname()
     try:
         silent = silent_roles(source.rows, host, roles)
+        failing = failing_roles(source.rows, host, roles)
     finally:
         source.close()
     if silent:
-        typer.echo(f"no heartbeat of {', '.join(silent)} on {host} within 30 s", err=True)
+        failing.insert(0, f"no heartbeat of {', '.join(silent)} on {host} within 30 s")
+    if failing:
+        typer.echo("\n".join(map(printable, failing)), err=True)
         raise typer.Exit(1)
     typer.echo("ok")
 

@@ -117,7 +117,7 @@ def run(
         mq.close()
         return
 
-    beating = _Beating(dsn, Heartbeat("consumer", heartbeat, detail), refresh, stop)
+    beating = _Beating(dsn, Heartbeat("consumer", heartbeat, detail, lambda: counted.failing), refresh, stop)
     with mq, beating:
         if isinstance(counted, mqpg.AsyncConsumer):
             asyncio.run(_run_async(counted, dsn, stop, settings))

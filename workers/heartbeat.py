@@ -7,6 +7,7 @@ import os
 import socket
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -27,21 +28,30 @@ select mqpg._heartbeat(
 
 
 class Heartbeat:
-    """Reports every `interval` seconds that this process is alive, and what it has done: `detail`."""
+    """Reports every `interval` seconds that this process is alive, and what it has done: `detail`.
 
-    def __init__(self, role: str, interval: float, detail: dict[str, Any]) -> None:
+    `failing` says what its iterations have failed with, one after another. None: they work.
+    """
+
+    def __init__(
+        self, role: str, interval: float, detail: dict[str, Any], failing: Callable[[], object] = lambda: None
+    ) -> None:
         self._identity = {
             "worker_id": f"{role}-{uuid.uuid4().hex[:12]}",
             "role": role,
             "host": socket.gethostname(),
             "pid": os.getpid(),
         }
-        self._interval, self._detail = interval, detail
+        self._interval, self._detail, self._failing = interval, detail, failing
         self._state, self._next = "", 0.0
 
     def due_in(self) -> float:
         """The seconds until the next heartbeat; 0 if it is due now."""
         return max(0.0, self._next - time.monotonic())
+
+    def beat_soon(self) -> None:
+        """Make the next heartbeat due now, because what it reports has changed."""
+        self._next = 0.0
 
     def beat(self, conn: Connection, state: str) -> None:
         """Write the row if it is due or the state (active, standby, stopped) has changed.
@@ -54,7 +64,7 @@ class Heartbeat:
             # A running worker learns here of a migration that it cannot work with.
             migrate.check_connection(conn)
         # What the clock says here, only for `mqpg status`, which compares it with the server's.
-        detail = Jsonb({**self._detail, "clock": time.time()})
+        detail = Jsonb({**self._detail, "failing": self._failing(), "clock": time.time()})
         try:
             conn.execute(_BEAT, {**self._identity, "state": state, "detail": detail})
         except psycopg.Error as error:

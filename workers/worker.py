@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from mqpg.connection.streak import FailureStreak
 from mqpg.values import errors
 
 from .foreign_locks import ForeignLocks
@@ -75,7 +76,8 @@ class Worker(ABC):
         self.options = options
         self.stop = stop or threading.Event()
         self.detail: dict[str, Any] = {"iterations": 0, "failures": 0}
-        self._heartbeat = Heartbeat(self.role, options.heartbeat, self.detail)
+        self._streak = FailureStreak()
+        self._heartbeat = Heartbeat(self.role, options.heartbeat, self.detail, self._streak.described)
         self._foreign_locks = ForeignLocks(self.detail)
         self._has_lock = False
 
@@ -120,6 +122,7 @@ class Worker(ABC):
     def _failed(self, error: errors.Error) -> None:
         self.detail["failures"] += 1
         self.detail["last_error"] = str(error)
+        self._streak.failed(error)
 
     def _serve(self, conn: Connection) -> None:
         try:
@@ -164,6 +167,8 @@ class Worker(ABC):
                     break
                 pause = self.turn(conn)
                 self.detail["iterations"] += 1
+                if self._streak.worked():
+                    self._heartbeat.beat_soon()
                 self._rest(conn, pause)
         finally:
             logger.info("no longer leading")

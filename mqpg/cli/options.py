@@ -15,6 +15,7 @@ from rich.text import Text
 from mqpg.cli.completion import complete_group, complete_topic
 from mqpg.cli.sentences import sentence
 from mqpg.connection.dsn import has_password
+from mqpg.values.words import printable
 
 __all__ = [
     "Dsn",
@@ -113,8 +114,3 @@ def _print_json(value: object) -> None:
 def _cell(value: object) -> Text:
     """The value as plain text, in which brackets are no markup."""
     return Text("" if value is None else printable(str(value)))
-
-
-def printable(text: str) -> str:
-    """Make control characters visible, so that no terminal takes somebody else's text for a command."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from functools import cached_property
 from typing import Any, NoReturn
 
+from psycopg.errors import Diagnostic
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
@@ -13,8 +15,11 @@ from mqpg.connection.forking import abandon, in_child
 from mqpg.connection.options import SESSION
 from mqpg.connection.time_limit import AsyncLimitedConnection, LimitedConnection
 from mqpg.values.errors import ConfigurationError
+from mqpg.values.words import printable
 
 __all__ = ["READ_ONLY", "RESET", "AsyncBrokerConnection", "BrokerConnection", "open_cursor", "reads_only"]
+
+logger = logging.getLogger("mqpg")
 
 # What a program may have left in a session that was lent to it. DISCARD ALL would also drop what psycopg has prepared,
 # so a statement of SQL's PREPARE is only found: then there is a row.
@@ -75,6 +80,7 @@ class _Pooled:
     def note_settings(self) -> None:
         """Note what a program may set on the object."""
         self._as_made = {name: getattr(self, name) for name in _ON_THE_OBJECT} | {"_adapters": None}
+        self.add_notice_handler(_pass_on)  # type: ignore[attr-defined]
         in_child(self)
 
     def blame(self, error: BaseException) -> None:
@@ -101,6 +107,12 @@ class _Pooled:
 
 
 _ON_THE_OBJECT = ("row_factory", "cursor_factory", "server_cursor_factory", "prepare_threshold")
+
+
+def _pass_on(said: Diagnostic) -> None:
+    """Log a warning of the server, such as that no compensator serves the ledger of a new producer group."""
+    if said.severity_nonlocalized == "WARNING":
+        logger.warning("%s", printable(" ".join(filter(None, (said.message_primary, said.message_hint)))))
 
 
 def _refuse(*args: Any, **kwargs: Any) -> NoReturn:

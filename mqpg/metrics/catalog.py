@@ -33,6 +33,9 @@ METRICS = {
     "workers_active": Described("Worker processes that are at work and do not stand by", ("role",)),
     "worker_heartbeat_age_seconds": Described("Seconds since the latest heartbeat of a role", ("role",)),
     "worker_failures": Described("Iterations that failed", ("role", "worker"), is_counter=True),
+    "worker_failing_seconds": Described(
+        "Seconds since the first of the failures in a row of a process; 0 if it works", ("role", "worker")
+    ),
     "append_backlog": Described("Batches and commits without an offset yet; 1001 means more than 1000"),
     "append_lag_seconds": Described("Age of the oldest of them in seconds; 0 if there is none"),
     "append_pass_seconds": Described("Seconds that the last pass of the appender took", ("worker",)),

@@ -9,6 +9,7 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from mqpg.status.finding import Row
+from mqpg.status.workers import failing_seconds
 
 from .catalog import METRICS
 from .reading import Reading
@@ -54,6 +55,13 @@ def _workers(found: Reading) -> Iterator[Metric]:
     yield metric("workers_active", [([role], one["active"]) for role, one in rows])
     yield metric("worker_heartbeat_age_seconds", [([role], one["seen_seconds_ago"]) for role, one in rows])
     yield metric("worker_failures", _reported(found, "failures"))
+    yield metric("worker_failing_seconds", _failing(found))
+
+
+def _failing(found: Reading) -> Iterator[tuple[list[str], float]]:
+    for one in found.workers:
+        if "failing" in one["detail"]:
+            yield [one["role"], one["worker_id"]], failing_seconds(one)
 
 
 def _appender(found: Reading) -> Iterator[Metric]:

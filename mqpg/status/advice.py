@@ -12,6 +12,7 @@ from mqpg.values.words import counted, duration
 
 from .finding import LATER, LOSS, SOME_WAIT, STANDS, Finding, Row
 from .overview import STUCK, Overview
+from .workers import failure
 
 __all__ = ["advice", "findings"]
 
@@ -43,6 +44,7 @@ def findings(found: Overview) -> list[Finding]:
         *_groups(found),
         *_failing(found),
         *_half_messages(found),
+        *_silent_ledgers(found),
         *_moment(found),
         *_segments(found),
         *_dropped_topics(found),
@@ -77,6 +79,16 @@ def _workers(found: Overview) -> Iterator[Finding]:
         if not active.get(role):
             what = f"no {role} is at work, so {consequence}"
             yield _trouble("worker", urgency, what, "start mqpg worker", "mqpg status --workers")
+    for one in found.failing_workers:
+        if said := failure(one):
+            what, urgency = _WORKERS.get(one["role"], ("its messages wait", SOME_WAIT))
+            yield _trouble(
+                "failing worker",
+                urgency,
+                said,
+                f"mend what the error names; until then {what}",
+                "mqpg status --workers",
+            )
 
 
 def _foreign_locks(found: Overview) -> Iterator[Finding]:
@@ -179,9 +191,9 @@ def _half_messages(found: Overview) -> Iterator[Finding]:
         group = one["producer_group"]  # None: that of the half message was dropped
         name = f"producer group {group}" if group else "a dropped producer group"
         about, chosen = ({"producer_group": group}, f" --group {group}") if group else ({}, "")
-        if one["overdue"]:
+        if one["late"]:
             reason = f" ({one['reason']})" if one["reason"] else ""
-            what = f"{name} has {counted(one['overdue'], 'half message')} whose check is overdue{reason}"
+            what = f"{name} has {counted(one['late'], 'half message')} whose check is overdue{reason}"
             remedy = "see mqpg half list and mqpg why HANDLE"
             yield _trouble("overdue half messages", SOME_WAIT, what, remedy, f"mqpg half list{chosen}", **about)
         if one["parked"]:
@@ -190,6 +202,22 @@ def _half_messages(found: Overview) -> Iterator[Finding]:
             look = f"mqpg half list --parked{chosen}"
             yield _trouble(
                 "parked half messages", SOME_WAIT, what, "decide with mqpg half settle, or rearm", look, **about
+            )
+
+
+def _silent_ledgers(found: Overview) -> Iterator[Finding]:
+    said = {one["producer_group"] for one in found.half_messages if one["late"]}
+    for one in found.silent_ledgers:
+        names = [name for name in one["producer_groups"] if name not in said]
+        if names:
+            what = f"nobody answers for the half messages of producer group {', '.join(names)}"
+            yield _trouble(
+                "ledger",
+                SOME_WAIT,
+                f"{what}: {one['problem']}",
+                "they wait until then",
+                "mqpg group list",
+                producer_group=names[0],
             )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from .finding import Finding, Row
 from .moment import check_moment
+from .workers import FAILING
 
 __all__ = ["STUCK", "Overview", "read_overview"]
 
@@ -57,7 +58,8 @@ from mqpg._silent_filters() as f
 """
 _HALVES = """
 select h.producer_group, count(*) filter (where h.state = 'pending') as pending,
-    count(*) filter (where h.state = 'pending' and h.check_at < clock_timestamp() - interval '1 minute') as overdue,
+    count(*) filter (where h.state = 'pending' and h.check_at <= clock_timestamp()) as overdue,
+    count(*) filter (where h.state = 'pending' and h.check_at < clock_timestamp() - interval '1 minute') as late,
     count(*) filter (where h.state = 'parked') as parked, max(h.reason) filter (where h.state = 'pending') as reason,
     max(h.reason) filter (where h.state = 'parked') as parked_reason
 from (
@@ -67,6 +69,7 @@ from (
 ) as h
 group by h.producer_group order by h.producer_group
 """
+_LEDGERS = "select l.producer_groups, l.problem from mqpg._silent_ledgers() as l order by l.checker_target"
 # A session that has just come and soon goes again holds nothing up.
 _BLOCKED = """
 select b.table_name, b.state, round(extract(epoch from b.age))::int as seconds, s.blocked_by, s.sessions
@@ -115,6 +118,7 @@ class Overview:
             letter failed.
         half_messages: Undecided half messages of each producer group.
         overfull: Producer groups with more of them than `max_undecided`.
+        silent_ledgers: Ledgers in other databases that give no verdict now: their producer groups, and why.
         blocked: Drops and merges of segments that open transactions hold up.
         pins: Unread messages that keep closed segments.
         losses: What groups lost by a policy of the topic within a day.
@@ -123,6 +127,7 @@ class Overview:
         filters: Groups whose filter has chosen nothing lately.
         failing: Groups with messages that failed at least twice and wait for another attempt.
         refusal: Why append() refuses to work in this database, such as in a copy. None: it works.
+        failing_workers: Processes that are alive, and whose iterations fail one after another.
         clock_steps: Steps of the server's clock within seven days.
     """
 
@@ -130,6 +135,7 @@ class Overview:
     workers: list[Row]
     groups: list[Row]
     half_messages: list[Row]
+    silent_ledgers: list[Row]
     blocked: list[Row]
     pins: list[Row]
     losses: list[Row]
@@ -140,6 +146,7 @@ class Overview:
     failing: list[Row]
     refusal: str | None
     clock_steps: list[Row]
+    failing_workers: list[Row]
     overfull: list[Row] = field(default_factory=list)
 
 
@@ -150,6 +157,7 @@ def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
         workers=rows(_WORKERS),
         groups=rows(_GROUPS),
         half_messages=rows(_HALVES),
+        silent_ledgers=rows(_LEDGERS),
         blocked=rows(_BLOCKED),
         pins=rows(_PINS),
         losses=rows(_LOSSES),
@@ -161,4 +169,5 @@ def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
         refusal=rows(_REFUSAL)[0]["said"],
         clock_steps=rows(_STEPS),
         overfull=rows(_OVERFULL),
+        failing_workers=rows(FAILING),
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from mqpg.values.words import duration
+
 from .finding import Row
 
-__all__ = ["in_words", "missing_roles", "silent_roles"]
+__all__ = ["FAILING", "failing_roles", "failing_seconds", "failure", "in_words", "missing_roles", "silent_roles"]
 
 _MISSING = """
 select r.role, l.host, l.pid, l.started_at, l.seen_at,
@@ -24,6 +26,19 @@ _HERE = """
 select distinct w.role from mqpg.worker_status as w
 where w.alive and w.host = %(host)s and w.role = any(%(roles)s)
 """
+# Processes whose iterations fail, one after another. A process that stands by does not work, and one
+# that works again says so with its next heartbeat. The work of a role is done if another one does it.
+FAILING = """
+select w.worker_id, w.role, w.host, w.pid, w.detail,
+    extract(epoch from clock_timestamp() - w.seen_at)::float8 as seen_seconds_ago
+from mqpg.worker_status as w
+where w.alive and w.detail ->> 'failing' is not null
+    and (w.role in ('consumer', 'audit') or not exists (
+        select from mqpg.worker_status as o
+        where o.alive and o.role = w.role and o.state = 'active' and o.detail ->> 'failing' is null))
+order by w.role, w.worker_id
+"""
+_LEAST_TIMES = 3  # One failure is a lost connection or a lost race, as a rule.
 
 
 def missing_roles(rows: Callable[[str], list[Row]]) -> list[Row]:
@@ -42,6 +57,32 @@ def silent_roles(rows: Callable[..., list[Row]], host: str, roles: Sequence[str]
     """
     heard = {one["role"] for one in rows(_HERE, {"host": host, "roles": list(roles)})}
     return [role for role in roles if role not in heard]
+
+
+def failing_roles(rows: Callable[[str], list[Row]], host: str, roles: Sequence[str]) -> list[str]:
+    """Say of which processes on a host, with one of these roles, each iteration fails, a sentence each."""
+    found = [one for one in rows(FAILING) if one["host"] == host and one["role"] in roles]
+    return [said for said in map(failure, found) if said]
+
+
+def failure(one: Row) -> str | None:
+    """Say since when, how often and with which error a process of FAILING fails. None: too seldom to say so."""
+    what = one["detail"]["failing"]
+    times = what.get("times") if isinstance(what, dict) else None
+    if not isinstance(times, int) or times < _LEAST_TIMES:
+        return None
+    since = duration(failing_seconds(one))
+    who = f"the {one['role']} on {one['host']}, pid {one['pid']},"
+    return f"{who} has failed {times} times in a row, for {since}: {what.get('error')}"
+
+
+def failing_seconds(one: Row) -> float:
+    """Seconds since the first of its failures in a row, of a row with `detail` and `seen_seconds_ago`. 0: it works."""
+    what = one["detail"]["failing"]
+    seconds = what.get("seconds") if isinstance(what, dict) else None
+    if not isinstance(seconds, int | float) or not 0 <= seconds < 1e9:
+        return 0.0
+    return float(seconds) + float(one["seen_seconds_ago"])
 
 
 def _said(one: Row) -> str:

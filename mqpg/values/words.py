@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from typing import Any
 
-__all__ = ["Words", "counted", "duration", "span"]
+__all__ = ["Words", "counted", "duration", "printable", "span"]
 
 _UNITS = (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
 
@@ -38,6 +38,11 @@ def duration(seconds: float) -> str:
             rest = left % size // part
             return f"{left // size} {unit}" + (f" {rest} {smaller}" if rest else "")
     raise AssertionError  # a minute is a unit
+
+
+def printable(text: str) -> str:
+    """Make control characters visible, so that no terminal takes somebody else's text for a command."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def span(seconds: float) -> str:

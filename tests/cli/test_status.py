@@ -22,6 +22,7 @@ HEALTHY = Overview(
     workers=[{"role": role, "alive": 1, "active": 1} for role in ("appender", "compensator", "keeper")],
     groups=[],
     half_messages=[],
+    silent_ledgers=[],
     blocked=[],
     pins=[],
     losses=[],
@@ -30,6 +31,7 @@ HEALTHY = Overview(
     filters=[],
     moment=[Finding("clock", True, "the clock of the server is 0.0 s ahead of that of web-1")],
     failing=[],
+    failing_workers=[],
 )
 GROUP = {
     "consumer_group": "board", "topic": "orders", "paused": False, "lag": 0, "oldest_unread_seconds": None,
@@ -104,12 +106,12 @@ def test_nothing_is_said_of_a_healthy_broker() -> None:
         ("groups", {"dead_letters": 1001}, "has more than 1,000 dead letters"),
         (
             "half_messages",
-            {"producer_group": "shop", "overdue": 3, "parked": 0, "reason": "its ledger is not served"},
+            {"producer_group": "shop", "overdue": 3, "late": 3, "parked": 0, "reason": "its ledger is not served"},
             "3 half messages whose check is overdue (its ledger is not served)",
         ),
         (
             "half_messages",
-            {"producer_group": "shop", "overdue": 0, "parked": 2, "reason": None},
+            {"producer_group": "shop", "overdue": 0, "late": 0, "parked": 2, "reason": None},
             "has 2 parked half messages: decide",
         ),
         (
@@ -150,7 +152,7 @@ def test_the_most_urgent_comes_first() -> None:
     letters = GROUP | {"dead_letters": 2, "dead_letter_reason": "ValueError: amount"}
     still = GROUP | {"topic": "mails", "lag": 1, "oldest_unread_seconds": 90, "changed_seconds_ago": 80}
     loss = {"consumer_group": "board", "topic": "orders", "why": "age", "messages": 9}
-    half = {"producer_group": "shop", "overdue": 0, "parked": 2, "reason": None}
+    half = {"producer_group": "shop", "overdue": 0, "late": 0, "parked": 2, "reason": None}
     failing = {"consumer_group": "bill", "topic": "orders", "messages": 1, "message_id": 7, "attempt": 4, "reason": "E"}
     slot = Finding("replication slot", False, "the replication slot old is not used", "drop it")
     found = findings(

@@ -19,6 +19,7 @@ from mqpg._async.consumer.own_database import OwnDatabase
 from mqpg._async.consumer.same_database import SameDatabase
 from mqpg.connection.forking import in_child
 from mqpg.connection.stopping import stops_with
+from mqpg.connection.streak import FailureStreak
 from mqpg.handlers.failures import PERMANENT_ERRORS, IterationLost, reason_of
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.values.errors import ConfigurationError
@@ -132,6 +133,12 @@ class AsyncConsumer:
         """
         return self._gone_owners.found
 
+    @property
+    def failing(self) -> dict[str, object] | None:
+        """What each iteration of one of its workers fails with: `seconds`, `times` and `error`. None: they work."""
+        found = [one for one in map(FailureStreak.described, self._streaks) if one is not None]
+        return max(found, key=lambda one: int(str(one["times"])), default=None)
+
     async def close(self) -> None:
         """Close the connections to the consumer's own database."""
         await self._site.close()
@@ -140,6 +147,7 @@ class AsyncConsumer:
         self._invoke = HandlerInvoker(self.handler, self.options)
         self._site = _SITES[self.options.where](self.options, self._invoke)
         self._gone_owners = GoneOwners(self.options)
+        self._streaks = [FailureStreak() for _ in range(self.options.concurrency)]
 
     async def _serve(self, mq: AsyncClient) -> None:
         """Serve this client. What was learnt from another one's database is forgotten."""
@@ -173,9 +181,11 @@ class AsyncConsumer:
                 except Exception as error:
                     if mq.closed:
                         raise
+                    self._streaks[worker].failed(reason_of(error))
                     await self._pause(stop, waiter, error)
                     continue
                 waiter.succeeded(found)
+                self._streaks[worker].worked()
                 await self._gone_owners.check(mq)
                 if found:
                     no_delivery.delivered()

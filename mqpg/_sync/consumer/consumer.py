@@ -20,6 +20,7 @@ from mqpg._sync.consumer.own_database import OwnDatabase
 from mqpg._sync.consumer.same_database import SameDatabase
 from mqpg.connection.forking import in_child
 from mqpg.connection.stopping import stops_with
+from mqpg.connection.streak import FailureStreak
 from mqpg.handlers.failures import PERMANENT_ERRORS, IterationLost, reason_of
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.values.errors import ConfigurationError
@@ -133,6 +134,12 @@ class Consumer:
         """
         return self._gone_owners.found
 
+    @property
+    def failing(self) -> dict[str, object] | None:
+        """What each iteration of one of its workers fails with: `seconds`, `times` and `error`. None: they work."""
+        found = [one for one in map(FailureStreak.described, self._streaks) if one is not None]
+        return max(found, key=lambda one: int(str(one["times"])), default=None)
+
     def close(self) -> None:
         """Close the connections to the consumer's own database."""
         self._site.close()
@@ -141,6 +148,7 @@ class Consumer:
         self._invoke = HandlerInvoker(self.handler, self.options)
         self._site = _SITES[self.options.where](self.options, self._invoke)
         self._gone_owners = GoneOwners(self.options)
+        self._streaks = [FailureStreak() for _ in range(self.options.concurrency)]
 
     def _serve(self, mq: Client) -> None:
         """Serve this client. What was learnt from another one's database is forgotten."""
@@ -172,9 +180,11 @@ class Consumer:
                 except Exception as error:
                     if mq.closed:
                         raise
+                    self._streaks[worker].failed(reason_of(error))
                     self._pause(stop, waiter, error)
                     continue
                 waiter.succeeded(found)
+                self._streaks[worker].worked()
                 self._gone_owners.check(mq)
                 if found:
                     no_delivery.delivered()

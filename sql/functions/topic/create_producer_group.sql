@@ -69,5 +69,6 @@ begin
             detail = mqpg._remedy('alter_producer_group', jsonb_build_object('producer_group', v_group.name))::text,
             hint = 'Call alter_producer_group() to change it.';
     end if;
+    perform mqpg._warn_of_unserved_ledger(v_group);
 end
 $$;
