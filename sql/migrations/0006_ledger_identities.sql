@@ -9,13 +9,17 @@ comment on column mqpg.producer_group.max_undecided is
 comment on column mqpg.producer_group.overfull_at is
     'When the last count found more than max_undecided half messages undecided; null: it did not';
 
-alter table mqpg.broker
-    add column ledger_oid oid,
-    add column ledger_since xid8 not null default '0';
-comment on column mqpg.broker.ledger_oid is 'The table mqpg.ledger as it was made; another one has lost its rows';
-comment on column mqpg.broker.ledger_since is
-    'mqpg.ledger may lack rows of half messages of transactions below this, because rows were deleted';
-update mqpg.broker set ledger_oid = 'mqpg.ledger'::regclass;
+create table mqpg.ledger_loss (
+    singleton boolean primary key default true check (singleton),
+    ledger_oid oid not null,
+    since xid8 not null default '0'
+);
+comment on table mqpg.ledger_loss is 'Since when mqpg.ledger has its rows';
+comment on column mqpg.ledger_loss.singleton is 'Always true: the table has exactly one row';
+comment on column mqpg.ledger_loss.ledger_oid is 'The table mqpg.ledger as it was made; another one has lost its rows';
+comment on column mqpg.ledger_loss.since is
+    'Rows of half messages of transactions below this may be missing, because rows were deleted';
+insert into mqpg.ledger_loss (ledger_oid) values ('mqpg.ledger'::regclass);
 
 create table mqpg.producer_ledger (
     producer_group_id int not null,

@@ -10,9 +10,7 @@ create table mqpg.broker (
     key_hash_seed bigint not null
     default ('x' || encode(substr(uuid_send(gen_random_uuid()), 1, 8), 'hex'))::bit(64)::bigint,
     installed_at timestamptz not null default clock_timestamp(),
-    adoption_ticks bigint [] not null default '{}',
-    ledger_oid oid,
-    ledger_since xid8 not null default '0'
+    adoption_ticks bigint [] not null default '{}'
 );
 comment on column mqpg.broker.singleton is 'Always true: the table has exactly one row';
 comment on column mqpg.broker.broker_id is
@@ -28,9 +26,6 @@ comment on column mqpg.broker.timeline is
 comment on column mqpg.broker.key_hash_seed is 'A secret, with which the views of the audit compute hashes of keys';
 comment on column mqpg.broker.adoption_ticks is
     'The tick with which each incarnation but the first began; the last one is that of the present incarnation';
-comment on column mqpg.broker.ledger_oid is 'The table mqpg.ledger as it was made; another one has lost its rows';
-comment on column mqpg.broker.ledger_since is
-    'mqpg.ledger may lack rows of half messages of transactions below this, because rows were deleted';
 insert into mqpg.broker (system_identifier, database_oid, timeline)
 select
     system_identifier,

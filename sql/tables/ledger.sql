@@ -8,4 +8,3 @@ create table mqpg.ledger (
 );
 comment on column mqpg.ledger.entry is
     'local: the local transaction committed | fence: a check-back came first, so it can no longer commit';
-update mqpg.broker set ledger_oid = 'mqpg.ledger'::regclass;

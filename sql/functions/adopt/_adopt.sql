@@ -30,9 +30,10 @@ begin
     end if;
     update mqpg.broker b set incarnation = b.incarnation + 1, system_identifier = v_actual, database_oid = v_own_oid,
         broker_id = case when v_is_copy then substr(replace(gen_random_uuid()::text, '-', ''), 1, 12) else b.broker_id end,
-        timeline = left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), ledger_oid = 'mqpg.ledger'::regclass,
-        ledger_since = case when b.ledger_since > '0' then pg_snapshot_xmax(pg_current_snapshot()) else '0' end
+        timeline = left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
     returning b.incarnation into v_incarnation;
+    update mqpg.ledger_loss l set ledger_oid = 'mqpg.ledger'::regclass,
+        since = case when l.since > '0' then pg_snapshot_xmax(pg_current_snapshot()) else '0' end;
     if v_is_copy then
         perform mqpg._rename_halves((select b.broker_id from mqpg.broker b));
     end if;

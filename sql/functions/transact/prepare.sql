@@ -37,17 +37,19 @@ declare
     v_to record;
     v_xid xid8;
     v_batch bigint;
-    v_secret uuid := gen_random_uuid();
-    v_now timestamptz := clock_timestamp();
     v_first text;
 begin
-    select t.topic_id, t.kind, t.queues, t.max_payload, t.retention, t.checksums, g.producer_group_id, g.check_after, b.broker_id,
-        b.incarnation, t.senders, g.producers
+    -- Without `offset 0` each execution would describe all columns of the three tables.
+    select gen_random_uuid() as secret, clock_timestamp() as now, t.*, g.*, b.*
     into v_to
-    from mqpg.broker b
-    cross join mqpg.topic t
-    cross join mqpg.producer_group g
-    where t.name = prepare.topic and g.name = prepare.producer_group and g.overfull_at is null;
+    from (select b.broker_id, b.incarnation from mqpg.broker b offset 0) as b
+    cross join (
+        select t.topic_id, t.kind, t.queues, t.max_payload, t.retention, t.checksums, t.senders
+        from mqpg.topic t where t.name = prepare.topic offset 0) as t
+    cross join (
+        select g.producer_group_id, g.check_after, g.producers
+        from mqpg.producer_group g
+        where g.name = prepare.producer_group and g.overfull_at is null offset 0) as g;
     if not found or not mqpg._may(v_to.senders, v_to.producers) then
         perform mqpg._require_topic(prepare.topic, 'send'), mqpg._require_producer_group(prepare.producer_group);
         perform mqpg._require_room(prepare.producer_group);
@@ -65,11 +67,15 @@ begin
     end if;
     if prepare.check_after is not null or prepare.delay is not null or v_to.check_after > v_to.retention
         or prepare.ledger is not null then
-        v_secret := mqpg._secret_with(prepare.ledger, v_secret);
-        perform mqpg._require_half_times(
-            mqpg._topic(prepare.topic), coalesce(prepare.check_after, v_to.check_after), prepare.delay);
-        prepare.check_after := mqpg._seconds(prepare.check_after);
-        prepare.delay := mqpg._seconds(prepare.delay);
+        if prepare.ledger is not null then
+            v_to.secret := mqpg._secret_with(prepare.ledger, v_to.secret);
+        end if;
+        if prepare.check_after is not null or prepare.delay is not null or v_to.check_after > v_to.retention then
+            perform mqpg._require_half_times(
+                mqpg._topic(prepare.topic), coalesce(prepare.check_after, v_to.check_after), prepare.delay);
+            prepare.check_after := mqpg._seconds(prepare.check_after);
+            prepare.delay := mqpg._seconds(prepare.delay);
+        end if;
     end if;
     -- Looked up first, because this is rarely true and saves a call.
     if current_setting('synchronous_commit') in ('off', 'local') then
@@ -87,12 +93,12 @@ begin
         batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at, delay,
         keys, tags, headers, payloads, relay, checksum)
     values (
-        v_batch, v_xid, v_now, v_to.topic_id, v_to.producer_group_id, v_to.incarnation,
+        v_batch, v_xid, v_to.now, v_to.topic_id, v_to.producer_group_id, v_to.incarnation,
         case
             when prepare.key is null then mqpg._queue_of(v_batch, v_to.queues)
             else mqpg._queue_of(prepare.key, v_to.queues)
         end,
-        1, 'h', v_secret, v_now + coalesce(prepare.check_after, v_to.check_after),
+        1, 'h', v_to.secret, v_to.now + coalesce(prepare.check_after, v_to.check_after),
         nullif(prepare.delay, interval '0'),
         case when prepare.key is not null then array[prepare.key] end,
         case when prepare.tag is not null then array[prepare.tag] end,
@@ -102,7 +108,7 @@ begin
     if v_to.kind = 'relay' then
         perform mqpg._relay_prepares(array[v_batch]);
     end if;
-    return mqpg._handle(v_to.broker_id, v_to.incarnation, v_batch * 1024, v_secret);
+    return mqpg._handle(v_to.broker_id, v_to.incarnation, v_batch * 1024, v_to.secret);
 end
 $$;
 
