@@ -92,13 +92,21 @@ class Pool(psycopg_pool.AsyncConnectionPool[BrokerConnection]):
 
     async def getconn(self, timeout: float | None = None) -> BrokerConnection:
         self._require_loop()
-        task = asyncio.current_task()
-        cancelled = task.cancelling() if task else 0
-        conn = await super().getconn(timeout)
-        if task and task.cancelling() > cancelled:  # wait_for of Python 3.11 has lost it
-            await _to_the_end(super().putconn(conn))
-            raise asyncio.CancelledError
-        return conn
+        if self._pool and not self._lock.locked():  # it need not wait
+            return await super().getconn(timeout)
+        # A task of its own, because wait_for of Python 3.11, with which the pool waits, may lose a cancellation.
+        taking = asyncio.ensure_future(super().getconn(timeout))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            taking.cancel()
+            await _to_the_end(self._return_taken(taking))
+            raise
+
+    async def _return_taken(self, taking: asyncio.Task[BrokerConnection]) -> None:
+        await asyncio.wait([taking])
+        if not taking.cancelled() and taking.exception() is None:
+            await super().putconn(taking.result())
 
     async def putconn(self, conn: BrokerConnection) -> None:
         # The connection is idle or closed, so this waits for nothing but the locks of the pool.

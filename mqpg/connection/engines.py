@@ -73,5 +73,5 @@ def _reset(connection: Any, record: Any, state: Any) -> None:
     is_left_over = cursor.fetchone() is not None
     cursor.close()
     connection.autocommit = False
-    if is_left_over or reads_only(getattr(connection, "driver_connection", connection).pgconn):
+    if is_left_over or reads_only(getattr(connection, "driver_connection", connection)):
         record.invalidate(soft=True)

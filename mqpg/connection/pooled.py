@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -31,7 +32,8 @@ RESET = (
 # Errors that say something about the session or its server, and not about the statement: the server only reads, it
 # ends sessions, this one was too long in a transaction, a prepared statement is gone or can be used no longer.
 _SPOILED = ("25006", "25P03", "25P04", "57P", "08", "0A000", "26000", "42P05")
-READ_ONLY = _SPOILED[0]
+READ_ONLY = "25006"
+_NEW = 1.0  # for how many seconds after that the server is taken for the same
 _SAYS_READ_ONLY = (b"default_transaction_read_only", b"in_hot_standby")
 
 
@@ -43,9 +45,9 @@ def open_cursor(conn: Any) -> Any:
     return cursor
 
 
-def reads_only(pgconn: Any) -> bool:
-    """Say whether the server of a connection of libpq accepts no writes, by what it has reported."""
-    return any(pgconn.parameter_status(name) == b"on" for name in _SAYS_READ_ONLY)
+def reads_only(conn: Any) -> bool:
+    """Say whether the server of a connection of psycopg accepts no writes, by what it has reported."""
+    return any(conn.pgconn.parameter_status(name) == b"on" for name in _SAYS_READ_ONLY)
 
 
 class _Pooled:
@@ -55,12 +57,14 @@ class _Pooled:
         doubtful: Whether it has to be looked at: the program has used it, or something went wrong.
         spoiled: The SQLSTATE after which it must not be used again.
         inherited: Whether it belongs to the parent of this process.
+        reads_only: Whether its server accepted no writes when it was made.
         home: The pool that it came from.
     """
 
     doubtful = False
     spoiled = ""
     inherited = False
+    reads_only = False
     home: Any
 
     @cached_property
@@ -78,7 +82,8 @@ class _Pooled:
         return super().cursor(**kwargs)  # type: ignore[misc]
 
     def note_settings(self) -> None:
-        """Note what a program may set on the object."""
+        """Note what a new connection is like, and what a program may set on the object."""
+        self.reads_only, self._made_at = reads_only(self), time.monotonic()
         self._as_made = {name: getattr(self, name) for name in _ON_THE_OBJECT} | {"_adapters": None}
         self.add_notice_handler(_pass_on)  # type: ignore[attr-defined]
         in_child(self)
@@ -91,10 +96,18 @@ class _Pooled:
         self.doubtful = self.doubtful or bool(self.spoiled) or not self._is_idle()
 
     def is_usable(self) -> bool:
-        """Say whether it can be reset: nothing is under way, and the server writes."""
+        """Say whether it can be reset: nothing is under way, and nothing went wrong with it."""
         for name, value in self._as_made.items():
             setattr(self, name, value)
-        return not self.spoiled and self._is_idle() and not reads_only(self.pgconn)  # type: ignore[attr-defined]
+        return not self.spoiled and self._is_idle()
+
+    def is_stale(self, failed_at: float) -> bool:
+        """Say whether its server only reads, and a new connection might lead to another one.
+
+        Args:
+            failed_at: When a call last failed because of that, as time.monotonic(). 0: none has.
+        """
+        return self.reads_only and (self._made_at < failed_at or 0 < failed_at < time.monotonic() - _NEW)
 
     def after_fork(self) -> None:
         """Belong to the parent from now on, who uses the session."""

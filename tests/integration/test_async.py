@@ -245,3 +245,50 @@ def test_importing_the_library_is_light() -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+# one client in two event loops
+
+
+@pytest.mark.parametrize("batching", [True, False])
+def test_a_client_of_another_event_loop_is_refused(dsn: str, orders: str, batching: bool) -> None:
+    loop = asyncio.new_event_loop()
+    mq = loop.run_until_complete(mqpg.connect_async(dsn, batching=batching, pool_max_size=1))
+    loop.run_until_complete(mq.send(orders, 1))
+
+    async def several() -> None:
+        async def in_transaction() -> None:
+            async with mq.transaction():
+                pass
+
+        calls = [mq.send(orders, 2) for _ in range(3)]
+        calls += [mq.append(), mq.receive("g", orders, wait=1), in_transaction(), mq.close()]  # type: ignore[list-item]
+        for result in await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 10):
+            assert isinstance(result, errors.ConfigurationError)
+            assert "made in another event loop" in str(result)
+
+    for _ in range(2):
+        asyncio.run(several())
+    assert loop.run_until_complete(mq.append()) == 1
+    loop.run_until_complete(mq.close())
+    loop.close()
+
+
+async def test_a_client_of_another_thread_is_refused_while_its_own_loop_is_busy(
+    amq: mqpg.AsyncClient, orders: str
+) -> None:
+    stop = asyncio.Event()
+
+    async def send() -> None:
+        while not stop.is_set():
+            await asyncio.gather(*(amq.send(orders, 1) for _ in range(5)))
+
+    async def refused() -> None:
+        for _ in range(20):
+            with pytest.raises(errors.ConfigurationError, match="another event loop"):
+                await asyncio.wait_for(amq.send(orders, 2), 5)
+
+    task = asyncio.ensure_future(send())
+    await asyncio.to_thread(asyncio.run, refused())
+    stop.set()
+    await task

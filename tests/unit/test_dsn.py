@@ -1,13 +1,15 @@
 """DSNs: notations, order of resolution, no passwords shown."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg.conninfo
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, make_url
 
+import mqpg
 from mqpg import errors
 from mqpg.connection import dsn
 from mqpg.connection.settings import Settings, ledger_url
@@ -128,3 +130,42 @@ def test_ledger_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MQPG_LEDGER_SHOP_EU_1", "sqlite://")
     assert ledger_url("shop-eu.1") == "sqlite://"
     assert ledger_url("other") is None
+
+
+@pytest.mark.parametrize(
+    ("given", "synchronous", "asynchronous"),
+    [
+        ("postgresql+asyncpg://u@h/db?ssl=require&prepared_statement_cache_size=0",
+         "postgresql+psycopg://u@h/db?sslmode=require", None),
+        ("postgresql+psycopg_async://u@h/db", "postgresql+psycopg://u@h/db", None),
+        ("postgresql+psycopg2://u@h/db", None, "postgresql+psycopg://u@h/db"),
+        ("postgresql+pg8000://u@h/db", None, "postgresql+psycopg://u@h/db"),
+        ("mysql+aiomysql://u@h/db", "mysql+pymysql://u@h/db", None),
+        ("mysql+asyncmy://u@h/db", "mysql+pymysql://u@h/db", None),
+        ("mariadb+pymysql://u@h/db", None, "mariadb+aiomysql://u@h/db"),
+        ("sqlite+pysqlite:///x.db", None, "sqlite+aiosqlite:///x.db"),
+        ("sqlite+aiosqlite:///x.db", "sqlite:///x.db", None),
+    ],
+)  # fmt: skip
+def test_drivers_of_the_other_library_are_mapped(given: str, synchronous: str | None, asynchronous: str | None) -> None:
+    """None: the URL stays as it is."""
+    assert dsn.to_sqlalchemy(given) == make_url(synchronous or given)
+    assert dsn.to_sqlalchemy(given, asynchronous=True) == make_url(asynchronous or given)
+
+
+def test_parameters_of_asyncpg_in_the_brokers_url() -> None:
+    found = dsn.to_libpq("postgresql+asyncpg://u@h/db?ssl=verify-full&prepared_statement_cache_size=0&timeout=3")
+    assert psycopg.conninfo.conninfo_to_dict(found) == {
+        "user": "u", "host": "h", "dbname": "db", "sslmode": "verify-full", "connect_timeout": "3"
+    }  # fmt: skip
+
+
+def test_an_engine_of_the_other_library_is_refused() -> None:
+    make: Callable[[Any], object] = mqpg.Ledger
+    for url in ("sqlite+aiosqlite://", "mysql+aiomysql://u@h/db"):
+        with pytest.raises(
+            errors.ConfigurationError, match=r"aio\w+ is asynchronous, and this needs a synchronous one"
+        ):
+            make(create_engine(url))
+    with pytest.raises(errors.ConfigurationError, match="oracle"):
+        make("oracle+oracledb_async://u@h/db")

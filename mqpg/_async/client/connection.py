@@ -22,7 +22,7 @@ from mqpg.connection.dsn import describe
 from mqpg.connection.forking import abandon, in_child
 from mqpg.connection.listener import TickListener, release, share
 from mqpg.connection.options import SESSION, connect_options, has_news
-from mqpg.connection.pooled import READ_ONLY, RESET
+from mqpg.connection.pooled import READ_ONLY, RESET, reads_only
 from mqpg.connection.settings import Settings
 from mqpg.connection.statements import Statement, statement
 from mqpg.connection.stopping import BrokerAway, is_stopping
@@ -82,6 +82,7 @@ class BaseClient(AsyncClosing):
         """What belongs to one process."""
         self._batcher = Batcher(self.settings.linger, _MOST_CALLS, _MOST_BYTES)
         self._lent: set[BrokerConnection] = set()  # to blocks of `transaction`
+        self._read_only_at = 0.0  # when a call last failed at a server that only reads
         self._most = max(self.settings.pool_max_size, self.settings.pool_min_size)
         self._pool = self._make_pool(self.settings.pool_min_size, self._most)
         # One connection more. While all others are lent, a call might wait for its own caller.
@@ -97,7 +98,7 @@ class BaseClient(AsyncClosing):
             timeout=self.settings.pool_timeout,
             reconnect_timeout=_RECONNECT,
             configure=self._configure,
-            check=_check,
+            check=self._check,
             open=False,
             name=self.settings.application_name,
         )
@@ -226,6 +227,16 @@ class BaseClient(AsyncClosing):
             await conn.execute(SESSION)
         conn.doubtful = False
 
+    async def _check(self, conn: BrokerConnection) -> None:
+        """Look at a connection before it is used. That costs no round trip, unless something has arrived on it."""
+        if conn.reads_only and conn.is_stale(self._read_only_at):
+            # The name of the server may lead to another one now, for all connections.
+            await self._pool.drain()
+            await conn.close()
+        if conn.closed or has_news(conn.fileno()):
+            await Pool.check_connection(conn)
+            conn.doubtful = False
+
     @asynccontextmanager
     async def _borrowed(self) -> AsyncGenerator[BrokerConnection]:
         """A connection for a block of the program."""
@@ -299,9 +310,9 @@ class BaseClient(AsyncClosing):
         """
         if conn.inherited:
             return
+        if conn.spoiled == READ_ONLY:
+            self._read_only_at = time.monotonic()
         try:
-            if conn.spoiled == READ_ONLY:  # the others lead there, too
-                await self._pool.drain()
             if not conn.is_usable() or await self._is_left_over(conn):
                 await conn.close()
             conn.doubtful = False
@@ -313,10 +324,10 @@ class BaseClient(AsyncClosing):
             await conn.home.putconn(conn)
 
     async def _is_left_over(self, conn: BrokerConnection) -> bool:
-        """Reset the session. Whether something is left of the program's work."""
+        """Reset the session. Whether something is left of the program's work, or the server only reads."""
         with time_limit(self.settings.call_timeout):
             cursor = await conn.calls.execute(RESET, prepare=False)
-            return await cursor.fetchone() is not None
+            return await cursor.fetchone() is not None or reads_only(conn)
 
     async def _rows(
         self, statement: Statement, values: Mapping[str, Any], conn: Caller | None = None, *, repeat: bool = False
@@ -395,12 +406,6 @@ class BaseClient(AsyncClosing):
                     # The first attempt did arrive, so nothing of the delivery is left.
                     return []
         return rows
-
-
-async def _check(conn: BrokerConnection) -> None:
-    if conn.closed or has_news(conn.fileno()):
-        await Pool.check_connection(conn)
-        conn.doubtful = False
 
 
 async def _read_info(conn: PgConnection, seconds: float | None) -> BrokerInfo:

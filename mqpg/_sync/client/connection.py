@@ -23,7 +23,7 @@ from mqpg.connection.dsn import describe
 from mqpg.connection.forking import abandon, in_child
 from mqpg.connection.listener import TickListener, release, share
 from mqpg.connection.options import SESSION, connect_options, has_news
-from mqpg.connection.pooled import READ_ONLY, RESET
+from mqpg.connection.pooled import READ_ONLY, RESET, reads_only
 from mqpg.connection.settings import Settings
 from mqpg.connection.statements import Statement, statement
 from mqpg.connection.stopping import BrokerAway, is_stopping
@@ -83,6 +83,7 @@ class BaseClient(Closing):
         """What belongs to one process."""
         self._batcher = Batcher(self.settings.linger, _MOST_CALLS, _MOST_BYTES)
         self._lent: set[BrokerConnection] = set()  # to blocks of `transaction`
+        self._read_only_at = 0.0  # when a call last failed at a server that only reads
         self._most = max(self.settings.pool_max_size, self.settings.pool_min_size)
         self._pool = self._make_pool(self.settings.pool_min_size, self._most)
         # One connection more. While all others are lent, a call might wait for its own caller.
@@ -98,7 +99,7 @@ class BaseClient(Closing):
             timeout=self.settings.pool_timeout,
             reconnect_timeout=_RECONNECT,
             configure=self._configure,
-            check=_check,
+            check=self._check,
             open=False,
             name=self.settings.application_name,
         )
@@ -227,6 +228,16 @@ class BaseClient(Closing):
             conn.execute(SESSION)
         conn.doubtful = False
 
+    def _check(self, conn: BrokerConnection) -> None:
+        """Look at a connection before it is used. That costs no round trip, unless something has arrived on it."""
+        if conn.reads_only and conn.is_stale(self._read_only_at):
+            # The name of the server may lead to another one now, for all connections.
+            self._pool.drain()
+            conn.close()
+        if conn.closed or has_news(conn.fileno()):
+            Pool.check_connection(conn)
+            conn.doubtful = False
+
     @contextmanager
     def _borrowed(self) -> Generator[BrokerConnection]:
         """A connection for a block of the program."""
@@ -300,9 +311,9 @@ class BaseClient(Closing):
         """
         if conn.inherited:
             return
+        if conn.spoiled == READ_ONLY:
+            self._read_only_at = time.monotonic()
         try:
-            if conn.spoiled == READ_ONLY:  # the others lead there, too
-                self._pool.drain()
             if not conn.is_usable() or self._is_left_over(conn):
                 conn.close()
             conn.doubtful = False
@@ -314,10 +325,10 @@ class BaseClient(Closing):
             conn.home.putconn(conn)
 
     def _is_left_over(self, conn: BrokerConnection) -> bool:
-        """Reset the session. Whether something is left of the program's work."""
+        """Reset the session. Whether something is left of the program's work, or the server only reads."""
         with time_limit(self.settings.call_timeout):
             cursor = conn.calls.execute(RESET, prepare=False)
-            return cursor.fetchone() is not None
+            return cursor.fetchone() is not None or reads_only(conn)
 
     def _rows(
         self, statement: Statement, values: Mapping[str, Any], conn: Caller | None = None, *, repeat: bool = False
@@ -392,12 +403,6 @@ class BaseClient(Closing):
                     # The first attempt did arrive, so nothing of the delivery is left.
                     return []
         return rows
-
-
-def _check(conn: BrokerConnection) -> None:
-    if conn.closed or has_news(conn.fileno()):
-        Pool.check_connection(conn)
-        conn.doubtful = False
 
 
 def _read_info(conn: PgConnection, seconds: float | None) -> BrokerInfo:

@@ -1,0 +1,158 @@
+"""A task that is cancelled at any moment ends, and the pool keeps its connections.
+
+`make test-cancel` makes more calls (CALLS, 100000).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+from sqlalchemy import text
+
+import mqpg
+from mqpg._async import _acompat
+
+CALLS = int(os.environ.get("MQPG_TEST_CALLS", "1500"))
+Call = Callable[[], Awaitable[object]]
+
+
+async def calls_of(mq: mqpg.AsyncClient, ledger: mqpg.AsyncLedger) -> list[Call]:
+    async def received() -> None:
+        if delivery := await mq.receive("g", "orders", 1):
+            await delivery.ack()
+
+    async def in_transaction() -> None:
+        async with mq.transaction() as conn:
+            await mq.send("orders", 1, conn=conn)
+            await conn.execute("select 1")
+
+    async def half() -> None:
+        await mq.commit(await mq.prepare("orders", 1, "shop"))
+
+    async def waiting() -> None:
+        await mq.receive("g", "orders", wait=0.01)
+
+    async def in_ledger() -> None:
+        await ledger.mark_done(["none"])
+
+    return [received, in_transaction, half, waiting, in_ledger, lambda: mq.send("orders", 1), mq.append]
+
+
+async def require_whole(mq: mqpg.AsyncClient, size: int) -> None:
+    """All connections can be used at the same time."""
+    ready = asyncio.Semaphore(0)
+
+    async def hold() -> None:
+        async with mq.transaction() as conn:
+            await conn.execute("select 1")
+            ready.release()
+            await asyncio.sleep(0.2)
+
+    await asyncio.wait_for(asyncio.gather(*(hold() for _ in range(size))), 20)
+    stats: dict[str, Any] = mq._pool.get_stats()
+    assert (stats["pool_size"], stats["pool_available"], stats["requests_waiting"]) == (size, size, 0)
+
+
+async def test_cancelled_calls(dsn: str, orders: str, seed: int) -> None:
+    chance, ended = random.Random(seed), Counter[str]()
+    async with await mqpg.connect_async(dsn, pool_max_size=4) as mq:
+        await mq.subscribe("g", orders, mode="shared")
+        ledger = mqpg.AsyncLedger(dsn)
+        await ledger.create()
+        calls = await calls_of(mq, ledger)
+
+        async def work(many: int) -> None:
+            for _ in range(many):
+                limit = chance.random() * chance.choice([0.001, 0.004, 0.02, 0.1])
+                try:
+                    if chance.random() < 0.3:
+                        with anyio.move_on_after(limit):
+                            await chance.choice(calls)()
+                    else:
+                        await asyncio.wait_for(chance.choice(calls)(), limit)
+                    ended["in time"] += 1
+                except TimeoutError:
+                    ended["cancelled"] += 1
+
+        await asyncio.gather(*(work(CALLS // 10) for _ in range(10)))
+        await require_whole(mq, 4)
+        async with ledger.database.engine.connect() as conn:
+            await conn.execute(text("select 1"))
+        await ledger.close()
+    assert ended.total() == CALLS // 10 * 10
+    assert ended["cancelled"]
+
+
+@pytest.mark.parametrize("call", range(7))
+async def test_a_task_that_is_cancelled_once_ends(dsn: str, orders: str, call: int, seed: int) -> None:
+    chance = random.Random(seed)
+    ledger = mqpg.AsyncLedger(dsn)
+    await ledger.create()
+    for _ in range(max(2, CALLS // 1000)):
+        async with await mqpg.connect_async(dsn, pool_max_size=3) as mq:
+            await mq.subscribe("g", orders, mode="shared")
+            one = (await calls_of(mq, ledger))[call]
+
+            async def again(one: Call = one) -> None:
+                while True:
+                    await one()
+                    await asyncio.sleep(0)
+
+            tasks = [asyncio.ensure_future(again()) for _ in range(12)]
+            await asyncio.sleep(chance.uniform(0.02, 0.3))
+            for task in tasks:
+                task.cancel()
+                await asyncio.sleep(chance.uniform(0, 0.002))
+            _, pending = await asyncio.wait(tasks, timeout=20)
+            assert not pending
+            assert all(task.cancelled() for task in tasks)
+            await require_whole(mq, 3)
+    await ledger.close()
+
+
+async def test_a_wait_that_ends_as_its_task_is_cancelled() -> None:
+    event = asyncio.Event()
+    task = asyncio.ensure_future(_acompat.wait_for(event, 5))
+    await asyncio.sleep(0)
+    event.set()
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled() or sys_finished(task)
+
+
+def sys_finished(task: asyncio.Task[bool]) -> bool:
+    """Whether it had ended before it was cancelled."""
+    return task.result() and task.cancelling() == 0
+
+
+@pytest.mark.parametrize("times", [1, 5])
+async def test_a_connection_comes_back_while_its_task_is_cancelled(
+    dsn: str, orders: str, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with await mqpg.connect_async(dsn, pool_max_size=1) as mq:
+        await mq.send(orders, 1)
+        locked = mq._pool._lock
+        await locked.acquire()  # another task uses the pool
+        task = asyncio.ensure_future(mq._pool.putconn(await take_behind(mq, locked)))
+        for _ in range(times):
+            await asyncio.sleep(0.01)
+            task.cancel()
+        locked.release()
+        await asyncio.wait([task], timeout=5)
+        assert task.cancelled()
+        await require_whole(mq, 1)
+
+
+async def take_behind(mq: mqpg.AsyncClient, lock: asyncio.Lock) -> Any:
+    lock.release()
+    conn = await mq._take()
+    await lock.acquire()
+    return conn
