@@ -16,7 +16,7 @@ export PYTHON
 # Tests start hundreds of Python processes, and each would compile mqpg again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java demo test test-long fuzz soak years test-mariadb test-rabbitmq test-node test-java test-pgbouncer test-patroni test-browser test-deploy test-kills test-chaos test-crashtest test-audit test-slow test-lab test-lowest test-postgres matrix size pgspot dist lint format prove sql bench chaos failover docs clean
+.PHONY: help setup java demo test test-long test-cancel fuzz soak years test-mariadb test-rabbitmq test-node test-java test-pgbouncer test-patroni test-browser test-deploy test-kills test-chaos test-crashtest test-audit test-slow test-lab test-lowest test-postgres matrix size pgspot dist lint format prove sql bench chaos failover docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -39,6 +39,9 @@ test-lab: setup java ## Test the rigs of lab/: demo, chaos, benchmarks, long run
 
 test-long: setup java ## Test random histories against the model for MINUTES (15); MQPG_TEST_SEED repeats a run
 	@MQPG_STATEFUL_MINUTES=$${MINUTES:-15} MQPG_STATEFUL_STEPS=80 $(BIN)/python -m pytest tests/stateful -s -p no:randomly $(ARGS)
+
+test-cancel: setup ## Cancel CALLS (100000) asynchronous calls at random moments; MQPG_TEST_SEED repeats a run
+	@MQPG_TEST_CALLS=$${CALLS:-100000} $(BIN)/python -m pytest -p no:randomly tests/integration/test_cancellation.py $(ARGS)
 
 fuzz: setup ## Make CALLS (100000) random calls of SQL functions; SEED repeats a run
 	@$(BIN)/python -m lab.fuzz $(ARGS)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["forget_in_child", "prepare_engine", "reset_sessions"]
 
-_SESSION = set_for_session({"client_encoding": "UTF8", **FORMATS})
+_SESSION = set_for_session(FORMATS)
 
 
 def prepare_engine(engine: Engine) -> None:
@@ -26,7 +26,7 @@ def prepare_engine(engine: Engine) -> None:
     if engine.dialect.name == "postgresql":
         from sqlalchemy import event
 
-        event.listen(engine, "connect", _set_session)
+        event.listen(engine, "connect", _set_session, insert=True)  # before SQLAlchemy asks for the version
 
 
 def reset_sessions(engine: Engine) -> None:

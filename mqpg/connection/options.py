@@ -12,14 +12,16 @@ from mqpg.connection.settings import Settings
 
 __all__ = ["FORMATS", "KEEPALIVE", "SESSION", "connect_options", "has_news", "set_for_session", "transport"]
 
-# A role or a database may have other settings. Drivers read one form of times and intervals, and with array_nulls off
-# a list with a null would hold the text NULL.
+# A role or a database may have other settings. Drivers read one form of times and intervals, with array_nulls off a
+# list with a null would hold the text NULL, and SQLAlchemy does not know the type "text" in quotes.
 FORMATS = {
+    "client_encoding": "UTF8",
     "datestyle": "ISO",
     "intervalstyle": "postgres",
     "bytea_output": "hex",
     "standard_conforming_strings": "on",
     "array_nulls": "on",
+    "quote_all_identifiers": "off",
 }
 
 

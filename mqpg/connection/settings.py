@@ -24,7 +24,8 @@ class Settings(BaseSettings):
             source, see `mqpg.embedded.locate.resolve`.
         application_name: The name that pg_stat_activity shows.
         pool_min_size: How many connections the pool keeps open, 0 or more.
-        pool_max_size: How many connections the pool opens at most, 1 or more.
+        pool_max_size: How many connections the pool opens at most, 1 or more. There may be one more
+            while blocks of `transaction` and handlers hold all of them.
         pool_timeout: How long a call waits for a connection of the pool.
         connect_timeout: How long one attempt to connect may take, 1 or more.
         call_timeout: How long a call waits for a server that says nothing, more than 0. The call

@@ -91,7 +91,9 @@ def test_readme_in_sql(dsn: str, db: psycopg.Connection, server_bin: Callable[[s
     assert db.execute("select lag from mqpg.subscription_lag where lag > 0").fetchall() == []
 
 
-@pytest.mark.parametrize("name", ["consumers.md", "checkers.md", "python.md", "sql.md", "why.md", "concepts.md"])
+@pytest.mark.parametrize(
+    "name", ["consumers.md", "checkers.md", "python.md", "processes.md", "sql.md", "why.md", "concepts.md"]
+)
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_references(
     name: str, db: psycopg.Connection, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
