@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from mqpg.audit.report import Report
 from mqpg.audit.verdict import Verdict
-from tests.audit.retention import drop_what_may_go
+from tests.audit.retention import drop_what_may_go, dropped
 from tests.audit.story import Story
 
 
@@ -38,3 +38,23 @@ def test_a_seek_back_is_legal_after_its_queue_is_dropped(audit: Callable[..., Re
     )
     second = audit()
     assert {kind: count for kind, count in second.anomalies.items() if count} == {"duplicated": 1}, second.examples
+
+
+def test_a_seek_back_over_ranges_that_expired_in_two_slots(audit: Callable[..., Report], story: Story) -> None:
+    """The versions of the first slot are dropped, and those of the second do not explain its range."""
+    broker = story.broker
+    broker.execute("select mqpg.create_topic('brief', 1), mqpg.subscribe('late', 'brief')")
+    broker.execute("select mqpg.alter_topic('brief', message_ttl => '10 ms')")
+    for n in range(2):
+        broker.execute("select mqpg.send('brief', '1'::text)")
+        story.append()
+        broker.execute("select pg_sleep(0.02)")
+        assert broker.execute("select * from mqpg.receive('late', 'brief')").fetchall() == []
+        for age, calls in (("0 s", 1), ("6 hours", 10)) if n == 0 else ():
+            broker.execute("update mqpg.settings set value = %s where name = 'cursor_slot_age'", (age,))
+            for _ in range(calls):
+                broker.execute("select * from mqpg.keep()")
+    assert "cursor" in dropped(story)
+    broker.execute("select mqpg.seek('late', 'brief', '1', queue_id => 0)")
+    report = audit()
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples

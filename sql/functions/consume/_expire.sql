@@ -42,8 +42,8 @@ begin
         from mqpg._claimed_messages((_expire.topic).topic_id, v_cursor.queue_id, 0,
             row(null, v_cursor.claimed, v_to, 1, null, null, null, v_chosen, null)::mqpg.claim) m;
     end if;
-    perform mqpg._write_cursor(v_cursor, mqpg._action('expired'), null, v_to, v_cursor.owner, v_cursor.claims);
     perform mqpg._note_position_jump(_expire.subscription, v_cursor.queue_id, v_cursor.claimed, v_to, 'expired');
+    perform mqpg._write_cursor(v_cursor, mqpg._action('expired'), null, v_to, v_cursor.owner, v_cursor.claims);
     return mqpg._cursor(v_cursor.subscription_id, v_cursor.queue_id);
 end
 $$;

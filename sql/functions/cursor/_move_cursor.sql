@@ -31,44 +31,44 @@ begin
             end if;
         end loop;
     end if;
+    -- no consumer reads by a broadcast group's own row
+    if (_move_cursor.subscription).mode <> 'broadcast' or (_move_cursor.subscription).member <> '' then
+        for v_part in
+            select r.from_offset, least(r.to_offset, _move_cursor.to_offset) as to_offset, r.n
+            from (
+                select (c).from_offset, (c).to_offset, case
+                    when (c).picked is not null
+                        then (select count(*) from unnest((c).picked) p where p < _move_cursor.to_offset)
+                    else least((c).to_offset, _move_cursor.to_offset) - (c).from_offset
+                        - (select count(*) from unnest((c).settled) s where s < _move_cursor.to_offset)
+                end as n
+                from unnest(v_cursor.claims) c
+                union all
+                select v_cursor.claimed, _move_cursor.to_offset, _move_cursor.to_offset - v_cursor.claimed
+            ) as r
+            where r.from_offset < _move_cursor.to_offset
+        loop
+            v_left_out := v_left_out + v_part.n;
+            perform mqpg._note_position_jump(
+                _move_cursor.subscription, _move_cursor.queue_id, v_part.from_offset, v_part.to_offset,
+                _move_cursor.why);
+        end loop;
+        if v_seek and _move_cursor.to_offset < v_cursor.claimed then
+            delete from mqpg.position_jump j
+            where j.subscription_id = v_id and j.queue_id = _move_cursor.queue_id and not j.back
+                and j.from_offset >= _move_cursor.to_offset;
+            update mqpg.position_jump j set to_offset = _move_cursor.to_offset
+            where j.subscription_id = v_id and j.queue_id = _move_cursor.queue_id and not j.back
+                and j.to_offset > _move_cursor.to_offset;
+            perform mqpg._note_position_jump(
+                _move_cursor.subscription, _move_cursor.queue_id, _move_cursor.to_offset, v_cursor.claimed,
+                _move_cursor.why, true);
+        end if;
+    end if;
     perform mqpg._write_cursor(
         v_cursor, mqpg._action('moved'), null,
         case when v_seek then _move_cursor.to_offset else greatest(v_cursor.claimed, _move_cursor.to_offset) end,
         v_cursor.owner, v_kept);
-    if (_move_cursor.subscription).mode = 'broadcast' and (_move_cursor.subscription).member = '' then
-        return 0;   -- no consumer reads by the group's own row
-    end if;
-    for v_part in
-        select r.from_offset, least(r.to_offset, _move_cursor.to_offset) as to_offset, r.n
-        from (
-            select (c).from_offset, (c).to_offset, case
-                when (c).picked is not null
-                    then (select count(*) from unnest((c).picked) p where p < _move_cursor.to_offset)
-                else least((c).to_offset, _move_cursor.to_offset) - (c).from_offset
-                    - (select count(*) from unnest((c).settled) s where s < _move_cursor.to_offset)
-            end as n
-            from unnest(v_cursor.claims) c
-            union all
-            select v_cursor.claimed, _move_cursor.to_offset, _move_cursor.to_offset - v_cursor.claimed
-        ) as r
-        where r.from_offset < _move_cursor.to_offset
-    loop
-        v_left_out := v_left_out + v_part.n;
-        perform mqpg._note_position_jump(
-            _move_cursor.subscription, _move_cursor.queue_id, v_part.from_offset, v_part.to_offset,
-            _move_cursor.why);
-    end loop;
-    if v_seek and _move_cursor.to_offset < v_cursor.claimed then
-        delete from mqpg.position_jump j
-        where j.subscription_id = v_id and j.queue_id = _move_cursor.queue_id and not j.back
-            and j.from_offset >= _move_cursor.to_offset;
-        update mqpg.position_jump j set to_offset = _move_cursor.to_offset
-        where j.subscription_id = v_id and j.queue_id = _move_cursor.queue_id and not j.back
-            and j.to_offset > _move_cursor.to_offset;
-        perform mqpg._note_position_jump(
-            _move_cursor.subscription, _move_cursor.queue_id, _move_cursor.to_offset, v_cursor.claimed,
-            _move_cursor.why, true);
-    end if;
     return v_left_out;
 end
 $$;
