@@ -130,7 +130,7 @@ class Consumers(Base):
                 for offset, cell in lane.cells.items()
                 if self.model.rows(lane)[offset].message_id == message_id
                 and self.model.attempt(lane, offset) > sub.max_attempts
-                and (cell.claim is None or cell.claim.end[0] <= at[1] or lane.owner is not None)
+                and (cell.claim is None or cell.claim.end[0] <= at[1] or sub.mode == "pinned")
             )
             self.model.touch(tx, lane)
             claim = lane.cells.pop(offset).claim
@@ -153,9 +153,9 @@ class Consumers(Base):
             assert row.attempt == self.model.attempt(lane, row.queue_offset) <= sub.max_attempts, "attempts"
         if any(row.attempt == sub.max_attempts for row in rows):
             assert len(rows) == 1, "the last attempt is delivered alone"
-        check_given(self.model, lane, offsets, at)
+        check_given(self.model, lane, offsets, at, owner)
         self.model.touch(tx, lane)
-        claim = Claim(rows[0].receipt, lane, end)
+        claim = Claim(rows[0].receipt, lane, end, consumer=owner)
         assert claim.receipt not in self.model.claims
         self.model.claims[claim.receipt] = claim
         for offset in offsets:
@@ -164,8 +164,21 @@ class Consumers(Base):
                 self.take_over(old.claim)
             lane.cells[offset] = Cell(old.tries + 1 if old is not None else 1, claim)
         lane.claims.append(claim)
+        if lane.by_owner:
+            self._owned(tx, lane, offsets, owner)
+        elif sub.mode == "pinned":
+            lane.owner = owner
         lane.claimed = max(lane.claimed, offsets[-1] + 1)
-        lane.owner = owner if sub.mode == "pinned" else None
+
+    def _owned(self, tx: Tx, lane: Lane, offsets: list[int], owner: str) -> None:
+        """Note what others must fetch of the lane, and that retries bring their queues with them."""
+        for offset in range(lane.claimed, offsets[-1] + 1):
+            lane.cells.setdefault(offset, Cell(0, None))
+        for offset in offsets:
+            queue = self.model.queue_of(lane, offset)
+            if queue.owner is None:
+                self.model.touch(tx, queue)
+                queue.owner = owner
 
     def take_over(self, claim: Claim) -> None:
         """Note that the claim's receipt is stale, and that what else it held is free."""
@@ -186,7 +199,7 @@ class Consumers(Base):
                 continue
             if self.cursor_locked(lane, tx):
                 continue
-            left = must_be_had(self.model, lane, at)
+            left = must_be_had(self.model, lane, at, owner)
             assert not left, f"{sub.group} gets nothing of queue {lane.queue_id}, which has {left}"
 
     def cursor_locked(self, lane: Lane, tx: Tx) -> bool:

@@ -29,8 +29,11 @@ def _backs_off(cell: Cell, at: Span) -> bool:
     return cell.claim is None and cell.until[0] > at[1]
 
 
-def check_given(model: Model, lane: Lane, offsets: list[int], at: Span) -> None:
+def check_given(model: Model, lane: Lane, offsets: list[int], at: Span, consumer: str) -> None:
     """Assert I9, and the order that the mode promises."""
+    if lane.by_owner:
+        _for_the_owner(model, lane, offsets, consumer)
+        return
     for offset in offsets:
         cell = lane.cells.get(offset)
         assert cell is None or not _held(lane, cell.claim, at), f"I9: {offset} is claimed"
@@ -46,6 +49,22 @@ def check_given(model: Model, lane: Lane, offsets: list[int], at: Span) -> None:
         assert not any(_backs_off(cell, at) for cell in lane.cells.values()), "a failed message was overtaken"
     expected = (sorted(lane.cells) or model.fresh(lane))[: len(offsets)]
     assert offsets == expected, f"out of order: {offsets}, not {expected}"
+
+
+def _is_for(model: Model, lane: Lane, offset: int, consumer: str) -> bool:
+    """Return whether a retry is for the consumer, and no other one holds it, whatever the lease."""
+    claim = lane.cells[offset].claim if offset in lane.cells else None
+    if claim is not None and claim.state == "open":
+        return claim.consumer == consumer
+    return model.queue_of(lane, offset).owner in (None, consumer)
+
+
+def _for_the_owner(model: Model, lane: Lane, offsets: list[int], consumer: str) -> None:
+    for offset in offsets:
+        assert _is_for(model, lane, offset, consumer), f"{offset} is for another consumer"
+    first = [o for o in model.pending(lane) if _is_for(model, lane, o, consumer) and o < offsets[0]]
+    assert all(model.queue_of(lane, o).owner is None for o in first), f"{first} were to be had before {offsets}"
+    assert offsets == sorted(offsets)
 
 
 def _in_ranges(model: Model, lane: Lane, offsets: list[int], at: Span) -> None:
@@ -73,11 +92,17 @@ def _behind_no_other_of_its_key(model: Model, lane: Lane, offsets: list[int]) ->
         assert key is None or not before, f"{offset} overtook {before} of its key"
 
 
-def must_be_had(model: Model, lane: Lane, at: Span) -> list[int]:
+def must_be_had(model: Model, lane: Lane, at: Span, consumer: str) -> list[int]:
     """Return offsets of which a receive had to return at least one, because no other transaction
     was in its way.
     """
     cells, fresh, sub = lane.cells, model.fresh(lane), lane.sub
+    if lane.by_owner:
+        return [
+            o for o in model.pending(lane)
+            if _is_for(model, lane, o, consumer) and model.queue_of(lane, o).owner is not None
+            and model.attempt(lane, o) <= sub.max_attempts
+        ]  # fmt: skip
     left = [o for o, cell in cells.items() if _free(lane, cell, at) and model.attempt(lane, o) <= sub.max_attempts]
     if sub.mode == "shared":
         return left + fresh

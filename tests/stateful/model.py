@@ -96,6 +96,7 @@ class Claim:
     end: Span
     state: str = "open"  # open | spent | stale | void (its transaction rolled back)
     doubtful: bool = False  # a receive may have taken it over without giving any of it out
+    consumer: str | None = None
 
     @property
     def offsets(self) -> list[int]:
@@ -133,6 +134,11 @@ class Lane:
     @property
     def committed(self) -> int:
         return min(self.cells, default=self.claimed)
+
+    @property
+    def by_owner(self) -> bool:
+        """Whether each message is for the owner of its queue: the retry lane in mode pinned."""
+        return self.queue_id < 0 and self.sub.mode == "pinned"
 
     def keep(self) -> Callable[[], None]:
         """Return a function that brings the lane back to where it is now."""
@@ -251,6 +257,12 @@ class Model:
         """Return the attempt that the next delivery of an offset is."""
         tries = lane.cells[offset].tries if offset in lane.cells else 0
         return tries + (lane.sub.retries[offset][1] if lane.queue_id < 0 else 1)
+
+    def queue_of(self, lane: Lane, offset: int) -> Lane:
+        """Return the lane of the queue that a retry came by."""
+        place = self.rows(lane)[offset].offset
+        assert place is not None
+        return lane.sub.lanes[place[0]]
 
     def wait(self, tx: Tx, item: Item) -> None:
         """Make the item wait for the appender from the commit on."""

@@ -252,9 +252,9 @@ class Settling(Consumers, Producers):
                 return
             for lane in sub.lanes.values():
                 self.model.touch(tx, lane)
-                if lane.owner is None or (owner is not None and lane.owner != owner):
+                if not lane.by_owner and (lane.owner is None or (owner is not None and lane.owner != owner)):
                     continue
                 for claim in lane.claims:
-                    if claim.state == "open":
+                    if claim.state == "open" and (not lane.by_owner or owner in (None, claim.consumer)):
                         self.take_over(claim)
                 lane.owner = None

@@ -54,6 +54,10 @@ begin
         if _claim.topic.message_ttl is not null and v_lane = 0 then
             v_cursor := mqpg._expire(_claim.topic, _claim.subscription, v_cursor);
         end if;
+        if v_lane <> 0 and _claim.subscription.mode = 'pinned' and v_cursor.version is not null then
+            return mqpg._claim_of_lane(
+                _claim.subscription, v_cursor, _claim.tail, _claim.max_messages, _claim.lease, _claim.consumer);
+        end if;
     end if;
     loop
         if v_cursor.version is null or v_cursor.owner <> _claim.consumer then

@@ -50,7 +50,14 @@ begin
                 if v_waiting.queue_id = _claim_next.acked.queue_id then
                     v_waiting.claims := _claim_next.acked.claims;
                 end if;
-                v_nth := mqpg._next_claim(_claim_next.subscription, v_waiting.claims);
+                if v_waiting.lane <> 0 and _claim_next.subscription.mode = 'pinned' then
+                    continue when v_waiting.claimed >= v_waiting.tail and not exists (
+                        select from unnest(v_waiting.claims) c
+                        where mqpg._is_claim_for(v_id, c, _claim_next.consumer));
+                    v_nth := 1;
+                else
+                    v_nth := mqpg._next_claim(_claim_next.subscription, v_waiting.claims);
+                end if;
                 continue when v_nth is null or (v_nth = 0 and v_waiting.claimed >= v_waiting.tail);
             end if;
             if not pg_try_advisory_xact_lock(1836150833, v_id * 1024 + v_waiting.queue_id + 1) then

@@ -1,7 +1,8 @@
 -- The queues from first_queue to last_queue in which receive() may find something, the one that
 -- waited longest first and last_served last: those with messages behind `claimed`, and those with
--- claims, whatever these are. A queue that another consumer owns is left out. `tail` is the queue's
--- next offset, as _tail() gives it, and `lane` the subscription under which its rows are stored.
+-- claims, whatever these are. A queue that another consumer owns is left out; the retry lane has no
+-- owner. `tail` is the queue's next offset, as _tail() gives it, and `lane` the subscription under
+-- which its rows are stored.
 -- The ends of queues are noted in queue_tail when a tick segment is closed, so newer rows can only
 -- be in the segments without a note: their ticks are from_tick to to_tick. The caller names both as
 -- variables, so that the executor opens only these partitions. An end may be one that has just been
@@ -25,7 +26,7 @@ language sql stable as $$
             where k.subscription_id = _queues_with_messages.subscription_id and k.queue_id = q.queue_id::smallint
             order by k.version desc limit 1
         ) as c
-        where c.owner is null or c.owner = _queues_with_messages.consumer
+        where c.owner is null or c.owner = _queues_with_messages.consumer or q.queue_id = -1
         order by case q.queue_id when _queues_with_messages.last_served then 'infinity' else c.at end
     ) as w
     cross join lateral (

@@ -10,12 +10,24 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp a
 begin
     perform mqpg._require_subscription(_gone_owners.consumer_group, _gone_owners.topic);
     return query
-    with held as (
-        select l.owner, array_agg(l.queue_id order by l.queue_id) filter (where l.lag > 0) as queues,
-            sum(l.lag)::bigint as lag, max(l.changed_at) as changed_at
-        from mqpg._subscription_lag(_gone_owners.consumer_group, _gone_owners.topic) l
-        where l.mode = 'pinned' and l.owner <> _gone_owners.consumer
-        group by l.owner
+    with queue as (
+        select l.* from mqpg._subscription_lag(_gone_owners.consumer_group, _gone_owners.topic) l
+        where l.mode = 'pinned'
+    ), owned as (
+        select q.owner, q.queue_id, q.lag, q.changed_at from queue q
+        union all
+        -- The key of a claim in the retry lane is the queue for whose owner it waits.
+        select o.owner, l.queue_id, coalesce(cardinality(c.picked), c.to_offset - c.from_offset), o.changed_at
+        from queue l
+        cross join lateral unnest((mqpg._newest_cursor(l.subscription_id, -1)).claims) c
+        join queue o on o.queue_id = c.key::int
+        where l.queue_id = -1
+    ), held as (
+        select o.owner, array_agg(distinct o.queue_id order by o.queue_id) filter (where o.lag > 0) as queues,
+            sum(o.lag)::bigint as lag, max(o.changed_at) as changed_at
+        from owned o
+        where o.owner <> _gone_owners.consumer
+        group by o.owner
     ), process as (
         select w.detail ->> 'consumer' as name, w.alive, w.seen_at from mqpg.worker_status w
         where w.role = 'consumer' and w.detail ->> 'consumer_group' = _gone_owners.consumer_group

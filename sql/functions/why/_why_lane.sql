@@ -57,6 +57,14 @@ begin
     if v_claim.from_offset is null and not _why_lane.chosen then
         return;     -- the caller says so
     end if;
+    if _why_lane.queue_id = -1 and v_subscription.mode = 'pinned' then
+        -- A retry is for the owner of its queue.
+        select k.owner, k.at into v_cursor.owner, v_cursor.at
+        from mqpg._claimed_messages(v_subscription.topic_id, -1, v_subscription.subscription_id,
+            row(null, _why_lane.queue_offset, _why_lane.queue_offset + 1, 1, null, null, null, null, null)) m
+        cross join lateral mqpg._message(m.message_id) b
+        cross join lateral mqpg._newest_cursor(v_subscription.subscription_id, b.queue_id) k;
+    end if;
     return query select q.* from mqpg._why_queue(v_subscription, _why_lane.topic, v_cursor) q;
     if v_rows > 0 or found then
         return;
