@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol, overload
@@ -13,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from mqpg._async.consumer.consumer import AsyncConsumer
 from mqpg._sync.consumer.consumer import Consumer
 from mqpg.handlers.options import ConsumerOptions
+from mqpg.handlers.unfinished import is_async
 from mqpg.values.choices import AckTiming, Effect, Mode, OnFailure
 from mqpg.values.messages import Interval
 
@@ -65,7 +65,9 @@ def consumer(
 
     The handler must not commit. An exception undoes its effect and sends the message to the retry
     lane: mqpg.Retry gives the delay, and mqpg.Reject makes the message a dead letter at once. What
-    the handler returns is the reply, where the message was sent by `request`.
+    the handler returns is the reply, where the message was sent by `request`. A future that it
+    returns is waited for, and so is anything else to await in an AsyncConsumer; a Consumer counts
+    that as a failure.
 
     Args:
         topic: The topic to read.
@@ -108,7 +110,7 @@ def consumer(
 
     Raises:
         ConfigurationError: An option is not allowed, or two do not go together, or the handler
-            takes too many parameters.
+            takes too many parameters or is a generator function.
     """
     options = ConsumerOptions(
         topic=topic,
@@ -137,8 +139,7 @@ def consumer(
     )
 
     def decorate(handler: Callable[..., Any]) -> Any:
-        is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
-        made = AsyncConsumer if is_async else Consumer
+        made = AsyncConsumer if is_async(handler) else Consumer
         return made(handler, options)
 
     return decorate

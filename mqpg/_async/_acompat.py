@@ -7,6 +7,7 @@ is generated.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import functools
 import inspect
 import sys
@@ -45,6 +46,7 @@ __all__ = [
     "call_within",
     "database_url",
     "driver_connection",
+    "finish",
     "forgotten_awaits",
     "gather",
     "in_thread",
@@ -294,6 +296,23 @@ async def gather(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
 def call_soon() -> Callable[[Callable[[], None]], object] | None:
     """What makes the event loop call a function, from any thread."""
     return asyncio.get_running_loop().call_soon_threadsafe
+
+
+async def finish(result: Any) -> Any:
+    """The result of a handler, once all that it returned to wait for is done.
+
+    Raises RuntimeError for a future that was cancelled.
+    """
+    while isinstance(result, concurrent.futures.Future) or inspect.isawaitable(result):
+        awaited = asyncio.wrap_future(result) if isinstance(result, concurrent.futures.Future) else result
+        try:
+            result = await awaited
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not isinstance(awaited, asyncio.Future) or not awaited.cancelled() or (task and task.cancelling()):
+                raise
+            raise RuntimeError("the handler returned a future that was cancelled") from None
+    return result
 
 
 async def call_within(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextvars
 import sys
 import threading
@@ -39,6 +40,7 @@ __all__ = [
     "call_within",
     "database_url",
     "driver_connection",
+    "finish",
     "forgotten_awaits",
     "gather",
     "in_thread",
@@ -200,6 +202,13 @@ def gather(calls: Sequence[Callable[[], None]]) -> None:
 def call_soon() -> Callable[[Callable[[], None]], object] | None:
     """None, because there is no event loop."""
     return None
+
+
+def finish(result: Any) -> Any:
+    """The result of a handler, once the future that it returned is done."""
+    while isinstance(result, concurrent.futures.Future):
+        result = result.result()
+    return result
 
 
 def call_within(seconds: float | None, call: Callable[[], Any], conn: PgConnection | Connection | None) -> Any:

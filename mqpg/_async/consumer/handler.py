@@ -7,13 +7,14 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
-from mqpg._async._acompat import Connection, DriverConnection, PgConnection, Returns, Session, call_within
+from mqpg._async._acompat import Connection, DriverConnection, PgConnection, Returns, Session, call_within, finish
 from mqpg._async.client.request_reply import is_request
 from mqpg.connection.stopping import stops_with
 from mqpg.connection.time_limit import time_limit
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.handlers.payload import Given, what_is_given
 from mqpg.handlers.signature import second_parameter
+from mqpg.handlers.unfinished import require_finished
 from mqpg.tracing import processing
 from mqpg.values.errors import HandlerStuck, HandlerTimeout
 from mqpg.values.messages import Message
@@ -94,12 +95,14 @@ class HandlerInvoker:
         """The handler as a call with two arguments: a message or a list of messages, and `conn`."""
 
         async def with_message_only(given: Any, conn: Any) -> Any:
-            return await handler(given)
+            return await _finished(handler(given))
 
-        if self._wants == "nothing":
-            call: Call = with_message_only
-        else:
-            call = _with_session(handler) if self._wants == "session" else handler
+        async def with_both(given: Any, conn: Any) -> Any:
+            return await _finished(handler(given, conn))
+
+        call: Call = with_message_only if self._wants == "nothing" else with_both
+        if self._wants == "session":
+            call = _with_session(with_both)
         return call if self._given is None else _with_payload(self._given, call)
 
     def _within_time(self, inner: Call) -> Call:
@@ -126,7 +129,7 @@ def _with_payload(given: Given, inner: Call) -> Call:
     return step
 
 
-def _with_session(handler: Callable[..., Returns[object]]) -> Call:
+def _with_session(inner: Call) -> Call:
     """Hand a session to the handler.
 
     The session's commit ends a savepoint, because the transaction is the consumer's.
@@ -136,7 +139,7 @@ def _with_session(handler: Callable[..., Returns[object]]) -> Call:
         outer = conn.get_nested_transaction()
         try:
             async with Session(bind=conn, join_transaction_mode="create_savepoint") as session:
-                result = await handler(given, session)
+                result = await inner(given, session)
                 await session.commit()
         except BaseException:
             # Where that commit failed, its savepoint stays on the connection and would block a
@@ -154,9 +157,16 @@ def _around(middleware: Callable[..., Any], inner: Call) -> Call:
         async def proceed() -> Any:
             return await inner(given, conn)
 
-        return await middleware(given, proceed)
+        return await _finished(middleware(given, proceed))
 
     return step
+
+
+async def _finished(result: Any) -> Any:
+    """What a handler returned, when its work is done. Raises TypeError if it will not be."""
+    result = await finish(result)
+    require_finished(result)
+    return result
 
 
 def is_lost(conn: PgConnection | Connection) -> bool:

@@ -8,13 +8,14 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
-from mqpg._sync._acompat import Connection, DriverConnection, PgConnection, Returns, Session, call_within
+from mqpg._sync._acompat import Connection, DriverConnection, PgConnection, Returns, Session, call_within, finish
 from mqpg._sync.client.request_reply import is_request
 from mqpg.connection.stopping import stops_with
 from mqpg.connection.time_limit import time_limit
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.handlers.payload import Given, what_is_given
 from mqpg.handlers.signature import second_parameter
+from mqpg.handlers.unfinished import require_finished
 from mqpg.tracing import processing
 from mqpg.values.errors import HandlerStuck, HandlerTimeout
 from mqpg.values.messages import Message
@@ -95,12 +96,14 @@ class HandlerInvoker:
         """The handler as a call with two arguments: a message or a list of messages, and `conn`."""
 
         def with_message_only(given: Any, conn: Any) -> Any:
-            return handler(given)
+            return _finished(handler(given))
 
-        if self._wants == "nothing":
-            call: Call = with_message_only
-        else:
-            call = _with_session(handler) if self._wants == "session" else handler
+        def with_both(given: Any, conn: Any) -> Any:
+            return _finished(handler(given, conn))
+
+        call: Call = with_message_only if self._wants == "nothing" else with_both
+        if self._wants == "session":
+            call = _with_session(with_both)
         return call if self._given is None else _with_payload(self._given, call)
 
     def _within_time(self, inner: Call) -> Call:
@@ -127,7 +130,7 @@ def _with_payload(given: Given, inner: Call) -> Call:
     return step
 
 
-def _with_session(handler: Callable[..., Returns[object]]) -> Call:
+def _with_session(inner: Call) -> Call:
     """Hand a session to the handler.
 
     The session's commit ends a savepoint, because the transaction is the consumer's.
@@ -137,7 +140,7 @@ def _with_session(handler: Callable[..., Returns[object]]) -> Call:
         outer = conn.get_nested_transaction()
         try:
             with Session(bind=conn, join_transaction_mode="create_savepoint") as session:
-                result = handler(given, session)
+                result = inner(given, session)
                 session.commit()
         except BaseException:
             # Where that commit failed, its savepoint stays on the connection and would block a
@@ -155,9 +158,16 @@ def _around(middleware: Callable[..., Any], inner: Call) -> Call:
         def proceed() -> Any:
             return inner(given, conn)
 
-        return middleware(given, proceed)
+        return _finished(middleware(given, proceed))
 
     return step
+
+
+def _finished(result: Any) -> Any:
+    """What a handler returned, when its work is done. Raises TypeError if it will not be."""
+    result = finish(result)
+    require_finished(result)
+    return result
 
 
 def is_lost(conn: PgConnection | Connection) -> bool:

@@ -1,0 +1,39 @@
+"""Handlers that return before their work is done."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from mqpg.values.errors import ConfigurationError
+
+__all__ = ["is_async", "require_finished"]
+
+
+def is_async(handler: Callable[..., Any]) -> bool:
+    """Whether the handler is a coroutine function.
+
+    Raises ConfigurationError for a generator function, whose body would never run.
+    """
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    called = (handler, type(handler).__call__)
+    if any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in called):
+        name = getattr(handler, "__name__", repr(handler))
+        raise ConfigurationError(f"{name} is a generator function, which does nothing when it is called: use no yield")
+    return any(inspect.iscoroutinefunction(one) for one in called)
+
+
+def require_finished(result: Any) -> None:
+    """Raise TypeError for the result of a handler that is work still to be done."""
+    if inspect.isgenerator(result) or inspect.isasyncgen(result):
+        raise TypeError(f"the handler returned a {type(result).__name__}, whose body did not run: use no yield")
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()  # so that Python does not warn
+        raise TypeError(
+            f"the handler returned a {type(result).__name__}, which a synchronous consumer does not await: "
+            "make the handler async def, or do its work before it returns"
+        )

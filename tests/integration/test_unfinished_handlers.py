@@ -1,0 +1,227 @@
+"""Handlers that return before their work is done: it is waited for, or the attempt has failed."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, text
+
+import mqpg
+from mqpg import errors
+
+WHERE = ["broker", "database", "external", "shared", "received"]
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor() as found:
+        yield found
+
+
+@pytest.fixture
+def make(mq: mqpg.Client, tmp_path: Path) -> Callable[..., Any]:
+    """Make a consumer whose effect is somewhere: it has one message, and one attempt for it."""
+    mq.create_topic("work", queues=1)
+    mq.send("work", {"id": 1})
+    mq.append()
+
+    def made(handler: Callable[..., Any], where: str, **options: Any) -> Any:
+        if where == "database":
+            options["database"] = create_engine(f"sqlite:///{tmp_path / 'own.db'}")
+        elif where == "shared":
+            options["mode"] = "shared"
+        elif where != "broker":
+            options |= {"effect": "external", "ack": "receive" if where == "received" else "each"}
+        return mqpg.consumer("work", group="g", max_attempts=1, consumer="one", **options)(handler)
+
+    return made
+
+
+def letters(mq: mqpg.Client) -> list[str]:
+    return [str(letter.reason) for letter in mq.dead_letters("g", "work")]
+
+
+@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_returned_future_is_waited_for(
+    mq: mqpg.Client, make: Callable[..., Any], pool: ThreadPoolExecutor, where: str, batch: bool
+) -> None:
+    done: list[int] = []
+
+    def work() -> None:
+        time.sleep(0.1)
+        done.append(1)
+
+    consumer = make(lambda message: pool.submit(work), where, batch=batch, timeout=30 if batch else None)
+    assert consumer.step(mq) == 1
+    assert done == [1]
+    assert letters(mq) == []
+
+
+@pytest.mark.parametrize("where", WHERE[:-1])
+def test_a_future_that_fails_fails_the_message(
+    mq: mqpg.Client, make: Callable[..., Any], pool: ThreadPoolExecutor, where: str
+) -> None:
+    make(lambda message: pool.submit(lambda: 1 / 0), where).step(mq)
+    assert letters(mq) == ["ZeroDivisionError: division by zero"]
+
+
+def test_a_cancelled_future_fails_the_message(mq: mqpg.Client, make: Callable[..., Any]) -> None:
+    def cancelled(message: mqpg.Message) -> Future[None]:
+        future: Future[None] = Future()
+        future.cancel()
+        return future
+
+    make(cancelled, "external").step(mq)
+    assert letters(mq) == ["CancelledError:"]
+
+
+async def _inner(message: mqpg.Message) -> None:
+    raise AssertionError("never runs")
+
+
+def _decorated(message: mqpg.Message) -> Any:
+    return functools.wraps(_inner)(lambda given: _inner(given))(message)
+
+
+class _Awaitable:
+    def __await__(self) -> Generator[None]:
+        yield
+
+
+async def _asynchronous_generator() -> AsyncIterator[int]:
+    yield 1
+
+
+UNFINISHED: dict[str, Callable[[Any], Any]] = {
+    "coroutine": _inner,
+    "decorated": _decorated,
+    "awaitable": lambda message: _Awaitable(),
+    "generator": lambda message: (one for one in [1]),
+    "async generator": lambda message: _asynchronous_generator(),
+}
+
+
+@pytest.mark.parametrize("where", WHERE[:-1])
+@pytest.mark.parametrize("kind", UNFINISHED)
+def test_what_a_synchronous_consumer_cannot_wait_for_is_a_failed_attempt(
+    mq: mqpg.Client, make: Callable[..., Any], where: str, kind: str
+) -> None:
+    consumer = make(lambda message: UNFINISHED[kind](message), where)
+    assert isinstance(consumer, mqpg.Consumer)
+    assert consumer.step(mq) == 1
+    (reason,) = letters(mq)
+    assert reason.startswith("TypeError: the handler returned a")
+
+
+@pytest.mark.parametrize("session", [False, True])
+def test_with_a_session_and_middleware(mq: mqpg.Client, make: Callable[..., Any], session: bool) -> None:
+    """Neither a session's commit nor a middleware may hide it."""
+
+    async def forgotten(message: Any, proceed: Any) -> None:
+        proceed()
+
+    if session:
+        make(lambda message, conn: _inner(message), "broker", session=True).step(mq)
+    else:
+        make(lambda message: None, "broker", middleware=[forgotten]).step(mq)
+    (reason,) = letters(mq)
+    assert reason.startswith("TypeError: the handler returned a coroutine")
+
+
+def test_a_failed_attempt_undoes_the_effect(mq: mqpg.Client, make: Callable[..., Any], tmp_path: Path) -> None:
+    with create_engine(f"sqlite:///{tmp_path / 'own.db'}").begin() as conn:
+        conn.execute(text("create table effect (id int)"))
+
+    def half(message: mqpg.Message, conn: Any) -> Any:
+        conn.execute(text("insert into effect values (1)"))
+        return _inner(message)
+
+    make(half, "database").step(mq)
+    with create_engine(f"sqlite:///{tmp_path / 'own.db'}").connect() as conn:
+        assert conn.execute(text("select count(*) from effect")).scalar() == 0
+
+
+class _AsyncCallable:
+    done = False
+
+    async def __call__(self, message: mqpg.Message) -> None:
+        await asyncio.sleep(0.01)
+        type(self).done = True
+
+
+def test_what_is_asynchronous_under_a_partial() -> None:
+    async def two(first: int, message: mqpg.Message) -> None: ...
+
+    for handler in (functools.partial(two, 1), _AsyncCallable(), functools.partial(_AsyncCallable()), _inner):
+        assert isinstance(mqpg.consumer("work", group="g", effect="external")(handler), mqpg.AsyncConsumer)
+
+
+def test_generator_functions_are_refused() -> None:
+    def one(message: mqpg.Message) -> Iterator[int]:
+        yield 1
+
+    async def two(message: mqpg.Message) -> AsyncIterator[int]:
+        yield 1
+
+    class Three:
+        def __call__(self, message: mqpg.Message) -> Iterator[int]:
+            yield 1
+
+    for handler in (one, two, Three(), functools.partial(one)):
+        with pytest.raises(errors.ConfigurationError, match="generator function"):
+            mqpg.consumer("work", group="g")(handler)
+
+
+def _asynchronous(name: str, pool: ThreadPoolExecutor, done: list[str]) -> Callable[..., Any]:
+    async def later() -> None:
+        await asyncio.sleep(0.05)
+        done.append(name)
+
+    def in_thread() -> None:
+        time.sleep(0.05)
+        done.append(name)
+
+    async def handler(message: mqpg.Message) -> Any:
+        if name == "coroutine":
+            return later()
+        if name == "task":
+            return asyncio.create_task(later())
+        if name == "future":
+            return pool.submit(in_thread)
+        if name == "generator":
+            return (one for one in [1])
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future.cancel()
+        return future
+
+    return handler
+
+
+@pytest.mark.parametrize("where", ["broker", "external", "shared"])
+@pytest.mark.parametrize("name", ["coroutine", "task", "future", "generator", "cancelled"])
+def test_an_asynchronous_consumer_waits(
+    mq: mqpg.Client, make: Callable[..., Any], dsn: str, pool: ThreadPoolExecutor, where: str, name: str
+) -> None:
+    done: list[str] = []
+    consumer = make(_asynchronous(name, pool, done), where)
+
+    async def run() -> None:
+        async with await mqpg.connect_async(dsn) as client:
+            assert await consumer.step(client) == 1
+            await consumer.close()
+
+    asyncio.run(run())
+    if name == "generator":
+        assert letters(mq)[0].startswith("TypeError: the handler returned a generator")
+    elif name == "cancelled":
+        assert letters(mq) == ["RuntimeError: the handler returned a future that was cancelled"]
+    else:
+        assert (done, letters(mq)) == ([name], [])
