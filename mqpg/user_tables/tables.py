@@ -150,6 +150,10 @@ offsets = Table(
     # When the offset was moved back behind the end that the broker had lost. From then on every
     # message is looked up in the inbox and the journal before it is applied.
     Column("realigned_at", _time),
+    # Where this database began with the queue, and the consumer that wrote the row last. What lies
+    # before, and what other consumers did, is another database's. Null in rows of earlier releases.
+    Column("first_offset", BigInteger),
+    Column("consumer", _name),
     **_transactional,
 )
 

@@ -210,11 +210,9 @@ class Stage:
             f" then interval '{by}' else '0' end $$"
         )
         session.execute(_PATH_OF_FUNCTIONS.format("jumped, pg_catalog, pg_temp"))
-        try:
-            yield session
-        finally:  # other tests work on this broker, too
-            session.execute(_PATH_OF_FUNCTIONS.format("pg_catalog, pg_temp"))
-            session.execute("drop schema jumped cascade")
+        yield session
+        session.execute(_PATH_OF_FUNCTIONS.format("pg_catalog, pg_temp"))
+        session.execute("drop schema jumped cascade")
 
     def overdue_now(self) -> None:
         """End every lease and back-off of check-backs."""

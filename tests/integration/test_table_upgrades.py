@@ -25,6 +25,8 @@ OLD = (
     " queue_id integer not null, queue_offset bigint not null, message_id bigint not null,"
     " applied_at timestamp not null)",
 )
+# What mqpg_offsets has got since.
+NEW = ("realigned_at timestamp", "first_offset bigint", "consumer varchar(127)")
 
 
 @pytest.fixture
@@ -76,9 +78,12 @@ def test_the_refusal_names_the_statements(engine: Engine) -> None:
             dialects.verify(conn, applied)
         with pytest.raises(errors.LedgerError, match=r"lacks the columns broker.*mqpg_inbox"):
             dialects.verify(conn, inbox)
-        with pytest.raises(errors.LedgerError, match=r"lacks the columns realigned_at.*mqpg_offsets"):
+        with pytest.raises(
+            errors.LedgerError, match=r"lacks the columns consumer, first_offset, realigned_at.*mqpg_off"
+        ):
             dialects.verify(conn, offsets)
-        conn.execute(text("alter table mqpg_offsets add column realigned_at timestamp"))
+        for column in NEW:
+            conn.execute(text(f"alter table mqpg_offsets add column {column}"))
         with pytest.raises(errors.LedgerError, match=r"must have the primary key.*mqpg_offsets"):
             dialects.verify(conn, offsets)
 
@@ -86,7 +91,9 @@ def test_the_refusal_names_the_statements(engine: Engine) -> None:
 def test_another_key_is_not_changed(local_url: str) -> None:
     engine = create_engine(local_url)
     with engine.begin() as conn:
-        keyless = OLD[0].replace(", primary key (consumer_group, topic, queue_id)", ", realigned_at timestamp")
+        keyless = OLD[0].replace(
+            ", primary key (consumer_group, topic, queue_id)", "".join(f", {column}" for column in NEW)
+        )
         conn.execute(text(keyless))
         with pytest.raises(errors.LedgerError, match=r"primary key \(.*\), but has none$"):
             dialects.verify(conn, offsets)

@@ -6,7 +6,7 @@ Applications do not need it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 from mqpg._async.client.connection import BaseClient
@@ -24,7 +24,7 @@ from mqpg.values.errors import (
     UnknownTopic,
     shown,
 )
-from mqpg.values.messages import AbandonedQueues
+from mqpg.values.messages import AbandonedQueues, Message
 
 __all__ = ["Queries"]
 
@@ -64,6 +64,20 @@ _GONE_OWNERS = statement("""
     select g.owner, g.queues, g.lag, g.changed_at from mqpg._gone_owners(
         cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(consumer)s as text),
         cast(%(silence)s as float8)) g
+""")
+_PLACES = statement("""
+    select p.message_id, p.queue_id, p.queue_offset, p.unread from mqpg._places_of(
+        cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(message_ids)s as bigint[])) p
+""")
+_PASSED_PREPARE = statement("""
+    select mqpg._has_passed_prepare(
+        cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(queue_id)s as int),
+        cast(%(handle)s as text), cast(%(from_offset)s as bigint), cast(%(to_offset)s as bigint))
+""")
+_BY_OTHERS = statement("""
+    select o.owner, o.part_from, o.part_to, o.finished from mqpg._handled_by_others(
+        cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(queue_id)s as int),
+        cast(%(consumers)s as text[]), cast(%(from_offset)s as bigint), cast(%(to_offset)s as bigint)) o
 """)
 
 
@@ -160,6 +174,53 @@ class Queries:
             "to_offset": to_offset,
         }
         return [row[0] for row in await self._client._rows(_WANTED, values, repeat=True)]
+
+    async def places(
+        self, consumer_group: str, topic: str, message_ids: Sequence[int]
+    ) -> dict[int, tuple[int, int | None, bool]]:
+        """Queue and offset of each message, and whether it expired unread and was then redriven."""
+        values = {"consumer_group": consumer_group, "topic": topic, "message_ids": list(message_ids)}
+        rows = await self._client._rows(_PLACES, values, repeat=True)
+        return {message_id: (queue_id, offset, unread) for message_id, queue_id, offset, unread in rows}
+
+    async def has_passed_prepare(
+        self, consumer_group: str, topic: str, queue_id: int, handle: str, from_offset: int, to_offset: int
+    ) -> bool:
+        """Whether a range of a relay topic's queue has the PREPARE of a handle."""
+        values = {
+            "consumer_group": consumer_group,
+            "topic": topic,
+            "queue_id": queue_id,
+            "handle": handle,
+            "from_offset": from_offset,
+            "to_offset": to_offset,
+        }
+        return bool(await self._scalar(_PASSED_PREPARE, values))
+
+    async def handled_by_others(
+        self,
+        consumer_group: str,
+        topic: str,
+        queue_id: int,
+        consumers: Collection[str],
+        messages: Sequence[Message],
+        *,
+        finished: bool,
+    ) -> list[tuple[str, int, int]]:
+        """What consumers of other names got, or (`finished`) have done, of the range of these messages.
+
+        Each part has the consumer's name, the first offset, and the one behind the last.
+        """
+        values = {
+            "consumer_group": consumer_group,
+            "topic": topic,
+            "queue_id": queue_id,
+            "consumers": list(consumers),
+            "from_offset": messages[0].queue_offset,
+            "to_offset": messages[-1].queue_offset + 1,
+        }
+        rows = await self._client._rows(_BY_OTHERS, values, repeat=True)
+        return [(owner, first, end) for owner, first, end, is_finished in rows if is_finished == finished]
 
     async def surviving_offset(
         self, consumer_group: str, topic: str, queue_id: int, incarnation: int

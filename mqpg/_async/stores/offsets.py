@@ -21,17 +21,20 @@ __all__ = ["Offsets", "Position"]
 class Position:
     """How far one queue is applied: the next offset, and the id of the message before it.
 
-    `realigned`: messages from there on may have been applied before.
+    `realigned`: messages from there on may have been applied before. `first_offset`: where this
+    database began with the queue.
     """
 
     next_offset: int
     last_message_id: int | None
     incarnation: int
     realigned: bool = False
+    first_offset: int | None = None
 
 
 _POSITION = (
-    offsets.c.next_offset, offsets.c.last_message_id, offsets.c.incarnation, offsets.c.realigned_at.is_not(None)
+    offsets.c.next_offset, offsets.c.last_message_id, offsets.c.incarnation, offsets.c.realigned_at.is_not(None),
+    offsets.c.first_offset,
 )  # fmt: skip
 
 
@@ -39,10 +42,11 @@ class Offsets:
     """The rows of one consumer group and topic, at any broker.
 
     Every call but `ensure` belongs to the transaction on `conn`, and to the topic of one broker.
+    `consumer`: the name of the one that writes them.
     """
 
-    def __init__(self, database: UserDatabase, group: str, topic: str) -> None:
-        self._database = database
+    def __init__(self, database: UserDatabase, group: str, topic: str, consumer: str | None = None) -> None:
+        self._database, self._consumer = database, consumer
         self._mine = {"consumer_group": group, "topic": topic}
 
     async def ensure(self) -> None:
@@ -67,6 +71,11 @@ class Offsets:
         rows = await conn.execute(query.order_by(offsets.c.queue_id))
         return {row[0]: _position(row[1:]) for row in rows}
 
+    async def consumers(self, conn: Connection, broker_id: str) -> set[str | None]:
+        """The names of the consumers that had this database. None: one of an earlier release."""
+        query = select(offsets.c.consumer).distinct().where(*self._where(offsets, broker_id))
+        return {row[0] for row in await conn.execute(query)}
+
     async def realign(self, conn: Connection, broker_id: str, queue_id: int, position: Position) -> None:
         """Put a queue's position where the broker and this database agree."""
         values = {
@@ -79,22 +88,32 @@ class Offsets:
         where = (*self._where(offsets, broker_id), offsets.c.queue_id == queue_id)
         await conn.execute(update(offsets).where(*where).values(**values))
 
-    async def move(self, conn: Connection, last: Message, known: Position | None, info: BrokerInfo) -> None:
+    async def begin(self, conn: Connection, first: Message, info: BrokerInfo) -> Position:
+        """Note that this database begins a queue with that message.
+
+        If two processes do it at the same time, the primary key lets only one of them continue.
+        """
+        values = {
+            "queue_id": first.queue_id,
+            "next_offset": first.queue_offset,
+            "incarnation": info.incarnation,
+            "updated_at": clock(),
+            "first_offset": first.queue_offset,
+            "consumer": self._consumer,
+        }
+        await conn.execute(insert(offsets).values(**self._mine, broker=info.broker_id, **values))
+        return Position(first.queue_offset, None, info.incarnation, first_offset=first.queue_offset)
+
+    async def move(self, conn: Connection, last: Message, known: Position, info: BrokerInfo) -> None:
         """Move the position behind `last`: everything up to it is applied or deferred."""
         values = {
             "next_offset": last.queue_offset + 1,
             "last_message_id": last.message_id,
             # `info` may be from before an adoption that `known` is from.
-            "incarnation": info.incarnation if known is None else max(info.incarnation, known.incarnation),
+            "incarnation": max(info.incarnation, known.incarnation),
             "updated_at": clock(),
+            "consumer": self._consumer,
         }
-        if known is None:
-            # If two processes insert at the same time, the primary key lets only one of them
-            # continue.
-            await conn.execute(
-                insert(offsets).values(**self._mine, broker=info.broker_id, queue_id=last.queue_id, **values)
-            )
-            return
         where = (*self._where(offsets, info.broker_id), offsets.c.queue_id == last.queue_id)
         await conn.execute(update(offsets).where(*where).values(**values))
 
@@ -135,4 +154,4 @@ class Offsets:
 
 
 def _position(row: Sequence[Any]) -> Position:
-    return Position(row[0], row[1], row[2], bool(row[3]))
+    return Position(row[0], row[1], row[2], bool(row[3]), row[4])

@@ -64,6 +64,10 @@ class PreparedMessages:
         elif found != _DECIDED:
             await _REPLACE.execute(conn, values | self._wanted(handle))
 
+    async def has(self, conn: Connection, handle: str) -> bool:
+        """Whether there is a PREPARE of a handle."""
+        return await _READ.scalar(conn, self._wanted(handle)) is not None
+
     async def take(self, conn: PgConnection | Connection, handle: str) -> str | None:
         """Take out the PREPARE of a handle and return its payload, or None if there is none."""
         payload = await self._read(conn, handle)

@@ -15,9 +15,13 @@ subscription says so:
   nack, the redelivery finds the row and nacks the message then.
 - A message of the retry lane (queue -1) is applied only under a `deferred` row, which becomes
   `applied` in the same transaction. A second delivery finds that and is only acknowledged.
-- A retry without a row was never deferred by this database, which may have been restored or
-  replaced. Whether it was applied cannot be known, so it is not applied. It is nacked with that
-  reason and becomes a dead letter, which a person can look at.
+- The broker delivers a message of the retry lane to the owner of its queue, as every other message.
+  A retry without a row was never deferred by this database, which may have been restored or
+  replaced, or may not be the one of the queue's last owner. Unless it certainly has no effect yet,
+  it is not applied. It is nacked with that reason and becomes a dead letter, which a person can
+  look at.
+- A message that was delivered before to a consumer with another database, which did not acknowledge
+  it, is deferred in the same way, but never applied here.
 - If the subscription blocks on a failure, the local offset stops before the message, which is
   delivered again in its place.
 
@@ -55,7 +59,7 @@ from mqpg.handlers.failures import Failure, RecordedFailure, reason_of
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.user_tables.dialects import MYSQL, is_answer
 from mqpg.values.choices import OnFailure
-from mqpg.values.errors import Error, ReceiptError
+from mqpg.values.errors import Error, ReceiptError, WrongState
 from mqpg.values.messages import Message
 
 __all__ = ["OwnDatabase"]
@@ -65,6 +69,7 @@ logger = logging.getLogger("mqpg")
 # How many offsets are compared at a time where the delivery leaves some out.
 _WINDOW = 4096
 _NEVER_DEFERRED = "never deferred by this database: not known whether it was applied"
+_IN_DOUBT = "not known whether it was applied: it was delivered before to "
 
 
 class OwnDatabase:
@@ -72,11 +77,11 @@ class OwnDatabase:
 
     def __init__(self, options: ConsumerOptions, invoke: HandlerInvoker) -> None:
         self._options = options
-        self._inbox = RelayInbox(options)
+        self._database = UserDatabase(options.database)
+        self._offsets = Offsets(self._database, options.group, options.topic, options.name)
+        self._inbox = RelayInbox(options, self._offsets)
         self._runner = SavepointRunner(invoke, self._inbox)
         self._assignment = QueueAssignment(options)
-        self._database = UserDatabase(options.database)
-        self._offsets = Offsets(self._database, options.group, options.topic)
         self._journal = Journal(options.group, options.topic)
         self._recognised = AppliedBefore(self._offsets, self._journal)
         self._log_check = LogCheck(options.topic, self._database)
@@ -166,8 +171,50 @@ class OwnDatabase:
                 start = upto
                 continue
             missing = self._fetch(mq, queue_id, wanted, messages[0].receipt)
+            self._require_own(mq, missing)
             self._apply(mq, missing, claimed=False)
             start = missing[-1].queue_offset + 1
+
+    def _doubt(self, mq: Client, conn: Connection, messages: Sequence[Message]) -> None:
+        """Let those messages fail that a consumer with another database may have applied."""
+        names = self._names(mq, conn)
+        for owner, first, end in self._by_others(mq, names, messages, finished=False):
+            for message in messages:
+                if first <= message.queue_offset < end:
+                    self._runner.suspect([message], RecordedFailure(f"{_IN_DOUBT}{owner}"))
+
+    def _require_own(self, mq: Client, missing: Sequence[Message]) -> None:
+        """Raise WrongState if a consumer with another database finished one of these messages."""
+        with self._database.engine.connect() as conn:
+            finished = self._by_others(mq, self._names(mq, conn), missing, finished=True)
+            states = self._offsets.states(conn, self._broker_id(mq), missing) if finished else {}
+            unknown = [
+                m.queue_offset
+                for m in missing
+                if finished and m.message_id not in states and not self._inbox.holds(m, conn)
+            ]
+        for owner, first, end in finished:
+            if any(first <= offset < end for offset in unknown):
+                raise WrongState(
+                    f"offsets {first} to {end - 1} of queue {missing[0].queue_id} of topic {self._options.topic} were "
+                    f"finished by consumer {owner} and are not in {self._database.describe()}: set next_offset of "
+                    f"mqpg_offsets to {end} if {owner} had another database, or let a consumer named {owner} apply "
+                    "them here if this one was restored"
+                )
+
+    def _names(self, mq: Client, conn: Connection) -> set[str | None]:
+        """The names of the consumers that have, or had, this database."""
+        return {self._options.name} | self._offsets.consumers(conn, self._broker_id(mq))
+
+    def _by_others(
+        self, mq: Client, names: set[str | None], messages: Sequence[Message], *, finished: bool
+    ) -> list[tuple[str, int, int]]:
+        if None in names:
+            return []  # an earlier release did not write who had this database
+        return mq.queries.handled_by_others(
+            self._options.group, self._options.topic, messages[0].queue_id, [str(one) for one in names], messages,
+            finished=finished,
+        )  # fmt: skip
 
     def _fetch(self, mq: Client, queue_id: int, wanted: Sequence[int], receipt: str | None) -> list[Message]:
         """Read messages from the log, under the receipt of the delivery that leaves them out."""
@@ -188,14 +235,18 @@ class OwnDatabase:
         info = mq.info()
         with self._transaction() as conn:
             position = self._offsets.position(conn, info.broker_id, messages[0].queue_id, lock=True)
-            fresh = [m for m in messages if position is None or m.queue_offset >= position.next_offset]
+            if position is None:
+                position = self._offsets.begin(conn, messages[0], info)
+            fresh = [m for m in messages if m.queue_offset >= position.next_offset]
             old: list[Failure] = []
-            if fresh and (position is None or not position.realigned):
+            if fresh and not position.realigned:
                 fresh = self._recognised.leave_out(conn, info.broker_id, fresh, only_sent_again=True)
             elif fresh:
                 fresh = self._recognised.leave_out(conn, info.broker_id, fresh)
             if len(fresh) < len(messages) or not claimed:
                 old, fresh = self._sort_out(mq, conn, messages, fresh, claimed)
+            if fresh and claimed and fresh[0].attempt > 1:
+                self._doubt(mq, conn, fresh)
             result = self._run(mq, conn, fresh)
             if result.failures and not claimed:
                 # There is no claim from which to nack it, so it has to be applied here, in its
@@ -206,7 +257,7 @@ class OwnDatabase:
                 if failure.message is not blocker:
                     self._offsets.defer(conn, info.broker_id, failure.message, failure.reason)
             behind = [m for m in messages if blocker is None or m.queue_offset < blocker.queue_offset]
-            if behind and (position is None or behind[-1].queue_offset >= position.next_offset):
+            if behind and behind[-1].queue_offset >= position.next_offset:
                 self._offsets.move(conn, behind[-1], position, info)
             self._commit(conn, result.applied if claimed else [])
         result.failures = old + result.failures
@@ -238,14 +289,48 @@ class OwnDatabase:
         broker_id = self._broker_id(mq)
         with self._transaction() as conn:
             states = self._offsets.states(conn, broker_id, messages)
-            due = [m for m in messages if states.get(m.message_id, ("",))[0] == "deferred"]
+            for message in self._never_applied(mq, conn, [m for m in messages if m.message_id not in states]):
+                self._offsets.defer(conn, broker_id, message, "redriven")
+                states[message.message_id] = ("deferred", None)
+            due = [m for m in messages if _may_be_applied(*states.get(m.message_id, ("", None)))]
+            strange = [
+                m
+                for m in messages
+                if m not in due
+                and states.get(m.message_id, ("",))[0] != "applied"
+                and not self._journal.has(conn, m.message_id, broker_id)
+            ]
             result = self._run(mq, conn, due)
             failed = {failure.message.message_id for failure in result.failures}
             self._offsets.mark_applied(conn, broker_id, [m for m in due if m.message_id not in failed])
             self._commit(conn, result.applied)
-        strange = [m for m in messages if m.message_id not in states]
-        result.failures += [Failure(m, RecordedFailure(_NEVER_DEFERRED)) for m in strange]
+        for message in strange:
+            _, reason = states.get(message.message_id, ("", None))
+            result.failures.append(Failure(message, RecordedFailure(reason or _NEVER_DEFERRED)))
         return result
+
+    def _never_applied(self, mq: Client, conn: Connection, strange: Sequence[Message]) -> list[Message]:
+        """The messages without an inbox row that certainly have no effect yet.
+
+        This database has not come to their offset, or it has the PREPARE of their COMMIT, or they
+        expired before anybody read them.
+        """
+        if not strange:
+            return []
+        broker_id = self._broker_id(mq)
+        places = mq.queries.places(
+            self._options.group, self._options.topic, [message.message_id for message in strange]
+        )
+        found: list[Message] = []
+        for message in strange:
+            queue_id, offset, unread = places.get(message.message_id, (0, None, False))
+            position = self._offsets.position(conn, broker_id, queue_id, lock=True)
+            ahead = position is not None and offset is not None and offset >= position.next_offset
+            if ahead or (unread and message.attempt == 1) or self._inbox.holds(message, conn):
+                found.append(message)
+        # Another worker may have written a row before it unlocked the position.
+        states = self._offsets.states(conn, broker_id, found)
+        return [message for message in found if message.message_id not in states]
 
     def _run(self, mq: Client, conn: Connection, messages: Sequence[Message]) -> DeliveryResult:
         def ask_on_failure(conn: Any) -> OnFailure:
@@ -284,6 +369,10 @@ class OwnDatabase:
                 # deadlock.
                 conn.execution_options(isolation_level="READ COMMITTED")
             yield conn
+
+
+def _may_be_applied(state: str, reason: str | None) -> bool:
+    return state == "deferred" and not (reason or "").startswith(_IN_DOUBT)
 
 
 def _roll_back(conn: SyncConnection) -> None:

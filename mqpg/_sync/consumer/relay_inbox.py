@@ -5,6 +5,10 @@ The steps are FastMiniMQ's. S3: a PREPARE is stored under its handle, and the la
 COMMIT deletes it in the transaction of the effect; a COMMIT without a PREPARE is a repetition and
 is ignored. A ROLLBACK deletes it. S4, S8: the position moves in the same transaction, so a crash
 between two of these steps leaves no trace.
+
+A consumer's own database (C2) may have begun inside a queue, because another one had the queue
+before. Then a COMMIT whose PREPARE lies before that is no repetition: the PREPARE may wait in the
+other database. The message fails, so that it is retried and then a dead letter.
 """
 
 from __future__ import annotations
@@ -16,16 +20,17 @@ from dataclasses import replace
 import psycopg
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._sync._acompat import Connection, PgConnection
+from mqpg._sync._acompat import Connection, DriverConnection, PgConnection
 from mqpg._sync.client.client import Client
 from mqpg._sync.stores.database import UserDatabase
+from mqpg._sync.stores.offsets import Offsets
 from mqpg._sync.stores.prepared import PreparedMessages
 from mqpg._sync.stores.statements import create_beside_queue
 from mqpg.handlers.failures import InboxFailed
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.user_tables.tables import prepared, prepared_metadata
-from mqpg.values.errors import ConfigurationError, InvalidArgument
-from mqpg.values.messages import Message
+from mqpg.values.errors import ConfigurationError, Error, InvalidArgument, WrongState
+from mqpg.values.messages import RETRY_LANE, Message
 from mqpg.values.translation import translate
 
 __all__ = ["RelayInbox"]
@@ -42,13 +47,16 @@ _IN_ORDER = ("exclusive", "pinned")
 class RelayInbox:
     """What one group has seen prepared and not yet decided, in the database of its effects.
 
-    For an ordinary topic it does nothing.
+    For an ordinary topic it does nothing. `offsets`: the positions in the same database, if it is
+    the consumer's own.
     """
 
-    def __init__(self, options: ConsumerOptions) -> None:
+    def __init__(self, options: ConsumerOptions, offsets: Offsets | None = None) -> None:
         self._group, self._topic, self._mode = options.group, options.topic, options.wanted_mode
         self._prepared = PreparedMessages(self._group, self._topic)
         self._relays: bool | None = None
+        self._offsets = offsets
+        self._mq: Client | None = None
 
     def create(self, mq: Client, database: UserDatabase | None) -> None:
         """Create the inbox of a relay topic, once: in `database`, else at the broker.
@@ -56,6 +64,7 @@ class RelayInbox:
         Raises ConfigurationError for a mode in which the phases of a half message may overtake one
         another.
         """
+        self._mq = mq
         if self._relays is not None:
             return
         relays = mq.queries.topic_kind(self._topic) == "relay"
@@ -106,8 +115,41 @@ class RelayInbox:
         if phase == "commit" and body is not None:
             return message if message.raw != "null" else replace(message, raw=body)
         if phase == "commit":
+            self._require_repetition(message, handle, conn)
             logger.info("%s/%s: COMMIT of %s without a PREPARE is ignored", self._group, self._topic, handle)
         return None
+
+    def holds(self, message: Message, conn: Connection) -> bool:
+        """Whether it is a COMMIT whose PREPARE is here, so that its effect did not take place."""
+        phase, handle = _phase(message)
+        return bool(self._relays) and phase == "commit" and self._prepared.has(conn, handle)
+
+    def _require_repetition(self, message: Message, handle: str, conn: PgConnection | Connection) -> None:
+        """Raise WrongState for a COMMIT whose PREPARE this database has not passed."""
+        if self._offsets is None or self._mq is None or isinstance(conn, DriverConnection):
+            return
+        try:
+            queue_id, end = self._place(self._mq, message)
+            position = self._offsets.position(conn, (self._mq.info()).broker_id, queue_id, lock=False)
+            first = 0 if position is None else position.first_offset or 0
+            passed = first == 0 or self._mq.queries.has_passed_prepare(
+                self._group, self._topic, queue_id, handle, first, end
+            )
+        except Error as error:  # the broker does not answer
+            raise InboxFailed(f"{self._group}/{self._topic}: {error}") from error
+        if not passed:
+            raise WrongState(
+                f"COMMIT of {handle} without its PREPARE: this database began queue {queue_id} at offset {first}, "
+                "behind the PREPARE, which may wait in the database of the queue's last owner"
+            )
+
+    def _place(self, mq: Client, message: Message) -> tuple[int, int]:
+        """Queue and offset of a message, also of one that came from the retry lane."""
+        if message.queue_id != RETRY_LANE:
+            return message.queue_id, message.queue_offset
+        places = mq.queries.places(self._group, self._topic, [message.message_id])
+        queue_id, offset, _ = places.get(message.message_id, (RETRY_LANE, None, False))
+        return queue_id, 2**62 if offset is None else offset
 
 
 def _phase(message: Message) -> tuple[str | None, str]:

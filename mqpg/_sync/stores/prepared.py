@@ -65,6 +65,10 @@ class PreparedMessages:
         elif found != _DECIDED:
             _REPLACE.execute(conn, values | self._wanted(handle))
 
+    def has(self, conn: Connection, handle: str) -> bool:
+        """Whether there is a PREPARE of a handle."""
+        return _READ.scalar(conn, self._wanted(handle)) is not None
+
     def take(self, conn: PgConnection | Connection, handle: str) -> str | None:
         """Take out the PREPARE of a handle and return its payload, or None if there is none."""
         payload = self._read(conn, handle)

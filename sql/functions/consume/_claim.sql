@@ -54,13 +54,9 @@ begin
         if _claim.topic.message_ttl is not null and v_lane = 0 then
             v_cursor := mqpg._expire(_claim.topic, _claim.subscription, v_cursor);
         end if;
-        if v_lane <> 0 and _claim.subscription.mode = 'pinned' and v_cursor.version is not null then
-            return mqpg._claim_of_lane(
-                _claim.subscription, v_cursor, _claim.tail, _claim.max_messages, _claim.lease, _claim.consumer);
-        end if;
     end if;
     loop
-        if v_cursor.version is null or v_cursor.owner <> _claim.consumer then
+        if v_cursor.version is null or (v_cursor.owner <> _claim.consumer and v_lane = 0) then
             return null;
         end if;
         v_nth := 0;
@@ -112,6 +108,10 @@ begin
         -- The transaction id makes this receipt differ from one that a rolled-back transaction had.
         v_claim.epoch := (v_cursor.version + 1) * 1048576 + pg_current_xact_id()::text::bigint % 1048576;
         if v_lane <> 0 or v_claim.attempt >= _claim.subscription.max_attempts then
+            if v_lane <> 0 and _claim.subscription.mode = 'pinned' then
+                return mqpg._claim_of_lane(
+                    _claim.subscription, v_cursor, _claim.tail, _claim.max_messages, _claim.lease, _claim.consumer);
+            end if;
             v_limit := mqpg._limit_attempts(_claim.subscription, v_cursor.queue_id, v_lane, v_claim);
             if v_nth = 0 and v_limit.to_offset < v_claim.to_offset then
                 v_upto := v_limit.to_offset;
