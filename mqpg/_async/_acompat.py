@@ -89,11 +89,11 @@ class Pool(psycopg_pool.AsyncConnectionPool[BrokerConnection]):
 
     async def close(self, timeout: float = 5.0) -> None:
         if not self.closed:
-            self._require_loop()
+            require_loop(self._loop)
             await super().close(timeout)
 
     async def getconn(self, timeout: float | None = None) -> BrokerConnection:
-        self._require_loop()
+        require_loop(self._loop)
         if self._pool and not self._lock.locked():  # it need not wait
             return await super().getconn(timeout)
         # A task of its own, because wait_for of Python 3.11, with which the pool waits, may lose a cancellation.
@@ -113,9 +113,6 @@ class Pool(psycopg_pool.AsyncConnectionPool[BrokerConnection]):
     async def putconn(self, conn: BrokerConnection) -> None:
         # The connection is idle or closed, so this waits for nothing but the locks of the pool.
         await _to_the_end(super().putconn(conn))
-
-    def _require_loop(self) -> None:
-        require_loop(self._loop)
 
 
 def require_loop(loop: asyncio.AbstractEventLoop) -> None:

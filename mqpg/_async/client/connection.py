@@ -119,12 +119,12 @@ class BaseClient(AsyncClosing):
 
     async def close(self) -> None:
         """Close all connections. The client cannot be used afterwards."""
+        await self._spare.close()
+        await self._pool.close()
         self._closed = True
         listener, self._listener = self._listener, None
         if listener is not None:
             release(listener)
-        await self._spare.close()
-        await self._pool.close()
 
     async def info(self) -> BrokerInfo:
         """Identify the broker.

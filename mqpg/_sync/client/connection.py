@@ -120,12 +120,12 @@ class BaseClient(Closing):
 
     def close(self) -> None:
         """Close all connections. The client cannot be used afterwards."""
+        self._spare.close()
+        self._pool.close()
         self._closed = True
         listener, self._listener = self._listener, None
         if listener is not None:
             release(listener)
-        self._spare.close()
-        self._pool.close()
 
     def info(self) -> BrokerInfo:
         """Identify the broker.
