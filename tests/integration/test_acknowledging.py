@@ -58,8 +58,9 @@ def test_each_message_is_acknowledged_alone_and_in_any_order(mq: mqpg.Client, th
     (retry,) = mq.receive("g", three)
     assert (retry.payload, retry.attempt, retry.queue_id) == (1, 2, -1)
     mq.ack([retry])
+    mq.ack(retry)
     with pytest.raises(errors.SpentReceipt):
-        mq.ack(retry)
+        mq.nack(retry)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,8 @@ def test_a_delivery_is_acknowledged_or_returned_as_a_whole(
     assert [message.payload for message in delivery[1:]] == [2, 3]
     delivery.extend(60)
     settle(delivery)
-    for call in (delivery.ack, delivery.nack, delivery.release, lambda: delivery.extend(1)):
+    delivery.ack()
+    for call in (delivery.nack, delivery.release, lambda: delivery.extend(1)):
         with pytest.raises(errors.SpentReceipt):
             call()
     empty = mq.receive("g", three)
@@ -93,8 +95,7 @@ def test_a_part_of_a_delivery(mq: mqpg.Client, three: str) -> None:
     with pytest.raises(errors.InvalidArgument, match="no longer"):
         delivery.nack()
     mq.ack(delivery[1:])
-    with pytest.raises(errors.SpentReceipt):
-        delivery.ack()
+    delivery.ack()
     mq.ack([])
 
 

@@ -333,7 +333,7 @@ def furnished(server: Server, databases: Databases, template: str) -> Iterator[F
     handle = mq.prepare("t", "1")
     mq.append()
     spent = mq.receive("spent")[0].receipt
-    mq.ack(spent)
+    mq.call("release", spent)
     stale = mq.receive("stale", lease="10 ms")[0].receipt
     mq.execute("select pg_sleep(0.02)")
     mq.receive("stale")

@@ -133,8 +133,30 @@ def test_queue_the_first_of_a_delivery_spends_the_receipt(by_queue: Session) -> 
     fill(by_queue, "abc")
     got = by_queue.receive("k")
     fail(by_queue, got, 0)
-    with refused("MQ008"):
+    with refused("MQ008"):  # what lies behind it is neither acknowledged nor nacked
         by_queue.ack(got[0].receipt)
+
+
+@pytest.mark.parametrize("policy", ["block_queue", "block_key"])
+@pytest.mark.parametrize("before", [0, 2])
+def test_an_ack_after_the_last_message_failed_is_no_error(
+    request: pytest.FixtureRequest, policy: str, before: int
+) -> None:
+    mq = request.getfixturevalue("by_queue" if policy == "block_queue" else "by_key")
+    fill(mq, "abc"[: before + 1])
+    got = mq.receive("k")
+    if before:
+        mq.ack(got[0].receipt, through=before - 1)
+    fail(mq, got, before)
+    mq.ack(got[0].receipt)
+
+
+def test_key_an_ack_after_all_keys_failed(by_key: Session) -> None:
+    fill(by_key, "ab")
+    got = by_key.receive("k")
+    fail(by_key, got, 0)
+    fail(by_key, got, 1)
+    by_key.ack(got[0].receipt)
 
 
 def test_queue_an_ack_up_to_what_was_given_back_is_no_error(by_queue: Session) -> None:

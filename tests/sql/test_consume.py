@@ -132,8 +132,7 @@ def test_ack_of_the_rest_after_a_part(mq: Session) -> None:
     mq.ack(receipt, through=1)
     mq.ack(receipt, through=3)
     mq.ack(receipt)
-    with refused("MQ008"):
-        mq.ack(receipt)
+    mq.ack(receipt)
     fill(mq, 1)
     assert [m.queue_offset for m in mq.receive("one")] == [5]
 
@@ -308,8 +307,9 @@ def test_nacking_everything_spends_the_receipt(strict: Session) -> None:
     ids = fill(strict, 2, "s")
     receipt = strict.receive("s")[0].receipt
     strict.nack(receipt, ids)
+    strict.ack(receipt)
     with refused("MQ008"):
-        strict.ack(receipt)
+        strict.nack(receipt, ids)
     later = fill(strict, 1, "s")
     assert ids_of(strict.receive("s", queue_id=0)) == later
 

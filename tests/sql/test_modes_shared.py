@@ -74,8 +74,9 @@ def test_claims_are_acknowledged_in_any_order(shared: Session) -> None:
     shared.ack(parts[1][0].receipt)
     assert lag(shared).committed == 9
     for part in parts:
+        shared.ack(part[0].receipt)
         with refused("MQ008"):
-            shared.ack(part[0].receipt)
+            shared.call("release", part[0].receipt)
 
 
 def test_64_claims_are_open_and_no_more(shared: Session) -> None:

@@ -1,6 +1,6 @@
 -- The cursor of a receipt's queue without the claim of the receipt, not written yet; `epoch` is that
 -- of the claim. receive() passes it on until it knows whether the version of a new claim can say
--- both; if not, _write_ack() writes it.
+-- both; if not, _write_ack() writes it. Returns null if nothing is left of the delivery.
 -- Arguments:
 --   receipt: the argument `ack` of receive().
 --   subscription: the one that receives; the receipt must be of it.
@@ -12,7 +12,7 @@ create function mqpg._acked_cursor(
 ) returns mqpg.cursor
 language plpgsql as $$
 declare
-    v_open record := mqpg._open_claim(_acked_cursor.receipt);
+    v_open record := mqpg._open_claim(_acked_cursor.receipt, may_be_done => true);
     v_cursor mqpg.cursor := v_open.last_version;
 begin
     if (v_open.subscription).subscription_id is distinct from _acked_cursor.subscription.subscription_id then
@@ -22,6 +22,9 @@ begin
                 when 'broadcast' then format(' for consumer %L', _acked_cursor.consumer)
                 else ''
             end);
+    end if;
+    if (v_open.claim).epoch is null then
+        return null;
     end if;
     v_cursor.epoch := (v_open.claim).epoch;
     v_cursor.claims := v_open.rest;

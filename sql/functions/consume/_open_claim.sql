@@ -1,12 +1,17 @@
 -- Locks the queue of a receipt and finds its claim (I8). A receipt stays valid until another call
 -- takes its range over, so an acknowledgement after the lease counts as long as the range is free.
 -- The claim may have lost messages since; from_offset and to_offset are those of the receipt.
+-- Arguments:
+--   receipt: the text.
+--   may_be_done: if all of the delivery was acknowledged or nacked, `claim` is null; default false:
+--       that raises MQ008.
 -- Locks: as _lock_cursor().
 -- Cost: one cursor version, or two if part of the delivery was acknowledged or nacked.
 -- Errors: MQ007 (malformed, changed, or of no subscription here), MQ008 (spent), MQ009 (stale),
 -- 55P03.
 create function mqpg._open_claim(
-    receipt text, out subscription mqpg.subscription, out last_version mqpg.cursor, out claim mqpg.claim,
+    receipt text, may_be_done boolean default false, out subscription mqpg.subscription,
+    out last_version mqpg.cursor, out claim mqpg.claim,
     out rest mqpg.claim [], out from_offset bigint, out to_offset bigint
 )
 language plpgsql as $$
@@ -49,7 +54,7 @@ begin
             v_receipt.to_offset);
         if _open_claim.claim.epoch is null then
             perform mqpg._refuse_receipt(
-                _open_claim.receipt, v_id, v_receipt.queue_id, v_receipt.epoch);
+                _open_claim.receipt, v_id, v_receipt.queue_id, v_receipt.epoch, _open_claim.may_be_done);
         end if;
     end if;
 end

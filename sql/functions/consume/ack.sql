@@ -1,4 +1,5 @@
--- Acknowledges a delivery, its first part, or single messages of it.
+-- Acknowledges a delivery, its first part, or single messages of it. If nothing is left of it,
+-- because all was acknowledged or nacked before, nothing changes.
 -- Arguments:
 --   receipt: the receipt of the delivery.
 --   through: acknowledge only the messages up to and including this offset, and keep the rest; null
@@ -10,7 +11,7 @@
 -- Cost: one cursor version. Until the messages before it are done, each offset of `offsets` is kept
 -- in every further version of the cursor.
 -- Errors: MQ001 (through or an offset is outside the delivery, or both are given), MQ007 (malformed
--- receipt), MQ008 (spent), MQ009 (stale), 55P03, 40001.
+-- receipt), MQ008 (released), MQ009 (stale), 55P03, 40001.
 create function mqpg.ack(receipt text, through bigint default null, offsets bigint [] default null) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
@@ -56,7 +57,7 @@ begin
         raise exception using errcode = 'MQ001',
             message = 'offsets must be a one-dimensional array without null, and be given without through';
     end if;
-    v := mqpg._open_claim(ack.receipt);
+    v := mqpg._open_claim(ack.receipt, may_be_done => true);
     if ack.through is not null or ack.offsets is not null then
         select o into v_outside from unnest(coalesce(ack.offsets, array[ack.through])) as o
         where o not between v.from_offset and v.to_offset - 1
@@ -67,6 +68,11 @@ begin
                 case when ack.offsets is null then 'through' else 'offsets' end,
                 v.from_offset, v.to_offset - 1, v_outside);
         end if;
+    end if;
+    if (v.claim).epoch is null then
+        return;    -- nothing is left of it
+    end if;
+    if ack.through is not null or ack.offsets is not null then
         v_claim := v.claim;
         if ack.offsets is not null then
             v_gone := array(

@@ -87,7 +87,9 @@ begin
         v_acked := mqpg._acked_cursor(
             receive.ack, v_subscription, receive.consumer_group, receive.topic, receive.consumer);
         if v_paused then
-            v_version := mqpg._write_ack(v_acked);
+            if v_acked.version is not null then
+                v_version := mqpg._write_ack(v_acked);
+            end if;
             return;
         end if;
     end if;
