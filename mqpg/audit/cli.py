@@ -17,7 +17,7 @@ import typer
 
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.verdict import EXIT_STATUS
-from mqpg.cli.options import Dsn, Json, warn_of_password
+from mqpg.cli.options import Dsn, Json, say, warn_of_password
 from mqpg.cli.plugins import missing_extra
 from mqpg.values.errors import ConfigurationError, ConnectionFailed, Error, SchemaError
 
@@ -317,7 +317,7 @@ class _Output:
             found = {"verdict": str(audited.verdict), "reasons": [audited.error]}
             typer.echo(json_module.dumps(found if report is None else json_module.loads(as_json(report))))
         elif report is None:
-            typer.echo(f"{audited.verdict}: not finished, {audited.error}")
+            say(f"{audited.verdict}: not finished, {audited.error}")
         else:
             run, found = report.run, report.run["incremental"]
             text = f"{run['at']:%Y-%m-%dT%H:%M:%SZ} {report.verdict}: "
@@ -325,7 +325,7 @@ class _Output:
             text += f"{run['rows']:,} rows in {run['seconds']:.1f} s, "
             text += f"{found['judged'].get('messages', 0):,} messages judged, {found['open']:,} open"
             again = found["judged_again"]
-            typer.echo(text + (f"; everything was judged again, because {again}" if again else ""))
+            say(text + (f"; everything was judged again, because {again}" if again else ""))
         sys.stdout.flush()
 
     def show(self, report: Report) -> None:
@@ -361,7 +361,7 @@ def _follow(options: AuditOptions, state: Path | None, interval: float, output: 
         raise ConfigurationError("--html shows one audit, so it cannot be used with --follow")
     stop = threading.Event()
     stop_on_signals(stop)
-    last = follow(options, state, interval, stop, output.show_line, lambda why: typer.echo(f"mqpg: {why}", err=True))
+    last = follow(options, state, interval, stop, output.show_line, lambda why: say(f"mqpg: {why}", err=True))
     return EXIT_STATUS[last]
 
 
@@ -392,5 +392,5 @@ def _pairs(option: str, given: list[str] | None) -> dict[str, list[str]]:
 
 
 def _fail(why: str, status: int) -> int:
-    typer.echo(f"mqpg: {' '.join(why.split())}", err=True)
+    say(f"mqpg: {' '.join(why.split())}", err=True)
     return status

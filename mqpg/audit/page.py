@@ -9,6 +9,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from mqpg.values.words import printable
+
 from .report import Report
 from .verdict import Verdict
 
@@ -41,7 +43,7 @@ def _head(report: Report) -> Panel:
     run = report.run
     colour = _COLOURS[report.verdict]
     lines = [Text(report.verdict.upper(), style=f"bold {colour}")]
-    lines += [Text(f"• {reason}") for reason in report.reasons]
+    lines += [Text(f"• {printable(reason)}") for reason in report.reasons]
     broker = run["broker"]
     lines.append(
         Text(
@@ -77,9 +79,18 @@ def _table(title: str, *columns: str, numbers: int = 0) -> Table:
     return table
 
 
+def _add_row(table: Table, *cells: str | Text) -> None:
+    """Add cells as plain text, in which brackets are no markup and control characters are visible."""
+    table.add_row(*(one if isinstance(one, Text) else Text(printable(one)) for one in cells))
+
+
 def _anomalies(report: Report) -> Table:
-    table = _table("Anomalies", *report.anomalies, numbers=len(report.anomalies))
-    table.add_row(*(Text(f"{count:,}", style="bold red" if count else "green") for count in report.anomalies.values()))
+    table = _table("Anomalies", "kind", "messages", numbers=1)
+    for kind, count in report.anomalies.items():
+        if count:
+            _add_row(table, kind, Text(f"{count:,}", style="bold red"))
+    if not table.row_count:
+        _add_row(table, Text(f"none of {len(report.anomalies)} kinds", style="green"), "0")
     return table
 
 
@@ -90,7 +101,8 @@ def _examples(report: Report) -> Table:
         shown[row["kind"]] = shown.get(row["kind"], 0) + 1
         if shown[row["kind"]] <= _SHOWN:
             position = "" if row["queue_offset"] is None else f"{row['queue_id']}:{row['queue_offset']}"
-            table.add_row(
+            _add_row(
+                table,
                 row["kind"],
                 row["consumer_group"] or "",
                 row["topic"] or "",
@@ -104,14 +116,14 @@ def _examples(report: Report) -> Table:
 def _not_judged(report: Report) -> Table:
     table = _table("Not judged", "what", "name", "messages", numbers=1)
     for one in report.not_judged:
-        table.add_row(one.what, one.name, "" if one.rows is None else f"{one.rows:,}")
+        _add_row(table, one.what, one.name, "" if one.rows is None else f"{one.rows:,}")
     return table
 
 
 def _notes(report: Report) -> Table:
     table = _table("Notes, which are no anomalies", "kind", "topic", "message", "evidence")
     for row in report.notes[:_SHOWN]:
-        table.add_row(row["kind"], row["topic"] or "", str(row["message_id"] or ""), row["evidence"])
+        _add_row(table, row["kind"], row["topic"] or "", str(row["message_id"] or ""), row["evidence"])
     return table
 
 
@@ -119,7 +131,7 @@ def _equations(report: Report) -> Table:
     table = _table("Conservation", "scope", "equation", "")
     for one in report.equations:
         right = " + ".join(f"{count:,} {name}" for name, count in one.right.items())
-        table.add_row(one.scope, f"{one.left:,} {one.name} = {right}", _mark(one.holds))
+        _add_row(table, one.scope, f"{one.left:,} {one.name} = {right}", _mark(one.holds))
     return table
 
 
@@ -138,7 +150,8 @@ def _relations(report: Report) -> Table:
         "ids",
     )
     for one in report.relations:
-        table.add_row(
+        _add_row(
+            table,
             one.ledger,
             one.consumer_group,
             one.topic,
@@ -156,7 +169,8 @@ def _relations(report: Report) -> Table:
 def _latency(report: Report) -> Table:
     table = _table("Latency in seconds", "step", "topic", "group", "p50", "p95", "p99", "max", "messages", numbers=5)
     for row in report.latency:
-        table.add_row(
+        _add_row(
+            table,
             row["step"],
             row["topic"],
             row["consumer_group"] or "",
@@ -170,7 +184,7 @@ def _redelivery(report: Report) -> Table:
     table = _table("Messages by how often they were applied, and by attempts", "what", "group", "topic", "histogram")
     for row in report.redelivery:
         bars = ", ".join(f"{value}×: {count:,}" for value, count in row["histogram"].items())
-        table.add_row(row["what"], row["consumer_group"], row["topic"], bars)
+        _add_row(table, row["what"], row["consumer_group"], row["topic"], bars)
     return table
 
 

@@ -35,6 +35,7 @@ from mqpg.cli import (
     uninstall,
     why,
 )
+from mqpg.cli.options import printable
 from mqpg.cli.plugins import PluginGroup, missing_extra
 from mqpg.cli.sentences import hint
 from mqpg.schema.versions import EXIT_TOO_OLD
@@ -143,7 +144,7 @@ def _fail(error: errors.Error) -> None:
     if error.hint:
         text = text.replace(error.hint, hint(error) or "")
     line = " ".join(text.encode("utf-8", "backslashreplace").decode().split())
-    typer.echo(f"mqpg: {line}", err=True)
+    typer.echo(f"mqpg: {printable(line)}", err=True)
     raise SystemExit(_status(error)) from error
 
 

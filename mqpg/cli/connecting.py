@@ -13,6 +13,7 @@ from psycopg.rows import dict_row
 import mqpg
 from mqpg.cli.options import print_result, print_rows
 from mqpg.values import errors
+from mqpg.values.messages import Json
 from mqpg.values.translation import translate
 
 __all__ = ["broker", "call", "rows", "show"]
@@ -61,6 +62,7 @@ def _value(one: Any, column: str, *, as_json: bool) -> Any:
     if column not in _RAW or not as_json:
         return raw
     try:
-        return getattr(one, column)
+        getattr(one, column)
     except errors.Undecodable:
         return raw
+    return None if raw is None else Json(raw)

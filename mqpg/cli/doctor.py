@@ -12,7 +12,7 @@ import typer
 
 import mqpg
 from mqpg.cli.connecting import broker, rows
-from mqpg.cli.options import Dsn, Json, print_rows
+from mqpg.cli.options import Dsn, Json, print_rows, printable
 from mqpg.embedded import locate
 from mqpg.schema import migrate
 from mqpg.status import Finding, check_server, findings, read_overview
@@ -42,13 +42,13 @@ def doctor(
         print_rows([asdict(one) for one in found], ["check"], as_json=True)
     else:
         for one in found:
-            typer.echo(f"{'ok' if one.ok else '!!':<3} {one.check}: {one.found}" + _then(one))
+            typer.echo(f"{'ok' if one.ok else '!!':<3} {one.check}: {printable(one.found)}" + _then(one))
     if not all(one.ok for one in found):
         raise typer.Exit(1)
 
 
 def _then(one: Finding) -> str:
-    return f"\n    {one.remedy}" if one.remedy else ""
+    return f"\n    {printable(one.remedy)}" if one.remedy else ""
 
 
 def _schema(dsn: str) -> Iterator[Finding]:

@@ -12,8 +12,9 @@ import typer
 
 import mqpg
 from mqpg.cli.connecting import broker, rows, show
-from mqpg.cli.options import Dsn, Json, Topic
+from mqpg.cli.options import Dsn, Json, Topic, printable
 from mqpg.values import errors
+from mqpg.values.json_text import dumps
 
 __all__ = ["peek", "send", "tail"]
 
@@ -117,12 +118,13 @@ def _from(mq: mqpg.Client, topic: str, positions: dict[int, int]) -> Iterator[mq
 
 def _print(message: mqpg.Message, *, as_json: bool) -> None:
     if as_json:
-        line = {column: getattr(message, column) for column in _COLUMNS[:-1]} | {"payload": message.payload}
-        typer.echo(json_module.dumps(line, default=str))
+        line = {column: getattr(message, column) for column in _COLUMNS[:-1]}
+        typer.echo(dumps(line | {"payload": mqpg.Json(message.raw)}))
         return
     place = f"{message.queue_id}:{message.queue_offset}"
     marks = " ".join(f"{name}={value}" for name, value in (("key", message.key), ("tag", message.tag)) if value)
-    typer.echo(f"{place}\t{message.message_id}\t{message.born_at:%Y-%m-%d %H:%M:%S}\t{marks}\t{message.raw}")
+    fields = (place, message.message_id, f"{message.born_at:%Y-%m-%d %H:%M:%S}", marks, message.raw)
+    typer.echo("\t".join(printable(str(field)) for field in fields))
 
 
 def _parsed(text: str) -> Any:

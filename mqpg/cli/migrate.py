@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mqpg.cli.options import Dsn, Json, JsonResult, print_result, print_rows
+from mqpg.cli.options import Dsn, Json, JsonResult, print_result, print_rows, printable, say
 from mqpg.connection import dsn as dsns
 from mqpg.embedded import locate
 from mqpg.schema import migrate
@@ -45,7 +45,7 @@ def up(context: typer.Context, dsn: Dsn = None, owner: Owner = None, json: JsonR
     done = migrate.upgrade(where, owner=_owner(context, owner))
     as_json = _as_json(context, json)
     if not as_json:
-        typer.echo(f"{dsns.describe(where)}: schema of mqpg {done.release}, migration {done.current}")
+        say(f"{dsns.describe(where)}: schema of mqpg {done.release}, migration {done.current}")
     problems = migrate.problems(where, if_allowed=True)
     print_result(
         "migrate",
@@ -56,7 +56,7 @@ def up(context: typer.Context, dsn: Dsn = None, owner: Owner = None, json: JsonR
         problems=problems,
     )
     for line in problems:
-        typer.echo(f"mqpg: {line}", err=True)
+        typer.echo(f"mqpg: {printable(line)}", err=True)
 
 
 @app.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
@@ -15,6 +14,7 @@ from rich.text import Text
 from mqpg.cli.completion import complete_group, complete_topic
 from mqpg.cli.sentences import sentence
 from mqpg.connection.dsn import has_password
+from mqpg.values.json_text import dumps
 from mqpg.values.words import printable
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "print_result",
     "print_rows",
     "printable",
+    "say",
     "warn_of_password",
 ]
 
@@ -101,12 +102,17 @@ def print_result(action: str, /, text: object = None, *, as_json: bool, **facts:
     if as_json:
         _print_json({"action": action} | {name: fact for name, fact in facts.items() if fact is not None})
     elif (line := sentence(action, facts) if text is None else text) is not None:
-        typer.echo(line)
+        say(line)
+
+
+def say(text: object, *, err: bool = False) -> None:
+    """Print lines. Control characters in them are made visible."""
+    typer.echo("\n".join(map(printable, str(text).split("\n"))), err=err)
 
 
 def _print_json(value: object) -> None:
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    text = json.dumps(value, default=str, ensure_ascii=not utf8, indent=2)
+    text = dumps(value, ascii_only=not utf8, indent=2)
     # JSON writes a surrogate without a partner as Python writes it.
     typer.echo(text.encode("utf-8", "backslashreplace").decode())
 

@@ -12,6 +12,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from mqpg.values.words import printable
+
 __all__ = ["GROUP", "PluginGroup", "missing_extra"]
 
 GROUP = "mqpg.commands"
@@ -79,7 +81,7 @@ def _unusable(name: str, why: str) -> typer.Typer:
 
     @group.command(name, help=f"Not available: {why}", context_settings=_TAKE_ANYTHING)
     def fail(context: typer.Context) -> None:
-        typer.echo(f"mqpg: {name}: {why}", err=True)
+        typer.echo(f"mqpg: {name}: {printable(why)}", err=True)
         raise typer.Exit(2)
 
     return group

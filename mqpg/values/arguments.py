@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, ValuesView
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock_time
 from decimal import Decimal
@@ -46,13 +46,37 @@ def encode(payload: Any, name: str = "payload") -> str | None:
     if isinstance(payload, Json):
         return payload.raw
     try:
-        return _ENCODER.encode(payload)
+        text = _ENCODER.encode(payload)
+        _require_distinct_keys(payload)
+        return text
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(f"{name} must be an object that JSON can hold: {error}") from None
 
 
+def _require_distinct_keys(value: Any) -> None:
+    """Raise ValueError if two keys of an object become the same text, such as 1 and "1"."""
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            texts = [
+                key if isinstance(key, str) else next(iter(json.loads(_ENCODER.encode({key: 0})))) for key in value
+            ]
+            if len(set(texts)) < len(texts):
+                raise ValueError("two keys of an object become the same text")
+        value = value.values()
+    if isinstance(value, (list, tuple, ValuesView)):
+        for one in value:
+            if isinstance(one, (dict, list, tuple)):
+                _require_distinct_keys(one)
+
+
 def _jsonable(value: Any) -> Any:
     """What JSON holds of a value that it has no type for. Reading by its type gives it back."""
+    found = _plain(value)
+    _require_distinct_keys(found)
+    return found
+
+
+def _plain(value: Any) -> Any:
     if hasattr(value, "model_dump") and not isinstance(value, type):
         return value.model_dump(mode="json", by_alias=True)
     if hasattr(value, "__pydantic_serializer__") and not isinstance(value, type):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from mqpg.status.workers import in_words
+from mqpg.values.json_text import laid_out
 from mqpg.values.words import duration, span
 
 __all__ = ["MOST_SHOWN", "environment", "plot"]
@@ -99,7 +99,7 @@ def _pretty(raw: str | None, length: int | None = None) -> str:
     text = raw or ""
     if len(text) <= MOST_SHOWN:
         with suppress(ValueError, RecursionError):
-            text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+            text = laid_out(text)
     cut = max(len(text), length or 0) - MOST_SHOWN
     return _plain(text[:MOST_SHOWN]) + (f"\n… and {cut:,} characters more" if cut > 0 else "")
 
