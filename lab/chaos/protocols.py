@@ -115,7 +115,7 @@ def reconciled(one: Context) -> None:
     topic, key = one.topic(), one.key()
     ids = one.tried("t6", topic, one.rng.choice((1, 5)))
     mq, ledger = one.parties.brokers.pick(key), one.parties.recon.ledger
-    handles = mq.prepare_batch(topic, payloads(ids), "recon", keys=[key] * len(ids))
+    handles = mq.prepare_batch(topic, payloads(ids), "recon", keys=[key] * len(ids), ledger=ledger.identity())
     try:
         with one.noted("t6", topic, ids, _FENCED), one.parties.engines["recon"].begin() as conn:
             for handle in handles:
