@@ -8,7 +8,7 @@ transaction's id is noted, so that it can be compared when the handler has retur
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ import psycopg
 from psycopg import sql
 
 from mqpg.values.errors import WrongState
+from mqpg.values.messages import Message
 
 __all__ = ["Lent", "lent"]
 
@@ -31,10 +32,12 @@ class Lent:
 
     Attributes:
         xid: Its id, once a statement was sent that may have ended it. None: no such statement.
+        by: The messages whose handler has ended it. None: nobody did, or it is not known who.
     """
 
     def __init__(self) -> None:
         self.xid: str | None = None
+        self.by: Sequence[Message] | None = None
 
     def sends(self, query: str, params: object, cursor: Any) -> None:
         """Look at a statement that SQLAlchemy is about to send on a cursor of the driver.
@@ -73,17 +76,16 @@ def _lent_by_sqlalchemy(conn: Any, found: Lent) -> Generator[None]:
         else:
             _require_no_end(statement)
 
-    def ends(*_: Any) -> None:
+    def ends() -> None:
         raise WrongState("the transaction is the consumer's, and a handler cannot end it")
 
-    hooks = {"before_cursor_execute": sends, "commit": ends, "rollback": ends}
-    for name, hook in hooks.items():
-        event.listen(conn, name, hook)
+    event.listen(conn, "before_cursor_execute", sends)
+    conn.commit = conn.rollback = ends
     try:
         yield
     finally:
-        for name, hook in hooks.items():
-            event.remove(conn, name, hook)
+        del conn.commit, conn.rollback
+        event.remove(conn, "before_cursor_execute", sends)
 
 
 class _Cursor(psycopg.Cursor[Any]):

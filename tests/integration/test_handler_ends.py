@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -131,6 +132,25 @@ def test_the_same_with_sqlalchemy(mq: mqpg.Client, effects: Callable[[], list[in
     _ends_alone(mq, effects, way[1], {"sqlalchemy": True}, True)
 
 
+@pytest.mark.parametrize(
+    "way",
+    {
+        "commit": lambda conn: conn.execute(text("commit")),
+        "rollback": lambda conn: conn.execute(text("rollback")),
+        "conn.commit()": lambda conn: conn.commit(),
+        "several": lambda conn: conn.exec_driver_sql("select 1; commit"),
+        "several, again": lambda conn: conn.exec_driver_sql("select 1; commit and chain"),
+        "several, undone": lambda conn: conn.exec_driver_sql("select 1; rollback and chain"),
+        "error": lambda conn: sys.exit("not now"),
+    }.items(),
+    ids=lambda way: way[0],
+)
+def test_the_same_in_a_database_of_its_own(
+    mq: mqpg.Client, effects: Callable[[], list[int]], way: tuple[str, Any]
+) -> None:
+    _ends_alone(mq, effects, way[1], {"database": mq.dsn, "consumer": "one"}, True)
+
+
 def _ends_alone(
     mq: mqpg.Client,
     effects: Callable[[], list[int]],
@@ -159,7 +179,7 @@ def _ends_alone(
 
     consumer = mqpg.consumer("orders", group="g", max_attempts=2, retry_delay=0.05, **options)(handle)
     consumer.step(mq)
-    if proven:
+    if proven and "database" not in options:
         prove(consumer)
     mq.send_batch("orders", [1, 2, 3, 4])
     run(mq, consumer, lambda: letters(mq) == [2] and {1, 3, 4} <= set(effects()))
@@ -270,6 +290,4 @@ def test_a_message_that_kills_its_process_is_buried(
 
 
 if __name__ == "__main__":
-    import sys
-
     deadly(*sys.argv[1:])

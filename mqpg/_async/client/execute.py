@@ -21,9 +21,20 @@ from mqpg.values.translation import translate
 if TYPE_CHECKING:
     from mqpg._async._acompat import Connection, ScopedSession, Session
 
-__all__ = ["OF_ANOTHER", "REFUSALS", "Caller", "current_xid", "failure", "rows_in", "savepoint", "scalar"]
+__all__ = [
+    "OF_ANOTHER",
+    "REFUSALS",
+    "Caller",
+    "current_xid",
+    "failure",
+    "is_rolled_back",
+    "rows_in",
+    "savepoint",
+    "scalar",
+]
 
 _XID = statement("select cast(pg_current_xact_id_if_assigned() as text)")
+_STATUS = statement("select pg_xact_status(cast(%(xid)s as xid8))")
 OF_ANOTHER = "mqpg.TransactionalProducer sends with a transaction of another database"
 
 Caller: TypeAlias = "PgConnection | Connection | Session | ScopedSession[Any]"
@@ -107,3 +118,8 @@ async def current_xid(conn: PgConnection | Connection) -> str | None:
     """The id of the transaction of a connection to PostgreSQL. None: it has none yet."""
     found = scalar(await rows_in(conn, _XID, {}))
     return None if found is None else str(found)
+
+
+async def is_rolled_back(conn: PgConnection | Connection, xid: str) -> bool:
+    """Whether a transaction of a connection's server was rolled back, and is neither committed nor prepared."""
+    return bool(scalar(await rows_in(conn, _STATUS, {"xid": xid})) == "aborted")

@@ -44,17 +44,18 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._async._acompat import Connection, Event, Returns, run_sync
 from mqpg._async.client.client import AsyncClient
+from mqpg._async.client.execute import is_rolled_back
 from mqpg._async.consumer.acknowledge import ack_delivery, nack_failures
 from mqpg._async.consumer.applied_before import AppliedBefore
 from mqpg._async.consumer.assignment import QueueAssignment
 from mqpg._async.consumer.handler import HandlerInvoker, Reply
 from mqpg._async.consumer.log_check import LogCheck
 from mqpg._async.consumer.relay_inbox import RelayInbox
-from mqpg._async.consumer.savepoints import DeliveryResult, SavepointRunner
+from mqpg._async.consumer.savepoints import DeliveryResult, SavepointRunner, what_stands
 from mqpg._async.stores.database import UserDatabase, begin_immediate
 from mqpg._async.stores.journal import Journal
 from mqpg._async.stores.offsets import Offsets
-from mqpg.handlers.failures import Failure, RecordedFailure, reason_of
+from mqpg.handlers.failures import Failure, IterationLost, RecordedFailure, TransactionEnded, reason_of
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.user_tables.dialects import MYSQL, is_answer
 from mqpg.values.choices import OnFailure
@@ -112,6 +113,9 @@ class OwnDatabase:
             else:
                 await self._catch_up(mq, tried)
                 result = await self._apply(mq, tried, claimed=True)
+        except TransactionEnded as ended:
+            tried = [one for one in tried if one.queue_offset <= ended.messages[-1].queue_offset]
+            result = await self._note_end(mq, tried, ended)
         except Exception:
             # This is no fault of the messages. They come again, and no attempt is counted.
             with suppress(Error):
@@ -122,7 +126,32 @@ class OwnDatabase:
             self._assignment.ack_later(worker, str(delivery[0].receipt))
         else:
             await self._report(mq, delivery, tried, result)
+        result.end_process()
         return len(tried)
+
+    async def _note_end(self, mq: AsyncClient, tried: Sequence[Message], ended: TransactionEnded) -> DeliveryResult:
+        """Note what came of messages whose transaction a handler has ended.
+
+        If it was rolled back, they are done again, but not by this handler.
+        """
+        info = await mq.info()
+        async with self._transaction() as conn:
+            if ended.xid is not None and await is_rolled_back(conn, ended.xid):
+                self._runner.suspect(ended.messages, ended)
+                raise IterationLost
+            result = what_stands(ended)
+            if self._options.journal:
+                await self._journal.write(conn, result.applied, info.broker_id)
+            if tried[0].queue_id >= 0:
+                position = await self._offsets.position(conn, info.broker_id, tried[0].queue_id, lock=True)
+                position = position or await self._offsets.begin(conn, tried[0], info)
+                for failure in result.failures:
+                    await self._offsets.defer(conn, info.broker_id, failure.message, failure.reason)
+                await self._offsets.move(conn, tried[-1], position, info)
+            else:
+                await self._offsets.mark_applied(conn, info.broker_id, result.applied)
+            await conn.commit()
+        return result
 
     async def _reply(self, mq: AsyncClient, replies: Sequence[Reply]) -> None:
         """Send the replies, after the effect is committed.

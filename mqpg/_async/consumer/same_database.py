@@ -31,19 +31,19 @@ from mqpg._async._acompat import (
     sync_engine,
 )
 from mqpg._async.client.client import AsyncClient
+from mqpg._async.client.execute import is_rolled_back
 from mqpg._async.consumer.acknowledge import ack_delivery, nack_failures
 from mqpg._async.consumer.assignment import QueueAssignment
 from mqpg._async.consumer.handler import HandlerInvoker, Reply
 from mqpg._async.consumer.heartbeat import Lease, heartbeat
 from mqpg._async.consumer.relay_inbox import RelayInbox
-from mqpg._async.consumer.savepoints import DeliveryResult, SavepointRunner
+from mqpg._async.consumer.savepoints import DeliveryResult, SavepointRunner, what_stands
 from mqpg._async.stores.journal import Journal
 from mqpg._async.stores.statements import create_beside_queue
 from mqpg.connection.engines import reset_sessions
 from mqpg.connection.time_limit import time_limit
-from mqpg.handlers.failures import Failure, IterationLost, TransactionEnded
+from mqpg.handlers.failures import IterationLost, TransactionEnded
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.handlers.outcomes import Reject
 from mqpg.user_tables.tables import applied
 from mqpg.values.choices import OnFailure
 from mqpg.values.errors import Error, NotGranted, ReceiptError
@@ -149,23 +149,14 @@ class SameDatabase:
     async def _report_end(self, mq: AsyncClient, delivery: Sequence[Message], ended: TransactionEnded) -> int:
         """Report a delivery whose transaction a handler has ended.
 
-        If it was rolled back, it is done again, but not by this handler. If it was committed, the
-        effects in it stay: those of other messages are done, and the message whose handler did it
-        becomes a dead letter. If that is not known, all of them do.
+        If it was rolled back, it is done again, but not by this handler.
         """
-        if ended.xid is not None and await mq.queries.is_rolled_back(ended.xid):
-            self._runner.suspect(ended.messages, ended)
-            raise IterationLost
-        result = DeliveryResult(failures=ended.failures)
-        blamed = [*ended.messages]
-        if ended.xid is None:
-            blamed = [*ended.before, *blamed]
-        else:
-            result.applied = ended.before
-        reason = Reject(f"{ended}: its effect may be committed, and is not done again")
-        result.failures += [Failure(message, reason) for message in blamed]
+        result = what_stands(ended)
         tried = [one for one in delivery if one.queue_offset <= ended.messages[-1].queue_offset]
         async with mq.transaction() as conn:
+            if ended.xid is not None and await is_rolled_back(conn, ended.xid):
+                self._runner.suspect(ended.messages, ended)
+                raise IterationLost
             await nack_failures(mq, str(delivery[0].receipt), result.failures, conn=conn)
             await ack_delivery(mq, delivery, tried, result, conn=conn)
         return len(tried)

@@ -44,7 +44,7 @@ from mqpg.values.choices import OnFailure
 from mqpg.values.errors import WrongState
 from mqpg.values.messages import RETRY_LANE, Message
 
-__all__ = ["AfterEffect", "AskOnFailure", "DeliveryResult", "SavepointRunner"]
+__all__ = ["AfterEffect", "AskOnFailure", "DeliveryResult", "SavepointRunner", "what_stands"]
 
 # What runs in the savepoint after the effect: journal and replies.
 AfterEffect = Callable[[Any, Sequence[Message], list[Reply]], Returns[None]]
@@ -212,14 +212,26 @@ class SavepointRunner:
             if called and len(messages) > 1 and ends_process(error):
                 self._watchlist.add(messages, error)
                 raise
-            if isinstance(error, TransactionEnded) or (called and await _is_whole(conn) is False):
-                raise _ended(error, messages, given, result) from error
+            if given.by is not None or (called and await _is_whole(conn) is False):
+                raise _ended(given, messages, result) from error
             if is_lost(conn) or (is_transient(error) and not foreign):
                 raise
             return Failure(messages[0], error)
         result.applied += messages
         result.replies += replies
         return None
+
+
+def what_stands(ended: TransactionEnded) -> DeliveryResult:
+    """What came of a delivery whose transaction a handler has ended, and that was not rolled back.
+
+    The effects in it stay. Those of other messages are done, and the message whose handler did it
+    becomes a dead letter. If it is not known whether it was committed, all of them do.
+    """
+    reason = Reject(f"{ended}: its effect may be committed, and is not done again")
+    blamed = ended.messages if ended.xid is not None else [*ended.before, *ended.messages]
+    failures = ended.failures + [Failure(message, reason) for message in blamed]
+    return DeliveryResult([] if ended.xid is None else ended.before, failures)
 
 
 def _halves(messages: Sequence[Message]) -> list[Sequence[Message]]:
@@ -244,12 +256,13 @@ async def _require_given(conn: PgConnection | Connection, given: Lent, messages:
     if given.xid is not None and in_transaction(driver):
         ended = await current_xid(conn) != given.xid
     if ended:
+        given.by = messages
         raise TransactionEnded(messages, given.xid)
 
 
-def _ended(error: BaseException, messages: Sequence[Message], given: Lent, result: DeliveryResult) -> TransactionEnded:
+def _ended(given: Lent, messages: Sequence[Message], result: DeliveryResult) -> TransactionEnded:
     """What is known of a transaction that is gone, and of the effects in it."""
-    ended = error if isinstance(error, TransactionEnded) else TransactionEnded(messages, given.xid)
+    ended = TransactionEnded(given.by or messages, given.xid)
     first = ended.messages[0].queue_offset
     ended.before = [*result.applied, *(one for one in messages if one.queue_offset < first)]
     ended.failures = list(result.failures)

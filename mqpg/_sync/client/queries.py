@@ -43,7 +43,6 @@ _DEAD_AMONG = statement("""
     select mqpg._dead_among(
         cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(message_ids)s as bigint[]))
 """)
-_XACT_STATUS = statement("select pg_xact_status(cast(%(xid)s as xid8))")
 _NOTE_LEDGER = statement(
     "select mqpg._note_ledger(cast(%(producer_group)s as text), cast(%(ledger)s as text), cast(%(place)s as text))"
 )
@@ -126,10 +125,6 @@ class Queries:
                 f"consumer group {shown(consumer_group)} is not subscribed to topic {shown(topic)}"
             )
         return mode
-
-    def is_rolled_back(self, xid: str) -> bool:
-        """Whether a transaction was rolled back, and is neither committed nor prepared."""
-        return bool(self._scalar(_XACT_STATUS, {"xid": xid}) == "aborted")
 
     def on_failure(self, consumer_group: str, topic: str, conn: Caller | None = None) -> OnFailure:
         """What waits behind a failed message of this subscription."""

@@ -45,17 +45,18 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._sync._acompat import Connection, Event, Returns, run_sync
 from mqpg._sync.client.client import Client
+from mqpg._sync.client.execute import is_rolled_back
 from mqpg._sync.consumer.acknowledge import ack_delivery, nack_failures
 from mqpg._sync.consumer.applied_before import AppliedBefore
 from mqpg._sync.consumer.assignment import QueueAssignment
 from mqpg._sync.consumer.handler import HandlerInvoker, Reply
 from mqpg._sync.consumer.log_check import LogCheck
 from mqpg._sync.consumer.relay_inbox import RelayInbox
-from mqpg._sync.consumer.savepoints import DeliveryResult, SavepointRunner
+from mqpg._sync.consumer.savepoints import DeliveryResult, SavepointRunner, what_stands
 from mqpg._sync.stores.database import UserDatabase, begin_immediate
 from mqpg._sync.stores.journal import Journal
 from mqpg._sync.stores.offsets import Offsets
-from mqpg.handlers.failures import Failure, RecordedFailure, reason_of
+from mqpg.handlers.failures import Failure, IterationLost, RecordedFailure, TransactionEnded, reason_of
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.user_tables.dialects import MYSQL, is_answer
 from mqpg.values.choices import OnFailure
@@ -113,6 +114,9 @@ class OwnDatabase:
             else:
                 self._catch_up(mq, tried)
                 result = self._apply(mq, tried, claimed=True)
+        except TransactionEnded as ended:
+            tried = [one for one in tried if one.queue_offset <= ended.messages[-1].queue_offset]
+            result = self._note_end(mq, tried, ended)
         except Exception:
             # This is no fault of the messages. They come again, and no attempt is counted.
             with suppress(Error):
@@ -123,7 +127,32 @@ class OwnDatabase:
             self._assignment.ack_later(worker, str(delivery[0].receipt))
         else:
             self._report(mq, delivery, tried, result)
+        result.end_process()
         return len(tried)
+
+    def _note_end(self, mq: Client, tried: Sequence[Message], ended: TransactionEnded) -> DeliveryResult:
+        """Note what came of messages whose transaction a handler has ended.
+
+        If it was rolled back, they are done again, but not by this handler.
+        """
+        info = mq.info()
+        with self._transaction() as conn:
+            if ended.xid is not None and is_rolled_back(conn, ended.xid):
+                self._runner.suspect(ended.messages, ended)
+                raise IterationLost
+            result = what_stands(ended)
+            if self._options.journal:
+                self._journal.write(conn, result.applied, info.broker_id)
+            if tried[0].queue_id >= 0:
+                position = self._offsets.position(conn, info.broker_id, tried[0].queue_id, lock=True)
+                position = position or self._offsets.begin(conn, tried[0], info)
+                for failure in result.failures:
+                    self._offsets.defer(conn, info.broker_id, failure.message, failure.reason)
+                self._offsets.move(conn, tried[-1], position, info)
+            else:
+                self._offsets.mark_applied(conn, info.broker_id, result.applied)
+            conn.commit()
+        return result
 
     def _reply(self, mq: Client, replies: Sequence[Reply]) -> None:
         """Send the replies, after the effect is committed.
