@@ -24,13 +24,17 @@ select consumer_group, topic, sum(committed)::bigint from mqpg.subscription_lag 
 # What is left at a broker. Lag counts what is appended only, so append() comes first.
 _LEFT = {
     "messages not consumed": "select coalesce(sum(lag), 0) from mqpg.subscription_lag",
-    "halves undecided": "select count(*) from mqpg.half_pending",
-    "halves parked": "select count(*) from mqpg.half_parked",
     "messages delayed": """
         select count(*) from mqpg.delayed d where d.visible_at > (select max(t.due_until) from mqpg.tick t)
         and (d.subscription_id = 0 or exists (
             select from mqpg.subscription s where s.subscription_id = d.subscription_id))""",
 }
+_HALVES = """
+select format('halves of %s, %s', producer_group, coalesce(reason, 'not checked')), count(*) from (
+    select producer_group, reason from mqpg.half_pending union all
+    select producer_group, 'parked: ' || reason from mqpg.half_parked) h
+group by 1
+"""
 _LEFT_IN_STORES = {
     "outbox-": "select count(*) from mqpg_outbox",
     "shop-": "select count(*) from mqpg_ledger where done_at is null and entry = 'local'",
@@ -101,6 +105,7 @@ def left_over(cluster: Cluster) -> dict[str, int]:
     for number, dsn in enumerate(cluster.brokers, 1):
         query(dsn, "select mqpg.append()")
         found |= {f"broker-{number}: {name}": int(query(dsn, what)[0][0]) for name, what in _LEFT.items()}
+        found |= {f"broker-{number}: {name}": count for name, count in query(dsn, _HALVES)}
     for group, dsn in cluster.stores.items():
         for prefix, what in _LEFT_IN_STORES.items():
             if group.startswith(prefix):
