@@ -37,7 +37,7 @@ _PARK = "select mqpg._answer(%s, 'wait', %s, %s, park => true)"
 _WAIT = "select mqpg.check_wait(%s, %s)"
 _EXPIRED = "select e.handle, e.ledger, e.born_at from mqpg._expired_halves(%s, %s, %s, %s) e"
 _STRANGERS = "select s.ledger, s.problem, s.halves from mqpg._strangers(%s, %s) s"
-_NOTE = "select mqpg._note_ledgers(%s, %s)"
+_NOTE = "select mqpg._note_ledgers(%s, %s, %s)"
 _EXPIRED_EVERY = 60.0  # in pauses: a minute, as a rule
 _BROKER = "select b.broker_id from mqpg._broker() b"
 
@@ -67,6 +67,7 @@ class LedgerChecker(threading.Thread):
         self._ledger = open_ledger(url)
         self.leads, self._alone = False, alone
         self.place = self._ledger.database.place()
+        self._strangers: set[str] = set()
         self._next_strangers, self._complaints, self._next_complaint = 0.0, Backoff(5.0, 600.0), 0.0
         self._backoff = Backoff(0.2, 15.0)
         self._next_expired = 0.0
@@ -181,9 +182,15 @@ class LedgerChecker(threading.Thread):
             return
         mine = self._ledger.known_identities()
         if known := [ledger for ledger, _, _ in strangers if ledger in mine]:
-            conn.execute(_NOTE, (known, self.place))
+            conn.execute(_NOTE, (self.groups, known, self.place))
             self._next_strangers = 0.0
-        unserved = {problem: halves for ledger, problem, halves in strangers if ledger not in mine and problem}
+        # Another thread may not have noted its ledger yet, so what is new is not reported.
+        before, self._strangers = self._strangers, {ledger for ledger, _, _ in strangers}
+        unserved = {
+            problem: halves
+            for ledger, problem, halves in strangers
+            if ledger not in mine and ledger in before and problem
+        }
         if self.leads and unserved and time.monotonic() >= self._next_complaint:
             self._next_complaint = time.monotonic() + self._complaints.next()
             for problem, halves in unserved.items():

@@ -249,7 +249,7 @@ def test_a_handler_whose_session_is_gone_has_used_up_an_attempt(
     run(mq, handle, lambda: letters(mq) == [2] and effects() == [1, 3])
 
 
-def deadly(dsn: str, calls: str, options: str) -> None:
+def main(dsn: str, calls: str, options: str) -> None:
     """A consumer process that message 2 kills."""
     given: dict[str, Any] = MODES[options]
 
@@ -287,7 +287,3 @@ def test_a_message_that_kills_its_process_is_buried(
 
     run(mq, handle, lambda: letters(mq) == [2] and effects() == [1, 3])
     assert [line for line in calls.read_text().splitlines() if line.startswith("2")] == ["2 1", "2 2", "2 3"]
-
-
-if __name__ == "__main__":
-    deadly(*sys.argv[1:])

@@ -108,6 +108,26 @@ def delivered(broker: Connection) -> list[int]:
 
 
 @pytest.mark.chaos
+def test_a_producer_that_prepares_by_itself_is_found_by_the_identity_that_it_passes(
+    new_node: Callable[[str], Node], broker: Connection, dsn: str, processes: Processes
+) -> None:
+    """Nothing but the half messages tells the broker of these ledgers."""
+    nodes = [new_node("sqlite"), new_node("sqlite")]
+    with mqpg.connect(dsn) as mq:
+        for number, node in enumerate(nodes):
+            with mqpg.Ledger(node.url) as ledger, node.engine.begin() as conn:
+                handle = mq.prepare(GROUP, {"id": number}, GROUP, ledger=ledger.identity())
+                ledger.begin(conn, handle)
+            mq.prepare(GROUP, {"id": 2 + number}, GROUP, ledger=ledger.identity())
+    compensator(processes, *nodes)
+    eventually(
+        lambda: states(broker) == [(0, "c"), (1, "c"), (2, "b"), (3, "b")],
+        30,
+        why=lambda: f"{states(broker)} {reasons(broker)} {parked(broker)}",
+    )
+
+
+@pytest.mark.chaos
 @pytest.mark.parametrize("kinds", [("sqlite", "sqlite"), ("sqlite", "postgresql") * 2], ids=["two", "four"])
 def test_i1_a_sale_is_delivered_wherever_its_node_died(
     processes: Processes, broker: Connection, new_node: Callable[[str], Node], kinds: tuple[str, ...]
