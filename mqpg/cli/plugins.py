@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import typer
+from rich.markup import escape
 from typer.core import TyperGroup
 
 from mqpg.values.words import printable
@@ -79,7 +80,7 @@ def _unusable(name: str, why: str) -> typer.Typer:
     # commands.
     group = typer.Typer(add_completion=False)
 
-    @group.command(name, help=f"Not available: {why}", context_settings=_TAKE_ANYTHING)
+    @group.command(name, help=f"Not available: {escape(why)}", context_settings=_TAKE_ANYTHING)
     def fail(context: typer.Context) -> None:
         typer.echo(f"mqpg: {name}: {printable(why)}", err=True)
         raise typer.Exit(2)

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
+import typer
 from psycopg import sql
+from typer.testing import CliRunner
 
 import mqpg
 from mqpg.cli.options import say
+from mqpg.cli.plugins import _unusable
 from tests.support.in_process import Run
 
 Connection = psycopg.Connection[tuple[object, ...]]
@@ -64,3 +67,10 @@ def test_nothing_reaches_the_terminal_raw(
 def test_lines_stay_lines(capsys: pytest.CaptureFixture[str]) -> None:
     say("a\nb\x1b[2J")
     assert capsys.readouterr().out == "a\nb\\x1b[2J\n"
+
+
+def test_help_names_the_extra_with_its_brackets() -> None:
+    broken = typer.Typer()
+    broken.add_typer(_unusable("web", "it needs the extra: pip install 'mqpg[web]'"))
+    for arguments in (["--help"], ["web", "--help"]):
+        assert "mqpg[web]" in CliRunner().invoke(broken, arguments).output
