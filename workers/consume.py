@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 import mqpg
-from mqpg.values.errors import ConfigurationError, ConnectionFailed, SchemaTooNew
+from mqpg.values.arguments import interval
+from mqpg.values.errors import ConfigurationError, ConnectionFailed, Error, SchemaTooNew
 from mqpg.values.messages import AbandonedQueues
 
 from .heartbeat import Heartbeat
@@ -117,6 +118,12 @@ def run(
         mq.close()
         return
 
+    if differences := _differences(mq, options):
+        detail["subscription_differs"] = differences
+        logger.warning(
+            "the subscription has other options than the decorator, which mqpg subscription alter changes: %s",
+            "; ".join(differences),
+        )
     beating = _Beating(dsn, Heartbeat("consumer", heartbeat, detail, lambda: counted.failing), refresh, stop)
     with mq, beating:
         if isinstance(counted, mqpg.AsyncConsumer):
@@ -148,6 +155,23 @@ def _await_topic(mq: mqpg.Client, topic: str, stop: threading.Event) -> bool:
             waiting = True
         stop.wait(_TOPIC_PAUSE)
     return False
+
+
+def _differences(mq: mqpg.Client, options: Any) -> list[str]:
+    """What the subscription has otherwise than the decorator says. That is for a new subscription only."""
+    if not options.subscribe:
+        return []
+    wanted = {
+        "filter": options.filter,
+        "tags": options.tags and list(options.tags),
+        "max_attempts": options.max_attempts,
+        "retry_delay": interval(options.retry_delay),
+        "on_failure": options.on_failure,
+    }
+    try:
+        return mq.queries.subscription_differences(options.group, options.topic, **wanted)
+    except Error:
+        return []  # running says what is wrong
 
 
 async def _run_async(consumer: mqpg.AsyncConsumer, dsn: str, stop: threading.Event, settings: dict[str, Any]) -> None:

@@ -43,6 +43,7 @@ def findings(found: Overview) -> list[Finding]:
         *_foreign_locks(found),
         *_groups(found),
         *_failing(found),
+        *_differing(found),
         *_half_messages(found),
         *_silent_ledgers(found),
         *_moment(found),
@@ -154,6 +155,14 @@ def _failing(found: Overview) -> Iterator[Finding]:
         remedy = "mend its handler, or the message becomes a dead letter"
         about["message_id"] = message
         yield _trouble("failing messages", SOME_WAIT, what, remedy, f"mqpg why {message}", **about)
+
+
+def _differing(found: Overview) -> Iterator[Finding]:
+    for one in found.differing:
+        name, about = _named(one)
+        what = f"{name} has other options than the decorator of {one['handler']} says: {one['differences']}"
+        remedy = f"mqpg subscription alter {one['consumer_group']} {one['topic']}, or change the decorator"
+        yield _trouble("subscription", LATER, what, remedy, "mqpg subscription list", **about)
 
 
 def _named(row: Row) -> tuple[str, dict[str, str]]:

@@ -70,6 +70,12 @@ from (
 group by h.producer_group order by h.producer_group
 """
 _LEDGERS = "select l.producer_groups, l.problem from mqpg._silent_ledgers() as l order by l.checker_target"
+_DIFFERING = """
+select distinct w.detail ->> 'consumer_group' as consumer_group, w.detail ->> 'topic' as topic,
+    w.detail ->> 'handler' as handler, w.detail ->> 'subscription_differs' as differences
+from mqpg.worker_status as w
+where w.alive and w.role = 'consumer' and w.detail ->> 'subscription_differs' is not null
+"""
 # A session that has just come and soon goes again holds nothing up.
 _BLOCKED = """
 select b.table_name, b.state, round(extract(epoch from b.age))::int as seconds, s.blocked_by, s.sessions
@@ -127,6 +133,7 @@ class Overview:
         filters: Groups whose filter has chosen nothing lately.
         failing: Groups with messages that failed at least twice and wait for another attempt.
         refusal: Why append() refuses to work in this database, such as in a copy. None: it works.
+        differing: Consumers whose decorator has other options than their subscription.
         failing_workers: Processes that are alive, and whose iterations fail one after another.
         clock_steps: Steps of the server's clock within seven days.
     """
@@ -147,6 +154,7 @@ class Overview:
     refusal: str | None
     clock_steps: list[Row]
     failing_workers: list[Row]
+    differing: list[Row]
     overfull: list[Row] = field(default_factory=list)
 
 
@@ -170,4 +178,5 @@ def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
         clock_steps=rows(_STEPS),
         overfull=rows(_OVERFULL),
         failing_workers=rows(FAILING),
+        differing=rows(_DIFFERING),
     )

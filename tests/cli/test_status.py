@@ -32,6 +32,7 @@ HEALTHY = Overview(
     moment=[Finding("clock", True, "the clock of the server is 0.0 s ahead of that of web-1")],
     failing=[],
     failing_workers=[],
+    differing=[],
 )
 GROUP = {
     "consumer_group": "board", "topic": "orders", "paused": False, "lag": 0, "oldest_unread_seconds": None,

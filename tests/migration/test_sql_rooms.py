@@ -21,7 +21,7 @@ ALLOWED = {
     "why": {"access", "append", "check", "consume", "cursor", "find", "half", "lookup", "validate", "watch"},
     "reconcile": {"access", "half", "lookup", "validate"},
     "transact": {"access", "half", "lookup", "store", "validate"},
-    "client": {"access", "consume", "cursor", "find", "half", "lookup"},
+    "client": {"access", "consume", "cursor", "find", "half", "lookup", "validate"},
     "worker": {"access", "lookup", "rights", "watch"},
     "watch": {"access", "check", "cursor", "half", "lookup"},
     "check": {"access", "half", "lookup", "store", "validate"},

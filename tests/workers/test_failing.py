@@ -167,3 +167,33 @@ def test_a_consumer_that_fails_in_each_iteration(protocol: str, db: Connection, 
             assert "the consumer on" in line, name
         eventually(lambda: reported_seconds(dsn, "consumer")[0] > 0)
     broker.close()
+
+
+DIFFERENT: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "filter": ({"filter": None}, {"filter": "$.qty>2"}, "filter is not set, not"),
+    "no filter": ({"filter": "$.qty > 2"}, {}, "filter is "),
+    "tags": ({"tags": ["a"]}, {"tags": ["a", "b"]}, "tags is {a}, not {a,b}"),
+    "max_attempts": ({"max_attempts": 3}, {"max_attempts": 5}, "max_attempts is 3, not 5"),
+    "retry_delay": ({"retry_delay": 10}, {"retry_delay": "1 min"}, "retry_delay is 00:00:10, not 00:01:00"),
+    "on_failure": ({}, {"on_failure": "block_queue"}, "on_failure is skip, not block_queue"),
+    "same": ({"filter": "$.qty > 2", "tags": ["b", "a"]}, {"filter": "$.qty>2", "tags": ["a", "b"]}, ""),
+}
+
+
+@pytest.mark.parametrize("case", DIFFERENT)
+def test_a_decorator_that_differs_from_the_subscription(
+    case: str, db: Connection, dsn: str, caplog: pytest.LogCaptureFixture, run: Run
+) -> None:
+    has, says, words = DIFFERENT[case]
+    with mqpg.connect(dsn) as mq:
+        mq.create_topic("t", queues=1)
+        mq.subscribe("g", "t", **has)
+    broker = Broker(dsn)
+    consumer = mqpg.consumer("t", group="g", **says)(handle)
+    with at_work(broker, partial(runner.run, consumer, "app:handle", dsn, heartbeat=0.05, patience=5)):
+        eventually(lambda: db.execute("select 1 from mqpg.worker_status where role = 'consumer'").fetchone())
+        assert ("has other options than the decorator" in caplog.text) == bool(words)
+        assert words in caplog.text
+        for command in ("status", "why", "doctor"):
+            assert ("than the decorator" in run(command)[1]) == bool(words), command
+    broker.close()

@@ -38,6 +38,11 @@ _MAX_PAYLOAD = statement(f"select t.max_payload {_TOPIC}")
 _SUBSCRIPTION = "from mqpg._subscription_facts(cast(%(consumer_group)s as text), cast(%(topic)s as text)) s"
 _MODE = statement(f"select s.mode {_SUBSCRIPTION}")
 _ON_FAILURE = statement(f"select s.on_failure {_SUBSCRIPTION}")
+_DIFFERENCES = statement("""
+    select d from mqpg._subscription_differences(
+        cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(filter)s as text), cast(%(tags)s as text[]),
+        cast(%(max_attempts)s as int), cast(%(retry_delay)s as interval), cast(%(on_failure)s as text)) as d
+""")
 _CHECKER = statement("select mqpg._checker_of(cast(%(name)s as text))")
 _DEAD_AMONG = statement("""
     select mqpg._dead_among(
@@ -116,6 +121,14 @@ class Queries:
         """The mode in which a group reads a topic, or None if it is not subscribed."""
         values = {"consumer_group": consumer_group, "topic": topic}
         return cast("Mode | None", self._scalar(_MODE, values))
+
+    def subscription_differences(self, consumer_group: str, topic: str, **wanted: Any) -> list[str]:
+        """In which options the subscription differs from `wanted`, a sentence each.
+
+        `wanted` has filter, tags, max_attempts, retry_delay and on_failure.
+        """
+        values = {"consumer_group": consumer_group, "topic": topic, **wanted}
+        return [str(row[0]) for row in self._client._rows(_DIFFERENCES, values, repeat=True)]
 
     def require_subscription(self, consumer_group: str, topic: str) -> Mode:
         """The mode of a subscription. Raises UnknownSubscription where there is none."""
