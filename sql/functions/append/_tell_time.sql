@@ -1,5 +1,5 @@
 -- The time up to which append() delivers what is due: the broker's time, which never goes back. If the
--- server's clock did, the broker's time goes on from where it was, so that delays stay as long as
+-- server's clock did, the broker's time continues from where it was, so that delays stay as long as
 -- they were meant. When the clock jumps forward again, the broker's time comes nearer to it. A
 -- difference of a second is left alone. Messages that were sent since the step have counted from the
 -- newest tick on, so the time since the first of them is over already.

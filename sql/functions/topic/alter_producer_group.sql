@@ -15,7 +15,7 @@
 --       otherwise.
 --   expire_after: how long a half message may stay undecided; applies also to those that are
 --       undecided now. 100 years and more: for ever.
---   max_undecided: how many half messages may be undecided, 1 to 2147483647; counted anew within about
+--   max_undecided: how many half messages may be undecided, 1 to 2147483647; counted again within about
 --       a second.
 -- Locks: the group's row, exclusively.
 -- Cost: one update; with another ledger also the undecided half messages.
