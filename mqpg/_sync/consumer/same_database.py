@@ -54,6 +54,8 @@ __all__ = ["SameDatabase"]
 
 logger = logging.getLogger("mqpg")
 
+_ONE_BY_ONE = 100  # messages that are claimed singly at most, after a start and after a lost transaction
+
 
 @dataclass
 class _Iteration:
@@ -95,9 +97,10 @@ class SameDatabase:
         self._prepare(mq)
         if self._assignment.mode == "shared" or worker not in self._proven:
             handled, most = 0, 1 if self._assignment.mode != "shared" else None
+            enough = min(self._options.max_messages, _ONE_BY_ONE)
             while delivery := self._assignment.receive(mq, worker, most=most):
                 handled += self._handle_leased(mq, delivery)
-                if most is None or handled >= self._options.max_messages or (stop is not None and stop.is_set()):
+                if most is None or handled >= enough or (stop is not None and stop.is_set()):
                     break
             if handled:
                 self._proven.add(worker)

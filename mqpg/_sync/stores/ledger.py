@@ -212,9 +212,9 @@ class Ledger(Closing):
         Args:
             handle: The half message's handle.
             lock_timeout: How many seconds to wait for the end of an open local transaction.
-            identity: That of the ledger which the half message was prepared for, `HalfCheck.ledger`.
-                If this table does not have it, only a row that is there counts. None: the half
-                message carries none.
+            identity: That of the ledger which the half message was prepared for. `due_checks` hands it
+                out in the header `mqpg-ledger`. If this table does not have it, only a row that is
+                there counts. None: the half message carries none.
 
         Returns:
             COMMIT if the transaction has committed, and that is on disk. ROLLBACK if it has
