@@ -132,8 +132,8 @@ def test_a_fence_on_any_of_them_stops_all(
     producer.create_ledger()
     prepare = localtx.prepare_half  # type: ignore[attr-defined]
 
-    def slow(*arguments: Any) -> str:
-        handle = prepare(*arguments)
+    def slow(*arguments: Any, **options: Any) -> str:
+        handle = prepare(*arguments, **options)
         if engine.dialect.name == "postgresql":  # SQLite's open transaction keeps every other writer out
             assert producer.ledger.verdict(handle) is mqpg.Verdict.ROLLBACK
         else:
