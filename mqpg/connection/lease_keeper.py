@@ -99,12 +99,15 @@ class LeaseKeeper:
                 idle_since = now if self._held else idle_since
                 if now - idle_since > _IDLE:
                     self._running = False
+                    self._close()
                     return
                 wake = min((min(one.due, self._next_turn(one)) for one in self._held), default=now + _PAUSE)
                 self._changed.wait(min(max(wake - now, 0.0), _PAUSE))
                 held = list(self._held)
-            if not held:
-                self._close()
+            if any(one.seconds < 3 * _PAUSE for one in held):
+                # To connect may take longer than such a lease has left at its first heartbeat.
+                with suppress(psycopg.Error):
+                    self._connection()
             for one in held:
                 self._look(one)
 

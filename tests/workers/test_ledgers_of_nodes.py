@@ -243,7 +243,7 @@ def test_a_ledger_that_lost_rows_parks_and_never_rolls_back(
     assert "ledger" in parked(broker)
     assert "since the half message was prepared" in parked(broker)
     assert states(broker) == [(1, "c"), (2, "")]
-    assert "half message stays undecided" in processes.logs()
+    eventually(lambda: "half message stays undecided" in processes.logs())
     # The ledger serves what is sold from now on.
     node.sell(3)
     node.sell(4, "begin_local")
