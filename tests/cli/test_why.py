@@ -247,7 +247,7 @@ def test_without_arguments_all_that_is_stuck_is_explained(mq: Session, why: Why,
     assert [one["found"] for one in found] == [
         "no appender is at work, so no message is delivered",
         "no compensator is at work, so no half message is asked for",
-        "producer group app has 1 parked half message",
+        "producer group app has 1 parked half message (no verdict after 1 check)",
         f"half message {handle} of topic orders",
         "no keeper is at work, so no segment is dropped",
     ]
