@@ -228,3 +228,18 @@ def test_a_step_of_less_than_a_second_is_none(mq: Session) -> None:
     was_ahead(mq, "0.7 s")
     notice(mq)
     assert mq.scalar("select count(*) from mqpg.clock_step") == 0
+
+
+def test_segments_that_are_open_stay_open(mq: Session) -> None:
+    open_ones = (
+        "select segment_no, family from mqpg.segment where closed_at is null and body_dropped_at is null order by 2, 1"
+    )
+    before = mq.rows(open_ones)
+    mq.execute(
+        "update mqpg.segment set made_at = made_at + interval '2 days', opened_at = opened_at + interval '2 days'"
+    )
+    mq.execute("select mqpg._step_back('2 days')")
+    assert mq.rows(open_ones) == before
+    assert mq.scalar("select count(*) from mqpg.segment where greatest(made_at, opened_at) > clock_timestamp()") == 0
+    mq.call("create_topic", "later")
+    mq.call("subscribe", "g", "later")

@@ -16,9 +16,13 @@ begin
     get diagnostics v_dead_letters = row_count;
     insert into mqpg.clock_step (at, by, ahead, dead_letters)
     select v_now, _step_back.by, c.ahead, v_dead_letters from mqpg.clock c;
+    -- Not least(), which would close and drop the segments whose time is null.
     update mqpg.segment s set
-        made_at = least(s.made_at, v_now), opened_at = least(s.opened_at, v_now), closed_at = least(s.closed_at, v_now),
-        blocked_since = least(s.blocked_since, v_now), body_dropped_at = least(s.body_dropped_at, v_now)
+        made_at = case when s.made_at > v_now then v_now else s.made_at end,
+        opened_at = case when s.opened_at > v_now then v_now else s.opened_at end,
+        closed_at = case when s.closed_at > v_now then v_now else s.closed_at end,
+        blocked_since = case when s.blocked_since > v_now then v_now else s.blocked_since end,
+        body_dropped_at = case when s.body_dropped_at > v_now then v_now else s.body_dropped_at end
     where greatest(s.made_at, s.opened_at, s.closed_at, s.blocked_since, s.body_dropped_at) > v_now;
     update mqpg.worker w set seen_at = v_now where w.seen_at > v_now;
     update pgmq.q_mqpg_oplog q
