@@ -29,6 +29,9 @@ comment on column mqpg.broker.adoption_ticks is
 insert into mqpg.broker (system_identifier, database_oid, timeline)
 select
     system_identifier,
-    (select d.oid from pg_database as d where d.datname = current_database()) as database_oid,
+    (
+        select d.oid from pg_database as d
+        where d.datname = current_database()
+    ) as database_oid,
     left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) as timeline
 from pg_control_system();

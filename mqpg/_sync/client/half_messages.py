@@ -192,7 +192,7 @@ class HalfMessages(Batching):
             check_after: How long they may stay undecided before they are checked back. None: as the
                 group says.
             delay: How long after its commit each message becomes visible. None: at once.
-            ledger: As in `prepare`, for all of them.
+            ledger: As in `prepare`, for all of them. None: the one ledger of the group.
             conn: The caller's transaction, as in `prepare`. None: the call commits at once.
 
         Returns:

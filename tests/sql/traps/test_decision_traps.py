@@ -37,8 +37,8 @@ def test_trap_the_standing_decision_is_looked_up_after_the_wait_mutant(mq: Sessi
     mutate(
         mq,
         "_decide",
-        "v_now := clock_timestamp(); insert into mqpg.op_log",
-        """v_now := clock_timestamp();
+        "end if; insert into mqpg.op_log",
+        """end if;
         select o.op into v_standing from mqpg.op_log o where o.message_id = v_id and o.stage = 0;
         insert into mqpg.op_log""",
     )
@@ -94,7 +94,11 @@ def test_trap_a_lost_decision_writes_no_final_payload(mq: Session, broker: Broke
 
 
 MUTANTS = {
-    "commit": ("_decide", "if v_inserted = 0 then", "if v_inserted = 0 and _decide.payload is null then"),
+    "commit": (
+        "_decide",
+        "if not found then select o.op into strict",
+        "if not found and _decide.payload is null then select o.op into strict",
+    ),
     "commit_batch": ("_store_finals", "h.id = any(_store_finals.decided) and", ""),
 }
 
