@@ -40,7 +40,7 @@ from mqpg.handlers.failures import (
     is_transient,
 )
 from mqpg.handlers.outcomes import Reject
-from mqpg.user_tables.dialects import has_failed, in_transaction, knows_failures
+from mqpg.user_tables.dialects import has_failed, in_transaction, is_full, knows_failures
 from mqpg.values.choices import OnFailure
 from mqpg.values.errors import WrongState
 from mqpg.values.messages import RETRY_LANE, Message
@@ -213,6 +213,8 @@ class SavepointRunner:
             if called and len(messages) > 1 and ends_process(error):
                 self._watchlist.add(messages, error)
                 raise
+            if full := _full_disk(error):
+                raise full from error  # SQLite has rolled the whole transaction back by itself
             if given.by is not None or (called and _is_whole(conn) is False):
                 raise _ended(given, messages, result) from error
             if is_lost(conn) or (is_transient(error) and not foreign):
@@ -259,6 +261,12 @@ def _require_given(conn: PgConnection | Connection, given: Lent, messages: Seque
     if ended:
         given.by = messages
         raise TransactionEnded(messages, given.xid)
+
+
+def _full_disk(error: BaseException | None) -> BaseException | None:
+    while error is not None and not is_full(error):
+        error = error.__context__
+    return error
 
 
 def _ended(given: Lent, messages: Sequence[Message], result: DeliveryResult) -> TransactionEnded:
