@@ -66,7 +66,7 @@ class LedgerChecker(threading.Thread):
         self._dsn, self._target, self._interval = dsn, name, interval
         self._ledger = open_ledger(url)
         self.leads, self._alone = False, alone
-        self.place = self._ledger.database.place()
+        self.place = self._ledger.database.place
         self._strangers: set[str] = set()
         self._next_strangers, self._complaints, self._next_complaint = 0.0, Backoff(5.0, 600.0), 0.0
         self._backoff = Backoff(0.2, 15.0)

@@ -7,7 +7,6 @@ heartbeat uses neither. The thread also notices a loop that does not turn, and n
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from typing import Any
 
 import psycopg
 
+from mqpg.connection.forking import abandon, in_child
 from mqpg.connection.options import SESSION, connect_options
 from mqpg.connection.pooled import BrokerConnection
 from mqpg.connection.settings import Settings
@@ -31,7 +31,7 @@ logger = logging.getLogger("mqpg")
 
 _EXTEND = b"select mqpg.extend(cast(%s as text), cast(%s as interval))"
 _IDLE = 5.0  # seconds until a thread without leases ends
-_PAUSE = 1.0  # seconds between two looks at what is held, so that a new lease need not wake the thread
+_PAUSE = 1.0  # seconds between two checks of what is held, so that a new lease need not wake the thread
 _BLOCKED = 2.0  # seconds in which an event loop has to turn
 
 
@@ -109,13 +109,13 @@ class LeaseKeeper:
                 with suppress(psycopg.Error):
                     self._connection()
             for one in held:
-                self._look(one)
+                self._check(one)
 
     @staticmethod
     def _next_turn(one: HeldLease) -> float:
         return one.turned_at + _BLOCKED if one.call_soon is not None else one.due
 
-    def _look(self, one: HeldLease) -> None:
+    def _check(self, one: HeldLease) -> None:
         now = time.monotonic()
         if one.call_soon is not None and now >= one.turned_at + _BLOCKED:
             if one.turning:
@@ -160,11 +160,24 @@ class LeaseKeeper:
             conn.close()
 
 
-_keepers: dict[tuple[int, str], LeaseKeeper] = {}
-_lock = threading.Lock()
+class _Shared:
+    """The keepers of this process, by their brokers."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.keepers: dict[str, LeaseKeeper] = {}
+        in_child(self)
+
+    def after_fork(self) -> None:
+        """Forget them, because a child has none of their threads. Another thread may have held the lock."""
+        abandon(self.keepers)  # with their connections, which are the parent's
+        self.lock, self.keepers = threading.Lock(), {}
+
+
+_shared = _Shared()
 
 
 def lease_keeper(dsn: str, settings: Settings) -> LeaseKeeper:
     """The keeper of this process for one broker. A child of fork has one of its own."""
-    with _lock:
-        return _keepers.setdefault((os.getpid(), dsn), LeaseKeeper(dsn, settings))
+    with _shared.lock:
+        return _shared.keepers.setdefault(dsn, LeaseKeeper(dsn, settings))

@@ -14,17 +14,25 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
+from psycopg.rows import scalar_row
 
 from mqpg.values.errors import WrongState
 from mqpg.values.messages import Message
 
-__all__ = ["Lent", "lent"]
+__all__ = ["REFUSED", "Lent", "ended_by", "lent"]
 
 _GAP = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
 _END = _GAP + r"(commit|end|abort|prepare\s+transaction|rollback(?!\s+(?:(?:work|transaction)\s+)?to\b))\b"
 _FIRST = re.compile(_END, re.IGNORECASE | re.DOTALL)
 _LATER = re.compile(";" + _END, re.IGNORECASE | re.DOTALL)
+REFUSED = "the transaction is the consumer's, and a handler cannot end it"
 _ID = "select cast(pg_current_xact_id() as text)"
+
+
+def ended_by(query: str) -> str | None:
+    """The word with which a text begins that ends a transaction, such as "commit". None: it begins with another."""
+    found = _FIRST.match(query)
+    return found[1].lower() if found else None
 
 
 class Lent:
@@ -39,45 +47,40 @@ class Lent:
         self.xid: str | None = None
         self.by: Sequence[Message] | None = None
 
-    def sends(self, query: str, params: object, cursor: Any) -> None:
-        """Look at a statement that SQLAlchemy is about to send on a cursor of the driver.
-
-        Raises WrongState.
-        """
-        _require_no_end(query)
-        if self.xid is None and not params and _LATER.search(query):
-            cursor.execute(_ID)
-            self.xid = cursor.fetchone()[0]
+    def needs_xid(self, query: str, params: object) -> bool:
+        """Whether the id must be asked for before this is sent. Raises WrongState if it must not be sent."""
+        if word := ended_by(query):
+            raise WrongState(f"{REFUSED}: {word}")
+        return self.xid is None and not params and ";" in query and _LATER.search(query) is not None
 
 
 @contextmanager
-def lent(conn: Any) -> Generator[Lent]:
+def lent(conn: Any, given: Lent) -> Generator[None]:
     """Lend the transaction of a connection of psycopg or SQLAlchemy while the body runs."""
-    found = Lent()
-    if not isinstance(conn, (psycopg.Connection, psycopg.AsyncConnection)):
-        with _lent_by_sqlalchemy(getattr(conn, "sync_connection", None) or conn, found):
-            yield found
-        return
-    factory, kind = conn.cursor_factory, _Cursor if isinstance(conn, psycopg.Connection) else _AsyncCursor
-    conn.cursor_factory = type("LentCursor", (kind,), {"lent": found})
-    try:
-        yield found
-    finally:
-        conn.cursor_factory = factory
+    if isinstance(conn, (psycopg.Connection, psycopg.AsyncConnection)):
+        factory = conn.cursor_factory
+        conn.lent = given  # type: ignore[union-attr]
+        conn.cursor_factory = _Cursor if isinstance(conn, psycopg.Connection) else _AsyncCursor
+        try:
+            yield
+        finally:
+            conn.cursor_factory = factory
+    else:
+        with _lent_by_sqlalchemy(getattr(conn, "sync_connection", None) or conn, given):
+            yield
 
 
 @contextmanager
-def _lent_by_sqlalchemy(conn: Any, found: Lent) -> Generator[None]:
+def _lent_by_sqlalchemy(conn: Any, given: Lent) -> Generator[None]:
     from sqlalchemy import event
 
     def sends(_: Any, cursor: Any, statement: str, parameters: Any, *__: Any) -> None:
-        if conn.dialect.name == "postgresql":
-            found.sends(statement, parameters, cursor)
-        else:
-            _require_no_end(statement)
+        if given.needs_xid(statement, parameters) and conn.dialect.name == "postgresql":
+            cursor.execute(_ID)
+            given.xid = cursor.fetchone()[0]
 
     def ends() -> None:
-        raise WrongState("the transaction is the consumer's, and a handler cannot end it")
+        raise WrongState(REFUSED)
 
     event.listen(conn, "before_cursor_execute", sends)
     conn.commit = conn.rollback = ends
@@ -89,39 +92,24 @@ def _lent_by_sqlalchemy(conn: Any, found: Lent) -> Generator[None]:
 
 
 class _Cursor(psycopg.Cursor[Any]):
-    lent: Lent
-
     def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
-        text = _text(query, self.connection)
-        _require_no_end(text)
-        if self.lent.xid is None and params is None and _LATER.search(text):
-            with psycopg.Cursor(self.connection) as cursor:
-                self.lent.xid = _first(cursor.execute(_ID).fetchone())
+        given: Lent = self.connection.lent  # type: ignore[attr-defined]
+        if given.needs_xid(_text(query, self.connection), params):
+            with psycopg.Cursor(self.connection, row_factory=scalar_row) as cursor:
+                given.xid = cursor.execute(_ID).fetchone()
         return super().execute(query, params, **options)
 
 
 class _AsyncCursor(psycopg.AsyncCursor[Any]):
-    lent: Lent
-
     async def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
-        text = _text(query, self.connection)
-        _require_no_end(text)
-        if self.lent.xid is None and params is None and _LATER.search(text):
-            async with psycopg.AsyncCursor(self.connection) as cursor:
-                self.lent.xid = _first(await (await cursor.execute(_ID)).fetchone())
+        given: Lent = self.connection.lent  # type: ignore[attr-defined]
+        if given.needs_xid(_text(query, self.connection), params):
+            async with psycopg.AsyncCursor(self.connection, row_factory=scalar_row) as cursor:
+                given.xid = await (await cursor.execute(_ID)).fetchone()
         return await super().execute(query, params, **options)
-
-
-def _require_no_end(query: str) -> None:
-    if found := _FIRST.match(query):
-        raise WrongState(f"the transaction is the consumer's, and a handler cannot end it: {found[1].lower()}")
 
 
 def _text(query: Any, conn: Any) -> str:
     if isinstance(query, bytes):
         return query.decode("utf-8", "replace")
     return query.as_string(conn) if isinstance(query, sql.Composable) else str(query)
-
-
-def _first(row: Any) -> str:
-    return str(row[0])

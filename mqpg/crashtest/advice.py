@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mqpg.connection.lent import REFUSED
 from mqpg.crashtest.fault_injector import Moment, Sent
 from mqpg.crashtest.options import Outcome, Result
 from mqpg.crashtest.process_run import Ran
@@ -32,7 +33,8 @@ def advise(result: Result, clean: Ran, about: dict[str, Any]) -> list[str]:
 
 def advise_before(ran: Ran) -> str:
     """Name what makes a handler fail without a crash: a sentence with a space in front, or nothing."""
-    line = _commits(ran) or ("commit() forbidden" in " ".join(ran.raised) and _COMMITS)
+    raised = " ".join(ran.raised)
+    line = _commits(ran) or (("commit() forbidden" in raised or REFUSED in raised) and _COMMITS)
     return f". {line}" if line else ""
 
 

@@ -11,12 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
+from mqpg.connection.lent import ended_by
 from mqpg.crashtest.wire import normalised
 
 __all__ = ["Moment", "Point", "FaultInjector", "Ruling", "Sent", "Session"]
 
-_ENDS = re.compile(r"^\s*(commit|end|rollback|abort)\b(?!\s+(work\s+|transaction\s+)?to\b)", re.IGNORECASE)
-_COMMITS = re.compile(r"^\s*(commit|end)\b", re.IGNORECASE)
 _WRITES = re.compile(r"^\s*(insert|update|delete|merge|copy|call|do|truncate|select\s+mqpg\.)", re.IGNORECASE)
 _ACKNOWLEDGES = re.compile(r"\bmqpg\.(ack|nack|receive)\b")
 
@@ -77,12 +76,12 @@ class Sent:
     @property
     def ends_transaction(self) -> bool:
         """Whether it is COMMIT or ROLLBACK, and not to a savepoint."""
-        return bool(_ENDS.match(self.text))
+        return ended_by(self.text) is not None
 
     @property
     def commits(self) -> bool:
         """Whether it is COMMIT."""
-        return bool(_COMMITS.match(self.text))
+        return ended_by(self.text) in ("commit", "end")
 
     @property
     def writes(self) -> bool:

@@ -96,11 +96,11 @@ class TransactionEnded(Exception):
         failures: The messages that had failed in it by then.
     """
 
-    def __init__(self, messages: Sequence[Message], xid: str | None) -> None:
+    def __init__(
+        self, messages: Sequence[Message], xid: str | None, before: list[Message], failures: list[Failure]
+    ) -> None:
         super().__init__("the handler ended the transaction that it was given")
-        self.messages, self.xid = messages, xid
-        self.before: list[Message] = []
-        self.failures: list[Failure] = []
+        self.messages, self.xid, self.before, self.failures = messages, xid, before, failures
 
 
 class InboxFailed(Exception):

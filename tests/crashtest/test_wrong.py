@@ -66,6 +66,7 @@ def test_the_business_without_its_message(crash: Callable[..., Result]) -> None:
     [
         ("wrong:raises", "fails without a crash: ValueError: no such customer"),
         ("wrong:commits", "Leave COMMIT and ROLLBACK to mqpg"),
+        ("wrong:commits_openly", "Leave COMMIT and ROLLBACK to mqpg"),
         ("right:bill", "no message reaches right:bill"),
     ],
 )

@@ -170,7 +170,7 @@ def test_a_child_that_leaves_the_block_of_its_parent(dsn: str, orders: str, ends
         "    child = os.fork() == 0\n"
         f"    if child:\n        {ways[ends]}\n"
         "    else:\n        print(os.waitstatus_to_exitcode(os.wait()[1]))\n"
-        "assert not child, 'the child goes on'\n"
+        "assert not child, 'the child continues'\n"
         "assert mq.append() == 1\n"
     )
     run = subprocess.run([sys.executable, "-W", "ignore", str(script), dsn], capture_output=True, text=True, timeout=60)

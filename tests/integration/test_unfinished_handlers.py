@@ -26,22 +26,30 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 @pytest.fixture
-def make(mq: mqpg.Client, tmp_path: Path) -> Callable[..., Any]:
+def make(mq: mqpg.Client, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Make a consumer whose effect is somewhere: it has one message, and one attempt for it."""
     mq.create_topic("work", queues=1)
     mq.send("work", {"id": 1})
     mq.append()
 
+    consumers: list[Any] = []
+
     def made(handler: Callable[..., Any], where: str, **options: Any) -> Any:
         if where == "database":
-            options["database"] = create_engine(f"sqlite:///{tmp_path / 'own.db'}")
+            options["database"] = f"sqlite:///{tmp_path / 'own.db'}"
         elif where == "shared":
             options["mode"] = "shared"
         elif where != "broker":
             options |= {"effect": "external", "ack": "receive" if where == "received" else "each"}
-        return mqpg.consumer("work", group="g", max_attempts=1, consumer="one", **options)(handler)
+        consumers.append(mqpg.consumer("work", group="g", max_attempts=1, consumer="one", **options)(handler))
+        return consumers[-1]
 
-    return made
+    yield made
+    for consumer in consumers:
+        if isinstance(consumer, mqpg.Consumer):
+            consumer.close()
+        else:
+            asyncio.run(consumer.close())
 
 
 def letters(mq: mqpg.Client) -> list[str]:

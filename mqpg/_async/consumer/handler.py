@@ -60,12 +60,12 @@ class HandlerInvoker:
         self,
         messages: Sequence[Message],
         conn: PgConnection | Connection | None = None,
-        after_each: Callable[[Sequence[Message]], Returns[None]] | None = None,
+        is_over: Callable[[Sequence[Message]], Returns[bool]] | None = None,
     ) -> list[Reply]:
         """Handle messages one by one, or as a batch.
 
-        `after_each` is called with the messages of each call, however that ended. Returns the replies
-        to send. Raises HandlerTimeout.
+        `is_over` is asked with the messages of each call, however that ended. If so, the others are not
+        handled. Returns the replies to send. Raises HandlerTimeout.
         """
         if not messages:
             return []
@@ -73,12 +73,15 @@ class HandlerInvoker:
         with stops_with(None):  # what is under way is finished, also while the consumer stops
             for part in [messages] if self._options.batch else [[message] for message in messages]:
                 given: Any = list(part) if self._options.batch else part[0]
+                over = False
                 try:
                     with self._span(given), time_limit(None):
-                        result = await self._call(given, conn)
+                        result = await _finished(self._call(given, conn))
                 finally:
-                    if after_each is not None:
-                        await after_each(part)
+                    if is_over is not None:
+                        over = await is_over(part)
+                if over:
+                    break
                 if result is not None and not self._options.batch and is_request(given):
                     replies.append((given, result))
         return replies
@@ -97,19 +100,17 @@ class HandlerInvoker:
         async def with_message_only(given: Any, conn: Any) -> Any:
             return await _finished(handler(given))
 
-        async def with_both(given: Any, conn: Any) -> Any:
-            return await _finished(handler(given, conn))
-
-        call: Call = with_message_only if self._wants == "nothing" else with_both
-        if self._wants == "session":
-            call = _with_session(with_both)
+        if self._wants == "nothing":
+            call: Call = with_message_only
+        else:
+            call = _with_session(handler) if self._wants == "session" else handler
         return call if self._given is None else _with_payload(self._given, call)
 
     def _within_time(self, inner: Call) -> Call:
         async def step(given: Any, conn: Any) -> Any:
             async def call() -> Any:
                 with processing(self._options.group, given):
-                    return await inner(given, conn)
+                    return await _finished(inner(given, conn))
 
             try:
                 return await call_within(self._options.time_limit, call, conn)
@@ -124,12 +125,12 @@ class HandlerInvoker:
 
 def _with_payload(given: Given, inner: Call) -> Call:
     async def step(messages: Any, conn: Any) -> Any:
-        return await inner(given(messages), conn)
+        return await _finished(inner(given(messages), conn))
 
     return step
 
 
-def _with_session(inner: Call) -> Call:
+def _with_session(handler: Callable[..., Returns[object]]) -> Call:
     """Hand a session to the handler.
 
     The session's commit ends a savepoint, because the transaction is the consumer's.
@@ -139,7 +140,7 @@ def _with_session(inner: Call) -> Call:
         outer = conn.get_nested_transaction()
         try:
             async with Session(bind=conn, join_transaction_mode="create_savepoint") as session:
-                result = await inner(given, session)
+                result = await _finished(handler(given, session))
                 await session.commit()
         except BaseException:
             # Where that commit failed, its savepoint stays on the connection and would block a
@@ -155,7 +156,7 @@ def _with_session(inner: Call) -> Call:
 def _around(middleware: Callable[..., Any], inner: Call) -> Call:
     async def step(given: Any, conn: Any) -> Any:
         async def proceed() -> Any:
-            return await inner(given, conn)
+            return await _finished(inner(given, conn))
 
         return await _finished(middleware(given, proceed))
 

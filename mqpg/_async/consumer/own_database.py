@@ -108,14 +108,15 @@ class OwnDatabase:
             return 0
         tried = self._runner.choose(delivery)
         try:
-            if tried[0].queue_id < 0:
-                result = await self._apply_retries(mq, tried)
-            else:
-                await self._catch_up(mq, tried)
-                result = await self._apply(mq, tried, claimed=True)
-        except TransactionEnded as ended:
-            tried = [one for one in tried if one.queue_offset <= ended.messages[-1].queue_offset]
-            result = await self._note_end(mq, tried, ended)
+            try:
+                if tried[0].queue_id < 0:
+                    result = await self._apply_retries(mq, tried)
+                else:
+                    await self._catch_up(mq, tried)
+                    result = await self._apply(mq, tried, claimed=True)
+            except TransactionEnded as ended:
+                tried = [one for one in tried if one.queue_offset <= ended.messages[-1].queue_offset]
+                result = await self._note_end(mq, tried, ended)
         except Exception:
             # This is no fault of the messages. They come again, and no attempt is counted.
             with suppress(Error):

@@ -94,12 +94,17 @@ class SameDatabase:
         Returns how many messages it had. Raises IterationLost.
         """
         await self._prepare(mq)
-        if self._assignment.mode == "shared" or worker not in self._proven:
-            handled, most = 0, 1 if self._assignment.mode != "shared" else None
-            enough = min(self._options.max_messages, _ONE_BY_ONE)
-            while delivery := await self._assignment.receive(mq, worker, most=most):
+        if self._assignment.mode == "shared":
+            delivery = await self._assignment.receive(mq, worker)
+            return await self._handle_leased(mq, delivery) if delivery else 0
+        if worker not in self._proven:
+            handled = 0
+            for _ in range(min(self._options.max_messages, _ONE_BY_ONE)):
+                delivery = await self._assignment.receive(mq, worker, most=1)
+                if not delivery:
+                    break
                 handled += await self._handle_leased(mq, delivery)
-                if most is None or handled >= enough or (stop is not None and stop.is_set()):
+                if stop is not None and stop.is_set():
                     break
             if handled:
                 self._proven.add(worker)

@@ -30,7 +30,7 @@ class Identified(Protocol):
 async def identity_at(mq: AsyncClient, group: str, ledger: Identified) -> str | None:
     """The identity of a ledger for `prepare`, which the broker knows. None: its schema is too old."""
     identity = await ledger.identity()
-    return identity if await mq.queries.note_ledger(group, identity, ledger.database.place()) else None
+    return identity if await mq.queries.note_ledger(group, identity, ledger.database.place) else None
 
 
 async def prepare_half(

@@ -61,12 +61,12 @@ class HandlerInvoker:
         self,
         messages: Sequence[Message],
         conn: PgConnection | Connection | None = None,
-        after_each: Callable[[Sequence[Message]], Returns[None]] | None = None,
+        is_over: Callable[[Sequence[Message]], Returns[bool]] | None = None,
     ) -> list[Reply]:
         """Handle messages one by one, or as a batch.
 
-        `after_each` is called with the messages of each call, however that ended. Returns the replies
-        to send. Raises HandlerTimeout.
+        `is_over` is asked with the messages of each call, however that ended. If so, the others are not
+        handled. Returns the replies to send. Raises HandlerTimeout.
         """
         if not messages:
             return []
@@ -74,12 +74,15 @@ class HandlerInvoker:
         with stops_with(None):  # what is under way is finished, also while the consumer stops
             for part in [messages] if self._options.batch else [[message] for message in messages]:
                 given: Any = list(part) if self._options.batch else part[0]
+                over = False
                 try:
                     with self._span(given), time_limit(None):
-                        result = self._call(given, conn)
+                        result = _finished(self._call(given, conn))
                 finally:
-                    if after_each is not None:
-                        after_each(part)
+                    if is_over is not None:
+                        over = is_over(part)
+                if over:
+                    break
                 if result is not None and not self._options.batch and is_request(given):
                     replies.append((given, result))
         return replies
@@ -98,19 +101,17 @@ class HandlerInvoker:
         def with_message_only(given: Any, conn: Any) -> Any:
             return _finished(handler(given))
 
-        def with_both(given: Any, conn: Any) -> Any:
-            return _finished(handler(given, conn))
-
-        call: Call = with_message_only if self._wants == "nothing" else with_both
-        if self._wants == "session":
-            call = _with_session(with_both)
+        if self._wants == "nothing":
+            call: Call = with_message_only
+        else:
+            call = _with_session(handler) if self._wants == "session" else handler
         return call if self._given is None else _with_payload(self._given, call)
 
     def _within_time(self, inner: Call) -> Call:
         def step(given: Any, conn: Any) -> Any:
             def call() -> Any:
                 with processing(self._options.group, given):
-                    return inner(given, conn)
+                    return _finished(inner(given, conn))
 
             try:
                 return call_within(self._options.time_limit, call, conn)
@@ -125,12 +126,12 @@ class HandlerInvoker:
 
 def _with_payload(given: Given, inner: Call) -> Call:
     def step(messages: Any, conn: Any) -> Any:
-        return inner(given(messages), conn)
+        return _finished(inner(given(messages), conn))
 
     return step
 
 
-def _with_session(inner: Call) -> Call:
+def _with_session(handler: Callable[..., Returns[object]]) -> Call:
     """Hand a session to the handler.
 
     The session's commit ends a savepoint, because the transaction is the consumer's.
@@ -140,7 +141,7 @@ def _with_session(inner: Call) -> Call:
         outer = conn.get_nested_transaction()
         try:
             with Session(bind=conn, join_transaction_mode="create_savepoint") as session:
-                result = inner(given, session)
+                result = _finished(handler(given, session))
                 session.commit()
         except BaseException:
             # Where that commit failed, its savepoint stays on the connection and would block a
@@ -156,7 +157,7 @@ def _with_session(inner: Call) -> Call:
 def _around(middleware: Callable[..., Any], inner: Call) -> Call:
     def step(given: Any, conn: Any) -> Any:
         def proceed() -> Any:
-            return inner(given, conn)
+            return _finished(inner(given, conn))
 
         return _finished(middleware(given, proceed))
 

@@ -191,18 +191,19 @@ class SavepointRunner:
         whatever ended the handler or the session.
         """
         called = foreign = False
+        driver = conn if isinstance(conn, DriverConnection) else driver_connection(conn)
         given = Lent()
         try:
             with savepoint(conn):
                 admitted = self._inbox.admit(messages, conn)
                 called = bool(admitted)
                 try:
-                    with lent(conn) as given:
-                        replies = self._invoke(admitted, conn, partial(_require_given, conn, given))
+                    with lent(conn, given):
+                        replies = self._invoke(admitted, conn, partial(_has_ended, conn, driver, given))
                 except BaseException:
-                    foreign = _is_whole(conn) is True  # so it is not an error of this transaction
+                    foreign = _is_whole(conn, driver) is True  # so it is not an error of this transaction
                     raise
-                _require_alive(conn)
+                _require_alive(driver, given)
                 after(conn, messages, replies)
         except BaseException as error:
             if is_cancelled():
@@ -213,9 +214,9 @@ class SavepointRunner:
             if called and len(messages) > 1 and ends_process(error):
                 self._watchlist.add(messages, error)
                 raise
-            if full := _full_disk(error):
-                raise full from error  # SQLite has rolled the whole transaction back by itself
-            if given.by is not None or (called and _is_whole(conn) is False):
+            if is_full(error) and not foreign:  # SQLite has rolled the whole transaction back by itself
+                raise
+            if given.by is not None or (called and _is_whole(conn, driver) is False):
                 raise _ended(given, messages, result) from error
             if is_lost(conn) or (is_transient(error) and not foreign):
                 raise
@@ -242,47 +243,36 @@ def _halves(messages: Sequence[Message]) -> list[Sequence[Message]]:
     return [messages[:middle], messages[middle:]]
 
 
-def _is_whole(conn: PgConnection | Connection) -> bool | None:
+def _is_whole(conn: PgConnection | Connection, driver: Any) -> bool | None:
     """Whether the transaction is open, and no statement of it has failed. None: the driver does not know."""
     if is_lost(conn):
         return False
-    driver = conn if isinstance(conn, DriverConnection) else driver_connection(conn)
     return in_transaction(driver) if knows_failures(driver) else None
 
 
-def _require_given(conn: PgConnection | Connection, given: Lent, messages: Sequence[Message]) -> None:
-    """Raise TransactionEnded if the connection's transaction is not the one that was lent."""
+def _has_ended(conn: PgConnection | Connection, driver: Any, given: Lent, messages: Sequence[Message]) -> bool:
+    """Whether the handler, called with these messages, has ended the transaction that was lent. Notes it."""
     if is_lost(conn):
-        return
-    driver = conn if isinstance(conn, DriverConnection) else driver_connection(conn)
+        return False
     ended = in_transaction(driver) is False and not has_failed(driver)
     if given.xid is not None and in_transaction(driver):
         ended = current_xid(conn) != given.xid
     if ended:
         given.by = messages
-        raise TransactionEnded(messages, given.xid)
-
-
-def _full_disk(error: BaseException | None) -> BaseException | None:
-    while error is not None and not is_full(error):
-        error = error.__context__
-    return error
+    return ended
 
 
 def _ended(given: Lent, messages: Sequence[Message], result: DeliveryResult) -> TransactionEnded:
     """What is known of a transaction that is gone, and of the effects in it."""
-    ended = TransactionEnded(given.by or messages, given.xid)
-    first = ended.messages[0].queue_offset
-    ended.before = [*result.applied, *(one for one in messages if one.queue_offset < first)]
-    ended.failures = list(result.failures)
-    return ended
+    blamed = given.by or messages
+    before = [one for one in messages if one.queue_offset < blamed[0].queue_offset]
+    return TransactionEnded(blamed, given.xid, [*result.applied, *before], list(result.failures))
 
 
-def _require_alive(conn: PgConnection | Connection) -> None:
-    """Raise WrongState where the handler swallowed an error that aborted the transaction.
+def _require_alive(driver: Any, given: Lent) -> None:
+    """Raise WrongState where the handler swallowed an error that aborted the transaction, or ended it.
 
     Releasing the savepoint would not undo what the handler did before that error.
     """
-    driver = conn if isinstance(conn, DriverConnection) else driver_connection(conn)
-    if in_transaction(driver) is False:
+    if given.by is not None or in_transaction(driver) is False:
         raise WrongState("a statement had failed and aborted the transaction, but the handler continued")

@@ -31,7 +31,7 @@ class Identified(Protocol):
 def identity_at(mq: Client, group: str, ledger: Identified) -> str | None:
     """The identity of a ledger for `prepare`, which the broker knows. None: its schema is too old."""
     identity = ledger.identity()
-    return identity if mq.queries.note_ledger(group, identity, ledger.database.place()) else None
+    return identity if mq.queries.note_ledger(group, identity, ledger.database.place) else None
 
 
 def prepare_half(

@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
@@ -55,6 +56,7 @@ class UserDatabase:
         """The URL without its password, for messages."""
         return describe(self.engine.url)
 
+    @cached_property
     def place(self) -> str:
         """Where the database is, without user and password. A path or a local server is on this host."""
         url = self.engine.url

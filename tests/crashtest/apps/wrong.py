@@ -27,11 +27,16 @@ def commits(message: mqpg.Message, conn: psycopg.Connection) -> None:
 
 @mqpg.consumer("orders", group="billing")
 def commits_in_sql(message: mqpg.Message, conn: psycopg.Connection) -> None:
-    """Commits behind the driver's back, and restores what it has ended."""
+    """Commits behind the library's back, and restores what it has ended."""
+    conn.execute(INSERT, [message.payload["id"]])
+    for statement in ("commit", "begin", 'savepoint "_pg3_2"'):
+        psycopg.Cursor(conn).execute(statement)
+
+
+@mqpg.consumer("orders", group="billing")
+def commits_openly(message: mqpg.Message, conn: psycopg.Connection) -> None:
     conn.execute(INSERT, [message.payload["id"]])
     conn.execute("commit")
-    conn.execute("begin")
-    conn.execute('savepoint "_pg3_2"')
 
 
 @mqpg.consumer("orders", group="copies", database="postgresql+psycopg://nobody@nowhere/shop")
