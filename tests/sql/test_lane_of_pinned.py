@@ -169,6 +169,7 @@ def test_a_seek_of_the_lane_repeats_to_the_owners(pinned: Session) -> None:
 @pytest.mark.parametrize("named", [{}, {"queue_id": 0}, {"consumer": "a"}, {"queue_id": 0, "consumer": "a"}])
 def test_unpin_gives_the_retries_away_with_the_queue(pinned: Session, named: dict[str, Any]) -> None:
     mine = fail(pinned, "a", 2)
+    in_lane(pinned, 2)
     open_one = soon(pinned, "a", max_messages=1)
     pinned.call("unpin", "g", "p", **named)
     with refused("MQ009"):
