@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from mqpg.application import AnyConsumer, find_consumers
 from mqpg.cli.options import Dsn, printable, warn_of_password
 from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
 from mqpg.embedded import locate
@@ -143,11 +145,20 @@ def worker(
 
 
 def consume(
-    handler: Annotated[str, typer.Argument(help="module:name of a function that is decorated with @mqpg.consumer.")],
+    handlers: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE[:NAME]", help="A function decorated with @mqpg.consumer, or a module: all of them in it."
+        ),
+    ],
     dsn: Dsn = None,
     consumer: Annotated[
         str | None,
-        typer.Option("--consumer", help="The name of this consumer. In mode pinned its queues stay with it."),
+        typer.Option(
+            "--consumer",
+            help="The name of this consumer. In mode pinned, which a consumer with its own database has, its queues "
+            "stay with it. Needed there outside of a terminal. Default: MQPG_CONSUMER.",
+        ),
     ] = None,
     queues: Annotated[str | None, typer.Option("--queues", help="Only these queues, for instance 0-3,6.")] = None,
     max_messages: Annotated[
@@ -165,23 +176,41 @@ def consume(
     log_level: Level = "info",
     log_format: Form = LogFormat.TEXT,
 ) -> None:
-    """Run a consumer until SIGTERM.
+    """Run a consumer, or all of a module in one process, until SIGTERM.
 
-    Its handler is imported and called with messages. The view worker_status counts them.
+    Handlers are imported and called with messages. The view worker_status counts them. One that cannot
+    continue does not stop the others: it is logged, tried again, and `mqpg status` says so.
 
     Exit status 4: the schema is too new for this release, from the start or since a migration.
     Upgrade mqpg; a restart cannot help.
     """
     stop = _prepare("consumer", log_level, log_format, at_eof)
-    wanted = runner.with_options(
-        runner.load(handler),
-        consumer=consumer,
-        queues=runner.parse_queues(queues) if queues is not None else None,
-        max_messages=max_messages,
-        concurrency=concurrency,
-        timeout=timeout,
-    )
-    runner.run(wanted, handler, locate.resolve(dsn), stop, heartbeat=heartbeat, patience=wait)
+    chosen: dict[str, Any] = {
+        "consumer": consumer,
+        "queues": runner.parse_queues(queues) if queues is not None else None,
+        "max_messages": max_messages,
+        "concurrency": concurrency,
+        "timeout": timeout,
+    }
+    found = {target: runner.with_options(one, **chosen) for target, one in find_consumers(handlers).items()}
+    _require_names(found)
+    broker = locate.resolve(dsn)
+    if ":" in handlers:
+        runner.run(found[handlers], handlers, broker, stop, heartbeat=heartbeat, patience=wait)
+    else:
+        runner.run_all(found, broker, stop, heartbeat=heartbeat, patience=wait)
+
+
+def _require_names(found: Mapping[str, AnyConsumer]) -> None:
+    """Raise ConfigurationError outside of a terminal, if queues would stay with a name that nobody chose."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        return
+    for target, one in found.items():
+        if one.options.needs_name:
+            raise errors.ConfigurationError(
+                f"{target} needs a name, because its queues stay with it: give --consumer or MQPG_CONSUMER, and the "
+                "same one after each restart"
+            )
 
 
 def _ask_health(dsn: str | None, roles: Sequence[str]) -> None:

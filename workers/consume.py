@@ -1,63 +1,39 @@
-"""Runs one consumer of an application, for `mqpg consume`."""
+"""Runs consumers of an application in one process, for `mqpg consume`."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 import re
-import sys
 import threading
-import traceback
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 import mqpg
-from mqpg.values.arguments import interval
-from mqpg.values.errors import ConfigurationError, ConnectionFailed, Error, SchemaTooNew
+from mqpg.application import AnyConsumer
+from mqpg.connection.backoff import Backoff
+from mqpg.connection.streak import FailureStreak
+from mqpg.handlers.failures import reason_of
+from mqpg.handlers.options import ConsumerOptions
+from mqpg.values.errors import ConfigurationError, ConnectionFailed, Error, HandlerStuck, SchemaTooNew
 from mqpg.values.messages import AbandonedQueues
 
 from .heartbeat import Heartbeat
 from .session import Connection, patiently, stay_connected
 
-__all__ = ["AnyConsumer", "load", "parse_queues", "run", "with_options"]
+__all__ = ["parse_queues", "run", "run_all", "with_options"]
 
 logger = logging.getLogger(__name__)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,126}")
 _TOPIC_PAUSE = 1.0  # seconds between two looks for a topic that is not there
+_RECOVERED = 10.0  # after so many seconds a consumer that had stopped counts as one that works
 
-AnyConsumer = mqpg.Consumer | mqpg.AsyncConsumer
-
-
-def load(target: str) -> AnyConsumer:
-    """Import a consumer by `module:name`. Modules of the working directory are found, too."""
-    module_name, separator, name = target.partition(":")
-    if not (separator and module_name and name):
-        raise ConfigurationError(f"handler must be module:name, for instance shop.billing:bill, not {target!r}")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    found: Any = _import(module_name)
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise ConfigurationError(f"module {module_name!r} has no {name!r}")
-        found = getattr(found, part)
-    if not isinstance(found, AnyConsumer):
-        raise ConfigurationError(
-            f"handler {target} is a {type(found).__name__} and not a consumer: decorate it with @mqpg.consumer"
-        )
-    return found
-
-
-def _import(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except Exception as error:
-        logger.debug("import failed", exc_info=True)
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        where = "" if "importlib" in place.filename else f" ({place.filename}:{place.lineno})"
-        raise ConfigurationError(f"cannot import {name!r}: {type(error).__name__}: {error}{where}") from error
+# Runs a coroutine to its end.
+RunsCoroutine = Callable[[Coroutine[Any, Any, None]], None]
 
 
 def parse_queues(text: str) -> list[int]:
@@ -83,14 +59,106 @@ def _remade(made: AnyConsumer, options: Any) -> AnyConsumer:
     return remade
 
 
+def run_all(
+    consumers: Mapping[str, AnyConsumer], dsn: str, stop: threading.Event, *, heartbeat: float, patience: float
+) -> None:
+    """Run several consumers, each in a thread, until `stop` is set. Arguments and errors are those of `run`.
+
+    A consumer that cannot continue is logged, and tried again, while the others work. What a restart of
+    the process alone can mend, or a handler has raised to end it, ends all of them.
+    """
+    errors: list[BaseException] = []
+
+    def one(target: str, made: AnyConsumer) -> None:
+        try:
+            restarts = _Restarts(target)
+            run(made, target, dsn, stop, heartbeat=heartbeat, patience=patience, run_async=run_async, restarts=restarts)
+        except BaseException as error:
+            if not errors and len(consumers) > 1:
+                logger.error("%s ends this process: %s", target, reason_of(error))
+            errors.append(error)
+            stop.set()
+
+    with _shared_loop() as run_async:
+        threads = [threading.Thread(target=one, args=item, name=f"mqpg {item[0]}") for item in consumers.items()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if errors:
+        raise errors[0]
+
+
+@contextmanager
+def _shared_loop() -> Iterator[RunsCoroutine]:
+    """An event loop for all asynchronous consumers, because their handlers may share what belongs to a loop."""
+    loop = asyncio.new_event_loop()
+
+    def serve() -> None:
+        ended = False
+        while not ended:
+            with suppress(SystemExit, KeyboardInterrupt):  # the thread of the consumer gets it, too
+                loop.run_forever()
+                ended = True
+
+    thread = threading.Thread(target=serve, name="mqpg-loop", daemon=True)
+    thread.start()
+    try:
+        yield lambda work: asyncio.run_coroutine_threadsafe(work, loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+class _Restarts:
+    """How often one of several consumers could not continue, and what with."""
+
+    def __init__(self, target: str) -> None:
+        self._target, self._streak, self._pauses = target, FailureStreak(), Backoff(1.0, 60.0)
+        self._began = 0.0
+
+    @property
+    def failing(self) -> dict[str, object] | None:
+        """What it has failed with, as heartbeats report it. None: it works."""
+        return self._streak.described()
+
+    def begin(self) -> None:
+        """Note that it runs."""
+        self._began = time.monotonic()
+
+    def look(self) -> None:
+        """Note that it works, if it has run for a while."""
+        if self._began and time.monotonic() - self._began > _RECOVERED:
+            self._streak.worked()
+            self._pauses.reset()
+
+    def pause(self, error: Exception) -> float:
+        """Note that it could not continue. Returns the seconds until it tries again."""
+        self.look()
+        self._began, seconds = 0.0, self._pauses.next()
+        self._streak.failed(reason_of(error))
+        logger.error("%s cannot continue: again in %.1f s after %s", self._target, seconds, reason_of(error))
+        return seconds
+
+
 def run(
-    consumer: AnyConsumer, target: str, dsn: str, stop: threading.Event, *, heartbeat: float, patience: float
+    consumer: AnyConsumer,
+    target: str,
+    dsn: str,
+    stop: threading.Event,
+    *,
+    heartbeat: float,
+    patience: float,
+    run_async: RunsCoroutine = asyncio.run,
+    restarts: _Restarts | None = None,
 ) -> None:
     """Consume until `stop` is set. An iteration that has begun is finished.
 
     `target` is the consumer's `module:name`, for the log and worker_status. `patience` is how many
-    seconds to try the first connection. Raises Error if that fails or the consumer cannot continue
-    without loss or repetition, and SchemaTooNew if a migration has made the schema too new.
+    seconds to try the first connection. Raises Error if that fails, and SchemaTooNew if a migration has
+    made the schema too new. Without `restarts` it also raises Error if the consumer cannot continue without
+    loss or repetition.
     """
     options = consumer.options
     detail: dict[str, Any] = {
@@ -113,27 +181,47 @@ def run(
 
     def refresh() -> None:
         detail["blocked_by"] = [_blocked(one, options.group, options.topic) for one in counted.blocked_by]
+        if restarts is not None:
+            restarts.look()
+
+    def failing() -> object:
+        return (restarts and restarts.failing) or counted.failing
+
+    def consume() -> None:
+        if isinstance(counted, mqpg.AsyncConsumer):
+            run_async(_run_async(counted, dsn, stop, settings))
+        else:
+            counted.run(mq, stop)
 
     if not _await_topic(mq, options.topic, stop):
         mq.close()
         return
-
-    if differences := _differences(mq, options):
-        detail["subscription_differs"] = differences
-        logger.warning(
-            "the subscription has other options than the decorator, which mqpg subscription alter changes: %s",
-            "; ".join(differences),
-        )
-    beating = _Beating(dsn, Heartbeat("consumer", heartbeat, detail, lambda: counted.failing), refresh, stop)
+    _report_differences(mq, options, target, detail)
+    beating = _Beating(dsn, Heartbeat("consumer", heartbeat, detail, failing), refresh, stop)
     with mq, beating:
-        if isinstance(counted, mqpg.AsyncConsumer):
-            asyncio.run(_run_async(counted, dsn, stop, settings))
-        else:
-            counted.run(mq, stop)
+        _repeat(consume, stop, restarts)
+        if isinstance(counted, mqpg.Consumer):
             counted.close()
     logger.info("stopped", extra={"handled": detail["handled"], "raised": detail["raised"]})
     if beating.too_new is not None:
         raise beating.too_new
+
+
+def _repeat(consume: Callable[[], None], stop: threading.Event, restarts: _Restarts | None) -> None:
+    """Consume until `stop` is set, also if the consumer cannot continue now."""
+    while True:
+        try:
+            if restarts is not None:
+                restarts.begin()
+            consume()
+            return
+        except (HandlerStuck, SchemaTooNew):
+            raise
+        except Exception as error:
+            if restarts is None:
+                raise
+            if stop.wait(restarts.pause(error)):
+                return
 
 
 def _await_topic(mq: mqpg.Client, topic: str, stop: threading.Event) -> bool:
@@ -157,35 +245,40 @@ def _await_topic(mq: mqpg.Client, topic: str, stop: threading.Event) -> bool:
     return False
 
 
-def _differences(mq: mqpg.Client, options: Any) -> list[str]:
-    """What the subscription has otherwise than the decorator says. That is for a new subscription only."""
+def _report_differences(mq: mqpg.Client, options: ConsumerOptions, target: str, detail: dict[str, Any]) -> None:
+    """Say what the subscription has otherwise than the decorator says. That is for a new subscription only."""
     if not options.subscribe:
-        return []
-    wanted = {
-        "filter": options.filter,
-        "tags": options.tags and list(options.tags),
-        "max_attempts": options.max_attempts,
-        "retry_delay": interval(options.retry_delay),
-        "on_failure": options.on_failure,
-    }
+        return
     try:
-        return mq.queries.subscription_differences(options.group, options.topic, **wanted)
-    except Error:
-        return []  # running says what is wrong
+        found = mq.queries.subscription_differences(options.group, options.topic, **options.of_subscription)
+    except Error:  # running says what is wrong
+        return
+    if found:
+        detail["subscription_differs"] = [f"{name} is {has}, not {wanted}" for name, has, wanted in found]
+        logger.warning(
+            "the subscription has other options than the decorator, which mqpg subscription sync %s changes: %s",
+            target,
+            "; ".join(detail["subscription_differs"]),
+        )
 
 
 async def _run_async(consumer: mqpg.AsyncConsumer, dsn: str, stop: threading.Event, settings: dict[str, Any]) -> None:
-    stopping, loop = asyncio.Event(), asyncio.get_running_loop()
+    stopping, loop, over = asyncio.Event(), asyncio.get_running_loop(), threading.Event()
 
     def forward() -> None:
-        stop.wait()
+        while not stop.wait(1.0):
+            if over.is_set():
+                return
         if not loop.is_closed():
             loop.call_soon_threadsafe(stopping.set)
 
     threading.Thread(target=forward, name="mqpg-stop", daemon=True).start()
-    async with await mqpg.connect_async(dsn, **settings) as mq:
-        await consumer.run(mq, stopping)
-        await consumer.close()
+    try:
+        async with await mqpg.connect_async(dsn, **settings) as mq:
+            await consumer.run(mq, stopping)
+            await consumer.close()
+    finally:
+        over.set()
 
 
 def _counter(detail: dict[str, Any], *, asynchronous: bool) -> Callable[..., Any]:

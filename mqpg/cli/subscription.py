@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+import mqpg
 from mqpg.cli.connecting import broker, call, rows
 from mqpg.cli.options import (
     Dsn,
@@ -22,7 +23,9 @@ from mqpg.cli.options import (
     warn_of_password,
 )
 from mqpg.status import seeking
+from mqpg.status.finding import Row
 from mqpg.values.choices import Mode, OnFailure, WithoutJournal
+from mqpg.values.errors import ConfigurationError
 from mqpg.values.words import counted
 
 __all__ = ["app"]
@@ -42,6 +45,7 @@ _LAG = """
     order by owner nulls first, queue_id
 """
 
+_SYNC_COLUMNS = ["consumer_group", "topic", "option", "before", "now", "handler"]
 _REALIGNED_COLUMNS = ["queue_id", "from_offset", "to_offset", "next_offset", "journaled"]
 
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="Only messages with this tag; may be repeated.")]
@@ -141,6 +145,62 @@ def alter(
         on_failure=on_failure,
         mode=mode,
     )
+
+
+@app.command()
+def sync(
+    handlers: Annotated[
+        str, typer.Argument(metavar="MODULE[:NAME]", help="A consumer, or a module: all consumers in it.")
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what it would change.")] = False,
+    json: Json = False,
+    dsn: Dsn = None,
+) -> None:
+    """Give subscriptions the options that the decorators of their consumers have.
+
+    A subscription that is missing is created, unless its consumer has subscribe=False. All is
+    changed, or nothing if there is an error.
+    """
+    from mqpg.application import find_consumers  # needs SQLAlchemy
+
+    found: dict[tuple[str, str], Row] = {}
+    changes: list[Row] = []
+    with broker(dsn) as mq, mq.transaction() as conn:
+        for target, consumer in find_consumers(handlers).items():
+            options = consumer.options
+            demands_mode = options.mode is not None or options.database is not None
+            wanted = {**options.of_subscription, "mode": options.wanted_mode if demands_mode else None}
+            about = {"consumer_group": options.group, "topic": options.topic, "handler": target}
+            other = found.setdefault((options.group, options.topic), {**about, "wanted": wanted})
+            if other["wanted"] != wanted:
+                raise ConfigurationError(
+                    f"{target} and {other['handler']} have other options for group {options.group} of {options.topic}"
+                )
+            if options.subscribe and other["handler"] == target:
+                changed = _synchronize(mq, options, wanted, None if dry_run else conn)
+                changes += [about | dict(zip(_SYNC_COLUMNS[2:5], one, strict=True)) for one in changed]
+    if json or changes:
+        print_rows(changes, _SYNC_COLUMNS, as_json=json)
+    if not json:
+        verb = "would change" if dry_run else "changed"
+        typer.echo(f"{verb} {counted(len(changes), 'option')}" if changes else "every subscription is as its decorator")
+
+
+def _synchronize(mq: mqpg.Client, options: Any, wanted: Row, conn: Any) -> list[tuple[str, str, str]]:
+    """Change a subscription, unless `conn` is None. Returns each option, what it was and what it is."""
+    group, topic = options.group, options.topic
+    mode = mq.queries.subscription_mode(group, topic)
+    if mode is None:
+        if conn is not None:
+            mq.subscribe(group, topic, options.wanted_mode, options.start, **options.of_subscription, conn=conn)
+        return [("mode", "not subscribed", options.wanted_mode)]
+    changes = mq.queries.subscription_differences(group, topic, **options.of_subscription)
+    if wanted["mode"] not in (None, mode):
+        changes.append(("mode", mode, wanted["mode"]))
+    if changes and conn is not None:
+        none = {"filter": wanted["filter"] or "true", "tags": wanted["tags"] or []}
+        mq.alter_subscription(group, topic, **wanted | none, conn=conn)
+    return changes
 
 
 @app.command()

@@ -19,8 +19,9 @@ from typing import Any
 
 import mqpg
 from mqpg import protocols
+from mqpg.application import AnyConsumer, load
 from mqpg.crashtest.control import Line
-from mqpg.crashtest.target import AnyConsumer, describe, load, parameters
+from mqpg.crashtest.target import describe, parameters
 from mqpg.crashtest.watch import Watch, watch_other_databases
 from mqpg.handlers.failures import PERMANENT_ERRORS
 from mqpg.values.errors import Error
@@ -68,11 +69,7 @@ def _set_up(job: dict[str, Any], line: Line) -> None:
             options.topic,
             mode=options.wanted_mode,
             start=options.start,
-            filter=options.filter,
-            tags=options.tags,
-            max_attempts=options.max_attempts,
-            retry_delay=job["retry_delay"],
-            on_failure=options.on_failure,
+            **options.of_subscription | {"retry_delay": job["retry_delay"]},
         )
         for text in job["messages"]:
             mq.send(options.topic, mqpg.Json(text))

@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import sys
-import traceback
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL
 
-import mqpg
+from mqpg.application import AnyConsumer
 from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.values.errors import ConfigurationError
 
-__all__ = ["AnyConsumer", "describe", "load", "parameters"]
-
-AnyConsumer = mqpg.Consumer | mqpg.AsyncConsumer
-
-
-def load(target: str, folder: str) -> Any:
-    """Import `module:name`, also from a folder."""
-    module_name, separator, name = target.partition(":")
-    if not (separator and module_name and name):
-        raise ConfigurationError(f"the target must be module:name, for instance shop.billing:bill, not {target!r}")
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    try:
-        found: Any = importlib.import_module(module_name)
-    except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        where = "" if "importlib" in place.filename else f" ({Path(place.filename).name}:{place.lineno})"
-        raise ConfigurationError(f"cannot import {module_name!r}: {type(error).__name__}: {error}{where}") from error
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise ConfigurationError(f"module {module_name!r} has no {name!r}")
-        found = getattr(found, part)
-    return found
+__all__ = ["describe", "parameters"]
 
 
 def parameters(function: Any) -> list[str]:

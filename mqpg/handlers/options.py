@@ -116,9 +116,21 @@ class ConsumerOptions:
         return self.mode or ("pinned" if self.where == "database" else "exclusive")
 
     @property
+    def of_subscription(self) -> dict[str, Any]:
+        """The options that are for a new subscription and can change later, by the names of `alter_subscription`."""
+        tags = None if self.tags is None else list(self.tags)
+        names = ("filter", "max_attempts", "retry_delay", "on_failure")
+        return {"tags": tags, **{name: getattr(self, name) for name in names}}
+
+    @property
     def time_limit(self) -> float | None:
         """`timeout` in seconds. None: no limit."""
         return self.timeout.total_seconds() if isinstance(self.timeout, timedelta) else self.timeout
+
+    @property
+    def needs_name(self) -> bool:
+        """Whether its queues stay with its name, which is the default one."""
+        return self.wanted_mode == "pinned" and not (self.consumer or os.environ.get("MQPG_CONSUMER"))
 
     @property
     def name(self) -> str:

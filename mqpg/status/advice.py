@@ -161,7 +161,7 @@ def _differing(found: Overview) -> Iterator[Finding]:
     for one in found.differing:
         name, about = _named(one)
         what = f"{name} has other options than the decorator of {one['handler']} says: {one['differences']}"
-        remedy = f"mqpg subscription alter {one['consumer_group']} {one['topic']}, or change the decorator"
+        remedy = f"mqpg subscription sync {one['handler']}, or change the decorator"
         yield _trouble("subscription", LATER, what, remedy, "mqpg subscription list", **about)
 
 

@@ -51,20 +51,23 @@ QUEUE: Rooms = {
     "producer": (("mqpg._async.producer.*",), ("client", "compat", "connection", "stores", "user_tables", "values")),
     # floor 7
     "public": (
-        ("mqpg", "mqpg.consumer", "mqpg.protocols", "mqpg.errors", "mqpg.migrate"),
+        ("mqpg", "mqpg.application", "mqpg.consumer", "mqpg.protocols", "mqpg.errors", "mqpg.migrate"),
         ("client", "consumer", "handlers", "producer", "schema", "stores", "values"),
     ),
     # floor 8
     "status": (("mqpg.status.*",), ("embedded", "public", "values")),
     "testing": (("mqpg.testing.*",), ("embedded", "public", "schema")),
-    "workers": (("mqpg.workers.*",), ("connection", "public", "schema", "user_tables", "values")),
+    "workers": (("mqpg.workers.*",), ("connection", "handlers", "public", "schema", "user_tables", "values")),
     # floor 9
     "cli": (("mqpg.__main__", "mqpg.cli.*"), ("connection", "embedded", "public", "schema", "status", "values")),
     "metrics": (("mqpg.metrics.*",), ("status", "values")),
     # floor 10
     "archive/cli": (("mqpg.archive.cli",), ("archive", "cli", "values")),
     "web": (("mqpg.web.*",), ("connection", "metrics", "public", "status", "values")),
-    "workers/cli": (("mqpg.workers.cli",), ("cli", "embedded", "metrics", "schema", "status", "values", "workers")),
+    "workers/cli": (
+        ("mqpg.workers.cli",),
+        ("cli", "embedded", "metrics", "public", "schema", "status", "values", "workers"),
+    ),
     # floor 11
     "web/cli": (("mqpg.web.cli",), ("cli", "values", "web")),
 }

@@ -10,8 +10,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from mqpg.application import find_consumers
 from mqpg.errors import ConfigurationError
-from mqpg.workers.consume import load, parse_queues
+from mqpg.workers.consume import parse_queues
 from tests.support.processes import Process, Processes, workers
 from tests.support.waiting import eventually
 
@@ -35,6 +36,7 @@ def plain(message, conn):
 nameless = mqpg.consumer("bad topic", group="g")(plain)
 odd = mqpg.consumer("t", group="odd", filter="$.x > $foo")(plain)
 hasty = mqpg.consumer("t", group="g", lease="0 s")(plain)
+owner = mqpg.consumer("t", group="own", mode="pinned")(plain)
 """
 # With a database of its own (C2), anywhere (C3), and one whose handler takes its time.
 ELSEWHERE = """
@@ -247,7 +249,8 @@ def test_a_process_full_of_stuck_handlers_ends(processes: Processes, db: Connect
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("handlers", "must be module:name"),
+        ("plain", "module 'plain' has no consumer"),
+        (":apply", "must be module:name"),
         ("missing_module:apply", "cannot import 'missing_module'"),
         ("handlers:nothing", "has no 'nothing'"),
         ("handlers:plain", "decorate it with @mqpg.consumer"),
@@ -259,9 +262,10 @@ def test_what_cannot_be_imported_is_said_in_one_line(
 ) -> None:
     (tmp_path / "handlers.py").write_text(HANDLERS)
     (tmp_path / "broken.py").write_text("\n1 / 0\n")
+    (tmp_path / "plain.py").write_text("def apply(message, conn): ...\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ConfigurationError) as caught:
-        load(target)
+        find_consumers(target)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -281,6 +285,8 @@ def test_queues_of_the_command_line() -> None:
         (["consume", "handlers:nameless"], 2, "bad topic"),
         (["consume", "handlers:odd"], 2, "filter may use the variables"),
         (["consume", "handlers:hasty"], 2, "lease must be"),
+        (["consume", "handlers:owner"], 2, "handlers:owner needs a name"),
+        (["consume", "handlers"], 2, "handlers:owner needs a name"),
         (["consume", "handlers:apply", "--dsn", "postgresql://127.0.0.1:1/x", "--wait", "0"], 3, "cannot connect"),
         (["worker", "appender", "--dsn", "postgresql://127.0.0.1:1/x", "--wait", "0"], 3, "cannot connect"),
         (["worker", "--ledger", "shop"], 2, "--ledger must be name=url"),

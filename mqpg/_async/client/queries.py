@@ -12,7 +12,7 @@ from typing import Any, cast
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
 from mqpg.connection.statements import statement
-from mqpg.values.arguments import text_of
+from mqpg.values.arguments import interval, text_of
 from mqpg.values.choices import Checker, Mode, OnFailure, TopicKind
 from mqpg.values.errors import (
     ConfigurationError,
@@ -24,7 +24,7 @@ from mqpg.values.errors import (
     UnknownTopic,
     shown,
 )
-from mqpg.values.messages import AbandonedQueues, Message
+from mqpg.values.messages import AbandonedQueues, Interval, Message
 
 __all__ = ["Queries"]
 
@@ -38,7 +38,7 @@ _SUBSCRIPTION = "from mqpg._subscription_facts(cast(%(consumer_group)s as text),
 _MODE = statement(f"select s.mode {_SUBSCRIPTION}")
 _ON_FAILURE = statement(f"select s.on_failure {_SUBSCRIPTION}")
 _DIFFERENCES = statement("""
-    select d from mqpg._subscription_differences(
+    select d.* from mqpg._subscription_differences(
         cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(filter)s as text), cast(%(tags)s as text[]),
         cast(%(max_attempts)s as int), cast(%(retry_delay)s as interval), cast(%(on_failure)s as text)) as d
 """)
@@ -121,13 +121,16 @@ class Queries:
         values = {"consumer_group": consumer_group, "topic": topic}
         return cast("Mode | None", await self._scalar(_MODE, values))
 
-    async def subscription_differences(self, consumer_group: str, topic: str, **wanted: Any) -> list[str]:
-        """In which options the subscription differs from `wanted`, a sentence each.
+    async def subscription_differences(
+        self, consumer_group: str, topic: str, *, retry_delay: Interval, **wanted: Any
+    ) -> list[tuple[str, str, str]]:
+        """In which options the subscription differs from what is wanted: the option, what it has, what is wanted.
 
-        `wanted` has filter, tags, max_attempts, retry_delay and on_failure.
+        The other options are filter, tags, max_attempts and on_failure.
         """
-        values = {"consumer_group": consumer_group, "topic": topic, **wanted}
-        return [str(row[0]) for row in await self._client._rows(_DIFFERENCES, values, repeat=True)]
+        names = {"consumer_group": consumer_group, "topic": topic}
+        values = {**names, "retry_delay": interval(retry_delay), **wanted}
+        return [(row[0], row[1], row[2]) for row in await self._client._rows(_DIFFERENCES, values, repeat=True)]
 
     async def require_subscription(self, consumer_group: str, topic: str) -> Mode:
         """The mode of a subscription. Raises UnknownSubscription where there is none."""

@@ -118,17 +118,7 @@ class QueueAssignment:
 
     async def _create_subscription(self, mq: AsyncClient) -> None:
         options = self._options
-        await mq.subscribe(
-            options.group,
-            options.topic,
-            options.wanted_mode,
-            options.start,
-            filter=options.filter,
-            tags=options.tags,
-            max_attempts=options.max_attempts,
-            retry_delay=options.retry_delay,
-            on_failure=options.on_failure,
-        )
+        await mq.subscribe(options.group, options.topic, options.wanted_mode, options.start, **options.of_subscription)
 
     async def _divide_queues(self, mq: AsyncClient) -> None:
         named = self._options.queues

@@ -119,17 +119,7 @@ class QueueAssignment:
 
     def _create_subscription(self, mq: Client) -> None:
         options = self._options
-        mq.subscribe(
-            options.group,
-            options.topic,
-            options.wanted_mode,
-            options.start,
-            filter=options.filter,
-            tags=options.tags,
-            max_attempts=options.max_attempts,
-            retry_delay=options.retry_delay,
-            on_failure=options.on_failure,
-        )
+        mq.subscribe(options.group, options.topic, options.wanted_mode, options.start, **options.of_subscription)
 
     def _divide_queues(self, mq: Client) -> None:
         named = self._options.queues

@@ -1,10 +1,10 @@
--- What a subscription has otherwise than a consumer that reads it says, as text: `filter is $.a > 1, not null`.
+-- What a subscription has otherwise than a consumer that reads it says: the option, and both values as text.
 -- Arguments: consumer_group, topic; the others: what the consumer says.
 -- Locks: none. Cost: negligible.
 create function mqpg._subscription_differences(
     consumer_group text, topic text, filter text, tags text [], max_attempts int, retry_delay interval,
     on_failure text
-) returns setof text
+) returns table (name text, has text, wanted text)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
     if not mqpg._has_privilege('operator') then
@@ -16,11 +16,11 @@ begin
         end;
     end if;
     return query
-    select format('%s is %s, not %s', d.name, coalesce(d.has, 'not set'), coalesce(d.wanted, 'not set'))
+    select d.name, coalesce(d.has, 'not set'), coalesce(d.wanted, 'not set')
     from mqpg.subscription s
     inner join mqpg.topic t using (topic_id)
     cross join lateral (values
-        ('filter', s.filter::text, _subscription_differences.filter::jsonpath::text),
+        ('filter', s.filter::text, nullif(_subscription_differences.filter::jsonpath::text, 'true')),
         ('tags', array(select distinct g from unnest(s.tags) g order by 1)::text,
             array(select distinct g from unnest(_subscription_differences.tags) g order by 1)::text),
         ('max_attempts', s.max_attempts::text, _subscription_differences.max_attempts::text),

@@ -1,0 +1,147 @@
+"""`mqpg consume MODULE`: all consumers of a module in one process."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.support.in_process import Run
+from tests.support.processes import Process, Processes, workers
+from tests.support.waiting import eventually
+
+Connection = psycopg.Connection[Any]
+
+MODULE = """
+import asyncio, threading
+import mqpg
+from sqlalchemy import text
+
+# Both wait for each other: they need one event loop, and neither blocks the other.
+seen = {name: asyncio.Event() for name in ("one", "two")}
+
+def effect(conn, group, message):
+    conn.execute("insert into effect values (%s, %s)", [group, message.message_id])
+
+@mqpg.consumer("t", group="sync")
+def first(message, conn):
+    effect(conn, "sync", message)
+
+again = first
+
+@mqpg.consumer("t", group="one")
+async def one(message, conn):
+    seen["one"].set()
+    await seen["two"].wait()
+    await conn.execute("insert into effect values ('one', %s)", [message.message_id])
+
+@mqpg.consumer("t", group="two")
+async def two(message, conn):
+    seen["two"].set()
+    await seen["one"].wait()
+    await conn.execute("insert into effect values ('two', %s)", [message.message_id])
+
+@mqpg.consumer("t", group="own", database="sqlite:///own.db", consumer="own-1")
+def own(message, conn):
+    conn.execute(text("insert into effect values (:id)"), {"id": message.message_id})
+"""
+ENDING = """
+import sys, time
+import mqpg
+
+@mqpg.consumer("t", group="ends", effect="external")
+def ends(message):
+    sys.exit(7)
+
+@mqpg.consumer("t", group="slow", effect="external")
+def slow(message):
+    open("begun", "w").close()
+    time.sleep(1)
+    open("done", "w").close()
+
+async def ends_async(message):
+    while not __import__("os").path.exists("begun"):
+        time.sleep(0.05)
+    sys.exit(7)
+"""
+
+
+@pytest.fixture
+def topic(db: Connection) -> None:
+    db.execute("select mqpg.create_topic('t', 1)")
+    db.execute("create table effect (name text, message_id bigint)")
+
+
+def send(db: Connection, count: int = 1) -> list[int]:
+    ids = [row[0] for row in db.execute("select mqpg.send_batch('t', array_fill('{}'::text, array[%s]))", [count])]
+    db.execute("select mqpg.append()")
+    return ids
+
+
+def effects(db: Connection, name: str) -> list[int]:
+    return [row[0] for row in db.execute("select message_id from effect where name = %s order by 1", [name])]
+
+
+def own_effects(folder: Path) -> list[int]:
+    with closing(sqlite3.connect(folder / "own.db")) as own:
+        return [row[0] for row in own.execute("select message_id from effect order by 1")]
+
+
+def start(processes: Processes, module: str) -> Process:
+    return processes.start("consume", module, "--heartbeat", "0.2")
+
+
+@pytest.mark.usefixtures("topic")
+def test_all_consumers_of_a_module_in_one_process(processes: Processes, db: Connection, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(MODULE)
+    with closing(sqlite3.connect(tmp_path / "own.db")) as own:
+        own.execute("create table effect (message_id int)")
+    sent = send(db, 5)
+    process = start(processes, "shop")
+    for name in ("sync", "one", "two"):
+        eventually(lambda name=name: effects(db, name) == sent, why=processes.logs)
+    eventually(lambda: own_effects(tmp_path) == sent, why=processes.logs)
+    rows = db.execute("select detail ->> 'handler', pid from mqpg.worker where role = 'consumer'").fetchall()
+    assert sorted(rows) == [(f"shop:{name}", process.pid) for name in ("first", "one", "own", "two")]
+    assert process.stop() == 0
+    assert not workers(db, "consumer", "active")
+
+
+@pytest.mark.usefixtures("topic")
+def test_one_that_cannot_continue_does_not_stop_the_others(
+    processes: Processes, db: Connection, tmp_path: Path, run: Run
+) -> None:
+    """It is said in the log and by `status`, and it continues by itself once the cause is gone."""
+    (tmp_path / "shop.py").write_text(MODULE)
+    db.execute("select mqpg.subscribe('own', 't', mode => 'exclusive')")  # and not pinned
+    sent = send(db)
+    process = start(processes, "shop")
+    for name in ("sync", "one", "two"):
+        eventually(lambda name=name: effects(db, name) == sent, why=processes.logs)
+    eventually(lambda: "mode exclusive" in run("status")[1] and "has failed" in run("status")[1], timeout=60)
+    assert "shop:own cannot continue: again in" in process.log()
+    with closing(sqlite3.connect(tmp_path / "own.db")) as own:
+        own.execute("create table effect (message_id int)")
+    db.execute("select mqpg.unsubscribe('own', 't')")
+    eventually(lambda: own_effects(tmp_path) == sent, timeout=60, why=processes.logs)
+    eventually(lambda: "has failed" not in run("status")[1], timeout=60)
+    assert process.stop() == 0
+
+
+@pytest.mark.parametrize("decorated", ["ends", "ends_async"])
+@pytest.mark.usefixtures("topic")
+def test_a_handler_that_ends_the_process(processes: Processes, db: Connection, tmp_path: Path, decorated: str) -> None:
+    """What the others have under way is finished."""
+    text = ENDING
+    if decorated == "ends_async":
+        text = text.replace('\n@mqpg.consumer("t", group="ends", effect="external")', "").replace(
+            "\nasync def", '\n@mqpg.consumer("t", group="ends", effect="external")\nasync def'
+        )
+    (tmp_path / "shop.py").write_text(text)
+    send(db)
+    process = start(processes, "shop")
+    assert process.wait() == 7
+    assert f"shop:{decorated} ends this process: SystemExit: 7" in process.log()
+    assert (tmp_path / "begun").exists() == (tmp_path / "done").exists()
