@@ -100,8 +100,7 @@ def test_all_consumers_of_a_module_in_one_process(processes: Processes, db: Conn
         own.execute("create table effect (message_id int)")
     sent = send(db, 5)
     process = start(processes, "shop")
-    for name in ("sync", "one", "two"):
-        eventually(lambda name=name: effects(db, name) == sent, why=processes.logs)
+    eventually(lambda: [effects(db, name) for name in ("sync", "one", "two")] == [sent] * 3, why=processes.logs)
     eventually(lambda: own_effects(tmp_path) == sent, why=processes.logs)
     rows = db.execute("select detail ->> 'handler', pid from mqpg.worker where role = 'consumer'").fetchall()
     assert sorted(rows) == [(f"shop:{name}", process.pid) for name in ("first", "one", "own", "two")]
@@ -118,8 +117,7 @@ def test_one_that_cannot_continue_does_not_stop_the_others(
     db.execute("select mqpg.subscribe('own', 't', mode => 'exclusive')")  # and not pinned
     sent = send(db)
     process = start(processes, "shop")
-    for name in ("sync", "one", "two"):
-        eventually(lambda name=name: effects(db, name) == sent, why=processes.logs)
+    eventually(lambda: [effects(db, name) for name in ("sync", "one", "two")] == [sent] * 3, why=processes.logs)
     eventually(lambda: "mode exclusive" in run("status")[1] and "has failed" in run("status")[1], timeout=60)
     assert "shop:own cannot continue: again in" in process.log()
     with closing(sqlite3.connect(tmp_path / "own.db")) as own:
