@@ -118,77 +118,29 @@ def derive_frames(inputs: AuditInputs, store: FrameStore) -> Frames:
     """Derive all frames."""
     raw = {name: store.narrow(frame) for name, frame in inputs.frames.items()}
     raw |= {name: F.broadcast(raw[name]) for name in _LOOKED_UP if store.tuning.broadcasts(inputs.rows_of(name))}
-    topics, queue_rows, dropped_ranges = raw["topic"], raw["consume_queue"], inputs.dropped_ranges
-    bodies = store.narrow(raw["commit_log"].unionByName(raw["survivor"]))
-    offsets = derive_entries(queue_rows).join(topics, "topic_id")
-    journal = add_lives(add_topic_id(raw["applied"], topics), raw["subscription"], raw["offsets"], topics)
-    cursors = derive_positions(raw["subscription"], raw["cursors"], raw["offsets"], topics, queue_rows)
-    # The messages of a small history are one task, which leaves a core to the others.
-    states = derive_messages(bodies, raw["op_log"], raw["delayed"])
-    messages, positions, transitions = run_concurrently(
-        lambda: store.materialize("messages", states, key=_ID),
-        lambda: store.materialize("positions", cursors),
-        lambda: store.materialize("transitions", derive_transitions(raw["cursor_history"], raw["reader"])),
-    )
-    entries, effects = run_concurrently(
-        lambda: store.materialize("entries", add_message_state(offsets, messages, topics, dropped_ranges), key=_ID),
-        lambda: store.materialize("effects", add_message_state(journal, messages, topics, dropped_ranges), key=_ID),
-    )
-    replays = raw["replay"]
-    if not inputs.complete and any(row["back"] for row in inputs.broker["left_out"]):
-        replays = add_dropped_replays(replays, raw["jump"], effects, entries)
-    known_since = derive_known_since(transitions)
-    released = derive_released(transitions)
-    queued_ids = entries.where("subscription_id = 0").select("message_id").distinct()
+    raw["body"] = store.narrow(raw["commit_log"].unionByName(raw["survivor"]))
+    messages, positions, transitions = _derive_states(raw, store)
+    entries, effects = _derive_places(raw, messages, inputs, store)
     seen_ids = store.narrow(entries.select("message_id").unionByName(effects.select("message_id"))).distinct()
-    retry_entries = entries.where("subscription_id > 0")
-    retries = store.narrow(
-        derive_retries(raw["delayed"], retry_entries, raw["deferred"], raw["subscription"], raw["tick"], topics)
-    )
-    unattributed = effects.where("unattributed").select("consumer_group", "topic_id").distinct()
-    with_journal = positions.where(F.col("consumer_group").isin(inputs.groups_with_journal))
-    with_journal = with_journal.join(unattributed, ["consumer_group", "topic_id"], "left_anti")
-    other_halves = expand_batches(raw["other_half"]).select("message_id")
-    ledger = raw["ledger"].join(other_halves, "message_id", "left_anti")
-    matches = match_ledger(messages, ledger, raw["ledger_groups"])
-    outbox = derive_outbox(raw["outbox"], raw["dedup"], messages, topics)
-    matches = matches.unionByName(match_outbox(messages, outbox, raw["outbox_groups"]), allowMissingColumns=True)
-    matches = matches.join(seen_ids.withColumn("is_seen", F.lit(True)), "message_id", "left")
-    matches = matches.withColumn("seen", F.col("is_seen").isNotNull()).drop("is_seen")
+    known_since, released = derive_known_since(transitions), derive_released(transitions)
+    outbox = derive_outbox(raw["outbox"], raw["dedup"], messages, raw["topic"])
     deliveries, ledger_matches, failures = run_concurrently(
         lambda: store.materialize(
-            "deliveries",
-            derive_deliveries(
-                entries,
-                with_journal,
-                effects,
-                retries,
-                raw["dead_letter"],
-                inputs.archived_ranges,
-                inputs.jumps_purged_before,
-            ),
-            key=_ID,
+            "deliveries", _derive_deliveries(raw, positions, entries, effects, inputs, store), key=_ID
         ),
-        lambda: store.materialize("ledger_matches", matches.join(topics, "topic_id", "left"), key=_ID),
+        lambda: store.materialize("ledger_matches", _match_halves(raw, messages, outbox, seen_ids), key=_ID),
         lambda: store.materialize("failures", derive_failures(released, entries)),
     )
-    witnesses = {
-        "a queue": entries.where("state = 'missing'"),
-        "the op log": raw["op_log"],
-        "the delayed messages": raw["delayed"],
-        "the dedup ids": derive_first_sends(raw["dedup"]),
-    }
+    witnesses = _witnesses(raw, entries)
     if inputs.all_topics:
-        witnesses["a journal"] = effects.where("state = 'missing'")
-        witnesses["an outbox"] = outbox.where("state in ('commit', 'rollback') and message_id is not null")
-        witnesses["a ledger"] = ledger_matches.where("not audited and entry = 'local'")
+        witnesses |= _outside_witnesses(effects, outbox, ledger_matches)
     return Frames(
-        topics=topics,
+        topics=raw["topic"],
         ticks=raw["tick"],
-        queue_rows=queue_rows,
+        queue_rows=raw["consume_queue"],
         messages=messages,
         entries=entries,
-        queued_ids=queued_ids,
+        queued_ids=entries.where("subscription_id = 0").select("message_id").distinct(),
         effects=effects,
         positions=positions,
         deliveries=deliveries,
@@ -198,17 +150,107 @@ def derive_frames(inputs: AuditInputs, store: FrameStore) -> Frames:
         readers=raw["reader"],
         decisions=raw["op_log"],
         delayed=raw["delayed"],
-        bodies=bodies,
+        bodies=raw["body"],
         retry_times=derive_retry_times(raw["delayed"]),
         outbox=outbox,
         dedup=raw["dedup"],
-        deleted=derive_deleted(messages, witnesses, dropped_ranges, newest_id=inputs.newest_id),
+        deleted=derive_deleted(messages, witnesses, inputs.dropped_ranges, newest_id=inputs.newest_id),
         known_since=known_since,
         released=released,
         failures=failures,
         letters=derive_letters(raw["letter"], known_since, raw["reader"]),
         remains=raw["remains"],
         jumps=raw["jump"],
-        replays=replays,
-        dropped_ranges=dropped_ranges,
+        replays=_derive_replays(raw, inputs, effects, entries),
+        dropped_ranges=inputs.dropped_ranges,
     )
+
+
+def _derive_states(raw: dict[str, DataFrame], store: FrameStore) -> list[DataFrame]:
+    """The states of messages and of groups: messages, positions, transitions."""
+    cursors = derive_positions(raw["subscription"], raw["cursors"], raw["offsets"], raw["topic"], raw["consume_queue"])
+    # The messages of a small history are one task, which leaves a core to the others.
+    states = derive_messages(raw["body"], raw["op_log"], raw["delayed"])
+    return run_concurrently(
+        lambda: store.materialize("messages", states, key=_ID),
+        lambda: store.materialize("positions", cursors),
+        lambda: store.materialize("transitions", derive_transitions(raw["cursor_history"], raw["reader"])),
+    )
+
+
+def _derive_places(
+    raw: dict[str, DataFrame], messages: DataFrame, inputs: AuditInputs, store: FrameStore
+) -> list[DataFrame]:
+    """Where messages went, with their states: entries of queues, and effects of journals."""
+    topics, dropped_ranges = raw["topic"], inputs.dropped_ranges
+    offsets = derive_entries(raw["consume_queue"]).join(topics, "topic_id")
+    journal = add_lives(add_topic_id(raw["applied"], topics), raw["subscription"], raw["offsets"], topics)
+    return run_concurrently(
+        lambda: store.materialize("entries", add_message_state(offsets, messages, topics, dropped_ranges), key=_ID),
+        lambda: store.materialize("effects", add_message_state(journal, messages, topics, dropped_ranges), key=_ID),
+    )
+
+
+def _derive_deliveries(
+    raw: dict[str, DataFrame],
+    positions: DataFrame,
+    entries: DataFrame,
+    effects: DataFrame,
+    inputs: AuditInputs,
+    store: FrameStore,
+) -> DataFrame:
+    """What each group with a journal was to apply, and what it applied."""
+    retry_entries = entries.where("subscription_id > 0")
+    retries = store.narrow(
+        derive_retries(raw["delayed"], retry_entries, raw["deferred"], raw["subscription"], raw["tick"], raw["topic"])
+    )
+    unattributed = effects.where("unattributed").select("consumer_group", "topic_id").distinct()
+    with_journal = positions.where(F.col("consumer_group").isin(inputs.groups_with_journal))
+    with_journal = with_journal.join(unattributed, ["consumer_group", "topic_id"], "left_anti")
+    return derive_deliveries(
+        entries,
+        with_journal,
+        effects,
+        retries,
+        raw["dead_letter"],
+        inputs.archived_ranges,
+        inputs.jumps_purged_before,
+    )
+
+
+def _match_halves(raw: dict[str, DataFrame], messages: DataFrame, outbox: DataFrame, seen_ids: DataFrame) -> DataFrame:
+    """Half messages beside their rows in ledgers and outboxes, with `seen` and their topics."""
+    other_halves = expand_batches(raw["other_half"]).select("message_id")
+    ledger = raw["ledger"].join(other_halves, "message_id", "left_anti")
+    matches = match_ledger(messages, ledger, raw["ledger_groups"])
+    matches = matches.unionByName(match_outbox(messages, outbox, raw["outbox_groups"]), allowMissingColumns=True)
+    matches = matches.join(seen_ids.withColumn("is_seen", F.lit(True)), "message_id", "left")
+    matches = matches.withColumn("seen", F.col("is_seen").isNotNull()).drop("is_seen")
+    return matches.join(raw["topic"], "topic_id", "left")
+
+
+def _derive_replays(
+    raw: dict[str, DataFrame], inputs: AuditInputs, effects: DataFrame, entries: DataFrame
+) -> DataFrame:
+    if not inputs.complete and any(row["back"] for row in inputs.broker["left_out"]):
+        return add_dropped_replays(raw["replay"], raw["jump"], effects, entries)
+    return raw["replay"]
+
+
+def _witnesses(raw: dict[str, DataFrame], entries: DataFrame) -> dict[str, DataFrame]:
+    """The broker's own rows that name a message, by where they are."""
+    return {
+        "a queue": entries.where("state = 'missing'"),
+        "the op log": raw["op_log"],
+        "the delayed messages": raw["delayed"],
+        "the dedup ids": derive_first_sends(raw["dedup"]),
+    }
+
+
+def _outside_witnesses(effects: DataFrame, outbox: DataFrame, ledger_matches: DataFrame) -> dict[str, DataFrame]:
+    """The rows of users' databases that name a message, if the audit reads every topic."""
+    return {
+        "a journal": effects.where("state = 'missing'"),
+        "an outbox": outbox.where("state in ('commit', 'rollback') and message_id is not null"),
+        "a ledger": ledger_matches.where("not audited and entry = 'local'"),
+    }

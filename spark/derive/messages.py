@@ -61,37 +61,7 @@ def derive_messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame)
     the appender has not seen it yet. `may_be_dropped` means that retention may have dropped its
     offset.
     """
-    first = decisions.where("stage = 0").select(
-        "message_id",
-        "op",
-        "decided_by",
-        F.col("at").alias("decided_at"),
-        F.col("xid").alias("op_xid"),
-        F.col("visible_at").alias("op_visible_at"),
-        "relayed_as",
-        "order_no",
-        "deliver_id",
-        F.col("queue_id").alias("op_queue_id"),
-        F.col("covered").alias("op_covered"),
-        F.col("may_be_dropped").alias("op_may_be_dropped"),
-    )
-    second = decisions.where("stage = 1").select("message_id", F.col("op").alias("due_op"))
-    # A message has several rows if an open recall postponed it. The last of them counts.
-    times = (
-        expand_batches(delayed.where("subscription_id = 0"))
-        .groupBy("message_id")
-        .agg(
-            F.max("visible_at").alias("visible_at"),
-            F.bool_and("due").alias("due"),
-            F.bool_and("may_be_dropped").alias("due_may_be_dropped"),
-        )
-    )
-    joined = (
-        expand_batches(bodies.drop("sizes", "intact"))
-        .join(first, "message_id", "left")
-        .join(second, "message_id", "left")
-        .join(times, "message_id", "left")
-    )
+    joined = _with_decisions(bodies, decisions, delayed)
     half = F.col("kind") == "h"
     late = (F.col("kind") == "d") | (half & F.col("op_visible_at").isNotNull())
     joined = joined.withColumn("late", late).withColumn("state", _state(half))
@@ -125,6 +95,41 @@ def derive_messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame)
         may_be_dropped.alias("may_be_dropped"),
         (committed & covered & ~may_be_dropped).alias("expected"),
         (committed & ~covered).alias("waiting"),
+    )
+
+
+def _with_decisions(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame) -> DataFrame:
+    """One row for each stored message, with its decision and the end of its delay."""
+    first = decisions.where("stage = 0").select(
+        "message_id",
+        "op",
+        "decided_by",
+        F.col("at").alias("decided_at"),
+        F.col("xid").alias("op_xid"),
+        F.col("visible_at").alias("op_visible_at"),
+        "relayed_as",
+        "order_no",
+        "deliver_id",
+        F.col("queue_id").alias("op_queue_id"),
+        F.col("covered").alias("op_covered"),
+        F.col("may_be_dropped").alias("op_may_be_dropped"),
+    )
+    second = decisions.where("stage = 1").select("message_id", F.col("op").alias("due_op"))
+    # A message has several rows if an open recall postponed it. The last of them counts.
+    times = (
+        expand_batches(delayed.where("subscription_id = 0"))
+        .groupBy("message_id")
+        .agg(
+            F.max("visible_at").alias("visible_at"),
+            F.bool_and("due").alias("due"),
+            F.bool_and("may_be_dropped").alias("due_may_be_dropped"),
+        )
+    )
+    return (
+        expand_batches(bodies.drop("sizes", "intact"))
+        .join(first, "message_id", "left")
+        .join(second, "message_id", "left")
+        .join(times, "message_id", "left")
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
@@ -113,68 +114,22 @@ def run_audit_in(
 
 
 def _report(frames: Frames, inputs: AuditInputs, options: AuditOptions, run: dict[str, Any], tuning: Tuning) -> Report:
-    purged_before = (inputs.taken_at - options.ledger_keep).isoformat()
-    names = {row["topic_id"]: row["topic"] for row in frames.topics.collect()}
-
-    def look(search: Search) -> tuple[dict[str, int], list[dict[str, Any]]]:
-        # Each task is sent the plan of the whole search. With one for each part of it, that takes
-        # longer than a small search.
-        found = search()
-        return count_anomalies(found.coalesce(1) if tuning.small else found, options.examples)
-
-    (
-        *findings,
-        (_, notes),
-        missing,
-        topics,
-        groups,
-        ledgers,
-        lag,
-        latency,
-        redelivery,
-        timeline,
-        late,
-        absent,
-        rows,
-    ) = run_concurrently(
-        *(partial(look, search) for search in searches(frames, inputs, options)),
-        lambda: count_anomalies(anomalies.override(frames.ledger_matches), options.examples),
-        lambda: _rows(count_holes(frames.bodies, frames.decisions, inputs.segments, floor_id=inputs.floor_id)),
-        lambda: _rows(conservation.topic_totals(frames.messages, frames.entries, frames.queued_ids, frames.topics)),
-        lambda: _rows(conservation.group_totals(frames.deliveries, frames.effects, frames.queued_ids)),
-        lambda: _rows(
-            conservation.ledger_totals(
-                frames.ledger_matches, frames.effects, frames.deliveries, frames.queued_ids, purged_before=purged_before
-            )
-        ),
-        lambda: _rows(conservation.lag(frames.positions)),
-        lambda: _rows(
-            conservation.latencies(
-                frames.messages,
-                frames.entries,
-                frames.deliveries,
-                frames.ticks,
-                frames.topics,
-                exact=tuning.small,
-            )
-        ),
-        lambda: _rows(conservation.redelivery(frames.deliveries)),
-        lambda: over_time(frames),
-        lambda: _rows(late_commits(frames.entries)),
-        lambda: _rows(conservation.without_ledger_row(frames.ledger_matches, purged_before=purged_before)),
-        lambda: _rows(conservation.unattributed_rows(frames.effects)),
+    figures = _figures(frames, inputs, options, exact=tuning.small)
+    results = run_concurrently(
+        *(partial(_look, search, options, tuning) for search in searches(frames, inputs, options)), *figures.values()
     )
-    counts, examples = add_findings(*findings)
+    counts, examples = add_findings(*results[: -len(figures)])
+    found = dict(zip(figures, results[-len(figures) :], strict=True))
     not_judged = [
         *inputs.not_judged,
-        *(NotJudged(PURGED, row["ledger"], row["messages"]) for row in absent),
-        *(NotJudged(UNATTRIBUTED, row["consumer_group"], row["messages"]) for row in rows),
+        *(NotJudged(PURGED, row["ledger"], row["messages"]) for row in found["purged"]),
+        *(NotJudged(UNATTRIBUTED, row["consumer_group"], row["messages"]) for row in found["unattributed"]),
     ]
     if inputs.all_topics:  # Batches of other topics are not read.
-        inputs.broker["left_out"] += holes(missing[0]["holes"])
+        inputs.broker["left_out"] += holes(found["holes"][0]["holes"])
+    topics, groups, lag = found["topics"], found["groups"], found["lag"]
     relations = held_against_counts(
-        [Relation(topic=names[row.pop("topic_id")], **row) for row in ledgers],
-        outbox_counts(options, resolve(options.dsn), inputs.broker["broker_id"]),
+        _relations(found["ledgers"], frames), outbox_counts(options, resolve(options.dsn), inputs.broker["broker_id"])
     )
     balance = equations(topics, groups)
     doubts = inputs.doubts + without_messages(topics)
@@ -191,20 +146,62 @@ def _report(frames: Frames, inputs: AuditInputs, options: AuditOptions, run: dic
         balance,
         relations,
         not_judged,
-        notes,
+        found["notes"][1],
         topics,
         groups,
         lag,
-        histograms(redelivery),
-        _percentiles(latency),
-        timeline,
-        late,
+        histograms(found["redelivery"]),
+        _percentiles(found["latency"]),
+        found["timeline"],
+        found["late"],
     )
 
 
-def _rows(frame: DataFrame) -> list[dict[str, Any]]:
+def _look(search: Search, options: AuditOptions, tuning: Tuning) -> tuple[dict[str, int], list[dict[str, Any]]]:
+    # Each task is sent the plan of the whole search. With one for each part of it, that takes
+    # longer than a small search.
+    found = search()
+    return count_anomalies(found.coalesce(1) if tuning.small else found, options.examples)
+
+
+def _figures(
+    frames: Frames, inputs: AuditInputs, options: AuditOptions, *, exact: bool
+) -> dict[str, Callable[[], Any]]:
+    """What the report says besides the anomalies, each part by its name."""
+    purged_before = (inputs.taken_at - options.ledger_keep).isoformat()
+    matches, entries, deliveries = frames.ledger_matches, frames.entries, frames.deliveries
+    effects, queued_ids = frames.effects, frames.queued_ids
+    rows = {
+        "holes": lambda: count_holes(frames.bodies, frames.decisions, inputs.segments, floor_id=inputs.floor_id),
+        "topics": lambda: conservation.topic_totals(frames.messages, entries, queued_ids, frames.topics),
+        "groups": lambda: conservation.group_totals(deliveries, effects, queued_ids),
+        "ledgers": lambda: conservation.ledger_totals(
+            matches, effects, deliveries, queued_ids, purged_before=purged_before
+        ),
+        "lag": lambda: conservation.lag(frames.positions),
+        "latency": lambda: conservation.latencies(
+            frames.messages, entries, deliveries, frames.ticks, frames.topics, exact=exact
+        ),
+        "redelivery": lambda: conservation.redelivery(deliveries),
+        "late": lambda: late_commits(entries),
+        "purged": lambda: conservation.without_ledger_row(matches, purged_before=purged_before),
+        "unattributed": lambda: conservation.unattributed_rows(effects),
+    }
+    return {
+        "notes": lambda: count_anomalies(anomalies.override(matches), options.examples),
+        **{name: partial(_rows, derive) for name, derive in rows.items()},
+        "timeline": lambda: over_time(frames),
+    }
+
+
+def _relations(ledgers: list[dict[str, Any]], frames: Frames) -> list[Relation]:
+    names = {row["topic_id"]: row["topic"] for row in frames.topics.collect()}
+    return [Relation(topic=names[row.pop("topic_id")], **row) for row in ledgers]
+
+
+def _rows(derive: Callable[[], DataFrame]) -> list[dict[str, Any]]:
     """Return the rows in a fixed order. Sorting a few rows here is faster than a stage of Spark."""
-    return sorted((row.asDict() for row in frame.collect()), key=lambda row: [str(value) for value in row.values()])
+    return sorted((row.asDict() for row in derive().collect()), key=lambda row: [str(value) for value in row.values()])
 
 
 def _percentiles(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

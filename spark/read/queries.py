@@ -149,7 +149,17 @@ def broker_queries(topic_ids: list[int] | None, horizon: Horizon) -> list[Query]
                 "(x.topic_id = any({}::int[]) or x.topic_id not in (select t.topic_id from mqpg.audit_topic t))"
             ).format(Literal(topic_ids))
         )
-    newest_due, oldest_due = (_literal(due, "timestamptz") for due in (horizon.newest_due, horizon.oldest_due))
+    return [
+        *_log_queries(scope, horizon),
+        *_decision_queries(scope, horizon),
+        *_queue_queries(scope),
+        *_group_queries(scope),
+        *_excuse_queries(scope),
+    ]
+
+
+def _log_queries(scope: str, horizon: Horizon) -> list[Query]:
+    """The messages: bodies in the log, survivors of dropped segments, dedup ids."""
     state = f"{_covered('x.xid', horizon)}, {_may_be_dropped('x.xid', horizon)}"
     body = (
         "x.xid::text::bigint as xid, x.born_at, x.topic_id, x.producer_group_id, x.kind::text as kind, "
@@ -177,6 +187,29 @@ def broker_queries(topic_ids: list[int] | None, horizon: Horizon) -> list[Query]
             schemas.BODIES,
         ),
         Query(
+            "dedup",
+            "x.message_id, x.slot, x.topic_id, x.dedup_hash",
+            f"mqpg.audit_dedup x where {scope}",
+            schemas.DEDUP,
+            "x.message_id",
+        ),
+        Query(
+            "other_half",
+            "x.first_id, x.n",
+            "(select l.batch_id * 1024 as first_id, l.n::int as n, l.topic_id from mqpg.audit_commit_log l "
+            "where l.kind = 'h' union all select h.message_id, 1, h.topic_id from mqpg.audit_held h "
+            f"where h.kind = 'h') x where not {scope}",
+            schemas.OTHER_HALVES,
+        ),
+    ]
+
+
+def _decision_queries(scope: str, horizon: Horizon) -> list[Query]:
+    """What was decided about messages, and what comes later."""
+    newest_due, oldest_due = (_literal(due, "timestamptz") for due in (horizon.newest_due, horizon.oldest_due))
+    state = f"{_covered('x.xid', horizon)}, {_may_be_dropped('x.xid', horizon)}"
+    return [
+        Query(
             "op_log",
             "x.message_id, x.topic_id, x.order_no, x.stage::int as stage, x.op::text as op, "
             "x.xid::text::bigint as xid, x.at, nullif(x.visible_at, 'infinity') as visible_at, x.decided_by, "
@@ -199,6 +232,12 @@ def broker_queries(topic_ids: list[int] | None, horizon: Horizon) -> list[Query]
             schemas.DELAYED,
             "x.first_id",
         ),
+    ]
+
+
+def _queue_queries(scope: str) -> list[Query]:
+    """The queues, and what is said of their topics."""
+    return [
         Query(
             "consume_queue",
             "x.base_offset, x.tick_id, x.topic_id, x.subscription_id, x.n, x.queue_id::int as queue_id, x.first_ids, "
@@ -217,6 +256,13 @@ def broker_queries(topic_ids: list[int] | None, horizon: Horizon) -> list[Query]
             "x.tick_id",
         ),
         Query("topic", "x.topic_id, x.name as topic", f"mqpg.audit_topic x where {scope}", schemas.TOPICS),
+        Query("remains", "x.family, x.segment_no", f"({_REMAINS}) x", schemas.REMAINS),
+    ]
+
+
+def _group_queries(scope: str) -> list[Query]:
+    """The groups, and where each has been."""
+    return [
         Query(
             "subscription",
             "x.subscription_id, x.consumer_group, x.topic_id, x.start, x.filter is not null or x.tags is not null or "
@@ -224,12 +270,6 @@ def broker_queries(topic_ids: list[int] | None, horizon: Horizon) -> list[Query]
             # Nothing is delivered through a broadcast group's own row. Its members have positions.
             f"mqpg.audit_subscription x where {scope} and (x.mode <> 'broadcast' or x.member <> '')",
             schemas.SUBSCRIPTIONS,
-        ),
-        Query(
-            "dead_letter",
-            "x.subscription_id, x.message_id, x.attempts",
-            f"{_NOT_TO_APPLY} x",
-            schemas.DEAD_LETTERS,
         ),
         Query(
             "cursor_history",
@@ -246,6 +286,18 @@ def broker_queries(topic_ids: list[int] | None, horizon: Horizon) -> list[Query]
             "(select t.name from mqpg.audit_topic t where t.topic_id = x.topic_id) as topic",
             f"mqpg.audit_subscription x where {scope}",
             schemas.READERS,
+        ),
+    ]
+
+
+def _excuse_queries(scope: str) -> list[Query]:
+    """What groups did not get, or got again, on purpose."""
+    return [
+        Query(
+            "dead_letter",
+            "x.subscription_id, x.message_id, x.attempts",
+            f"{_NOT_TO_APPLY} x",
+            schemas.DEAD_LETTERS,
         ),
         Query(
             "jump",
@@ -264,27 +316,11 @@ def broker_queries(topic_ids: list[int] | None, horizon: Horizon) -> list[Query]
             schemas.LETTERS,
         ),
         Query(
-            "dedup",
-            "x.message_id, x.slot, x.topic_id, x.dedup_hash",
-            f"mqpg.audit_dedup x where {scope}",
-            schemas.DEDUP,
-            "x.message_id",
-        ),
-        Query("remains", "x.family, x.segment_no", f"({_REMAINS}) x", schemas.REMAINS),
-        Query(
             "replay",
             "x.subscription_id, x.message_id, x.times",
             "(select j.subscription_id, j.message_id, count(*) as times "
             f"from {_JUMPED_OVER} j where j.back group by 1, 2) x",
             schemas.REPLAYS,
-        ),
-        Query(
-            "other_half",
-            "x.first_id, x.n",
-            "(select l.batch_id * 1024 as first_id, l.n::int as n, l.topic_id from mqpg.audit_commit_log l "
-            "where l.kind = 'h' union all select h.message_id, 1, h.topic_id from mqpg.audit_held h "
-            f"where h.kind = 'h') x where not {scope}",
-            schemas.OTHER_HALVES,
         ),
     ]
 
