@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,8 +13,6 @@ from typing import Any, NoReturn, Protocol
 
 import typer
 from rich.console import Console
-
-from mqpg.cli.stop_signals import sigterm_as_ctrl_c
 
 __all__ = ["Shown", "finish", "interruptible", "new_seed", "percentiles"]
 
@@ -49,12 +48,14 @@ def interruptible() -> Iterator[Callable[[str], None]]:
         A function that prints a line about what happens on stderr.
     """
     console = Console(stderr=True, highlight=False, markup=False)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with sigterm_as_ctrl_c():
-            yield console.print
+        yield console.print
     except KeyboardInterrupt:
         console.print("interrupted: all processes were stopped, all data removed")
         raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def finish(result: Shown, status: int, *, as_json: bool) -> NoReturn:

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from mqpg.connection.dsn import split_password
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
 from mqpg.embedded import find_binaries
 from mqpg.errors import ConfigurationError
 
@@ -50,11 +51,17 @@ def drive(
             path = Path(folder, f"{number}.sql")
             path.write_text(script)
             command.append(f"--file={path}")
-        target, password = split_password(dsn)  # arguments are in the list of processes
-        environment = os.environ | ({"PGPASSWORD": password} if password is not None else {})
+        target = conninfo_to_dict(dsn)
+        password = target.pop("password", None)  # arguments are in the list of processes
+        environment = os.environ | ({"PGPASSWORD": str(password)} if password is not None else {})
         environment |= {"PGOPTIONS": "-c synchronous_commit=on", "PGAPPNAME": "mqpg-bench produce"}
         ended = subprocess.run(
-            [*command, target], env=environment, capture_output=True, text=True, timeout=seconds + _GRACE, check=False
+            [*command, make_conninfo("", **target)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=seconds + _GRACE,
+            check=False,
         )
     done, rate = _DONE.search(ended.stdout), _RATE.search(ended.stdout)
     if ended.returncode or not done or not rate or _FAILED.search(ended.stdout):

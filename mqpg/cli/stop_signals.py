@@ -6,11 +6,10 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import FrameType
 
-__all__ = ["sigterm_as_ctrl_c", "stop_on_eof", "stop_on_signals"]
+__all__ = ["stop_on_eof", "stop_on_signals"]
 
 logger = logging.getLogger(__name__)
 
@@ -33,16 +32,6 @@ def stop_on_signals(stop: threading.Event) -> None:
     for signum in STOPPING:
         signal.signal(signum, handler)
     _watch(read_end, stop, "signals")
-
-
-@contextmanager
-def sigterm_as_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM raise KeyboardInterrupt until the block ends. Call it from the main thread."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def stop_on_eof(stop: threading.Event, descriptor: int = 0) -> None:

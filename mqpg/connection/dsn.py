@@ -29,7 +29,6 @@ __all__ = [
     "has_password",
     "require_driver",
     "require_named",
-    "split_password",
     "to_libpq",
     "to_sqlalchemy",
 ]
@@ -182,23 +181,6 @@ def describe(dsn: str | URL) -> str:
     user = found.get("user") or os.environ.get("PGUSER")
     dbname = found.get("dbname") or os.environ.get("PGDATABASE") or user or "(default)"
     return f"host={host} port={port} dbname={dbname}"
-
-
-def split_password(dsn: str) -> tuple[str, str | None]:
-    """Take the password out of a DSN, for a program that gets the rest as an argument.
-
-    Args:
-        dsn: The DSN in libpq notation.
-
-    Returns:
-        The DSN without its password, and the password. None: it has none.
-
-    Raises:
-        ConfigurationError: It cannot be read.
-    """
-    found = _parameters(dsn)
-    password = found.pop("password", None)
-    return (dsn, None) if password is None else (make_conninfo(**found), str(password))
 
 
 def has_password(text: str) -> bool:
