@@ -6,12 +6,21 @@ consumers.
 
 from __future__ import annotations
 
-from .appender import Appender
-from .compensator import Compensator
-from .keeper import Keeper
-from .supervisor import Supervisor
-from .worker import Options, Worker
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = ["ROLES", "Appender", "Compensator", "Keeper", "Options", "Supervisor", "Worker"]
+if TYPE_CHECKING:
+    from .worker import Worker
 
-ROLES: dict[str, type[Worker]] = {worker.role: worker for worker in (Appender, Compensator, Keeper)}
+__all__ = ["ROLES", "worker_of"]
+
+ROLES = ("appender", "compensator", "keeper")
+
+
+def worker_of(role: str) -> type[Worker]:
+    """Return the class of a role.
+
+    Its module is imported now, because a process has one role, and only the compensator needs SQLAlchemy.
+    """
+    found: type[Worker] = getattr(import_module(f".{role}", __name__), role.capitalize())
+    return found

@@ -21,11 +21,12 @@ from mqpg.status import Source
 from mqpg.status.workers import failing_roles, silent_roles
 from mqpg.values import errors
 
-from . import ROLES, Options, Supervisor
-from . import consume as runner
+from . import ROLES, worker_of
 from .ledger_urls import parse_ledgers, to_environment
 from .logs import LogFormat, configure
 from .session import CALL_TIMEOUT, connect, patiently
+from .supervisor import Supervisor
+from .worker import Options
 
 __all__ = ["consume", "worker"]
 
@@ -141,7 +142,7 @@ def worker(
         _supervise(options, stop, ["--log-level", log_level, "--log-format", log_format.value], metrics)
     else:
         with _serving(metrics, options.dsn):
-            ROLES[role](options, stop).run()
+            worker_of(role)(options, stop).run()
 
 
 def consume(
@@ -184,6 +185,8 @@ def consume(
     Exit status 4: the schema is too new for this release, from the start or since a migration.
     Upgrade mqpg; a restart cannot help.
     """
+    from . import consume as runner  # loads SQLAlchemy
+
     stop = _prepare("consumer", log_level, log_format, at_eof)
     chosen: dict[str, Any] = {
         "consumer": consumer,

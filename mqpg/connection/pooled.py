@@ -125,7 +125,7 @@ _ON_THE_OBJECT = ("row_factory", "cursor_factory", "server_cursor_factory", "pre
 def _pass_on(said: Diagnostic) -> None:
     """Log a warning of the server, such as that no compensator serves the ledger of a new producer group."""
     if said.severity_nonlocalized == "WARNING":
-        logger.warning("%s", printable(" ".join(filter(None, (said.message_primary, said.message_hint)))))
+        logger.warning("%s", printable(". ".join(filter(None, (said.message_primary, said.message_hint)))))
 
 
 def _refuse(*args: Any, **kwargs: Any) -> NoReturn:

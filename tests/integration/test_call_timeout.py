@@ -19,7 +19,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 import mqpg
 from lab.proxy import Proxy, proxy
 from mqpg import errors
-from mqpg.workers import Appender, Options
+from mqpg.workers.appender import Appender
+from mqpg.workers.worker import Options
 from tests.fixtures.databases import OwnServer
 from tests.support.waiting import eventually
 

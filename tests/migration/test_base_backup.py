@@ -13,8 +13,9 @@ import mqpg
 from mqpg import errors, migrate
 from mqpg.embedded import EmbeddedServer, find_binaries
 from mqpg.embedded.programs import current_account
-from mqpg.workers import Appender, Options
+from mqpg.workers.appender import Appender
 from mqpg.workers.session import connect
+from mqpg.workers.worker import Options
 from tests.support.servers import temporary_server
 from tests.support.waiting import eventually
 

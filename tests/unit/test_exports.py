@@ -41,6 +41,12 @@ def test_importing_loads_nothing_heavy() -> None:
     assert loaded("import sqlalchemy") == {"sqlalchemy"}
 
 
+def test_a_worker_loads_what_its_role_needs() -> None:
+    start = "import mqpg.workers.cli; from mqpg.workers import worker_of; worker_of('{}')"
+    assert "sqlalchemy" not in loaded(start.format("appender")) | loaded(start.format("keeper"))
+    assert "sqlalchemy" in loaded(start.format("compensator"))
+
+
 SEND = """
 import mqpg
 with mqpg.connect({dsn!r}) as mq:

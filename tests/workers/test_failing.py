@@ -17,7 +17,7 @@ from mqpg.workers import consume as runner
 from tests.support.broker import Broker
 from tests.support.in_process import Run
 from tests.support.waiting import eventually
-from workers import ROLES
+from workers import worker_of
 from workers.worker import Options
 
 Connection = psycopg.Connection[Any]
@@ -87,7 +87,7 @@ def test_a_worker_that_fails_in_each_iteration(case: str, db: Connection, dsn: s
     role, broken, mended, word = BROKEN[case]
     broker = Broker(dsn)
     db.execute(broken.encode())
-    worker = ROLES[role](Options(dsn, interval=0.05, heartbeat=0.05))
+    worker = worker_of(role)(Options(dsn, interval=0.05, heartbeat=0.05))
     with at_work(broker, lambda stop: _run_until(worker, stop)):
         eventually(lambda: failing(db, role) >= 3, timeout=60)
         for name, line in said(run, role, health=True).items():

@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from mqpg.workers import Keeper, Options
+from mqpg.workers.keeper import Keeper
 from mqpg.workers.session import connect
+from mqpg.workers.worker import Options
 from tests.support.broker import Broker, Session
 from tests.support.processes import Processes, workers
 from tests.support.retention import keep, payloads, retain, roll
