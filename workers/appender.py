@@ -76,6 +76,7 @@ class Appender(Worker):
     def _append(self, conn: Connection, now: float) -> int:
         if now >= self._next_check:
             self._require_later(conn)
+            conn.execute("select mqpg._open_queues()")
             self._next_check = now + _CHECK
         row = conn.execute("select mqpg.append(%s)", (self.options.max_messages,)).fetchone()
         return int(row[0]) if row else 0

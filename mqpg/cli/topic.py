@@ -73,6 +73,7 @@ def alter(
     archive: Annotated[
         bool | None, typer.Option(help="Whether keep waits until mqpg archive has written the messages.")
     ] = None,
+    queues: Annotated[int | None, typer.Option(help="More queues: a multiple of the present number.")] = None,
     json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
@@ -90,6 +91,7 @@ def alter(
         lose_over=lose_over,
         checksums=checksums,
         archive=archive,
+        queues=queues,
     )
 
 

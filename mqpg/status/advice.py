@@ -17,7 +17,7 @@ from .workers import failure
 __all__ = ["advice", "findings"]
 
 # What holds messages up although the group moves on with others.
-_PARTIAL = ("owner_gone", "queue_blocked", "keys_blocked", "too_many_deliveries")
+_PARTIAL = ("owner_gone", "queue_waits", "queue_blocked", "keys_blocked", "too_many_deliveries")
 _WORKERS = {
     "appender": ("no message is delivered", STANDS),
     "compensator": ("no half message is asked for", SOME_WAIT),

@@ -10,7 +10,7 @@ from mqpg.values.cause import Cause
 __all__ = ["merged"]
 
 # Causes that a group has in several queues at once, and what tells two of them apart.
-_SHARED = ("owner_gone", "too_many_deliveries", "leased", "queue_locked", "keys_blocked")
+_SHARED = ("owner_gone", "queue_waits", "too_many_deliveries", "leased", "queue_locked", "keys_blocked")
 _WHO = ("consumer_group", "member", "owner", "consumer", "pid")
 
 

@@ -69,6 +69,12 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         " (at work under another name, which owns no such queue: {consumers_at_work})",
         ". Only if it is gone for good: {call}",
     ),
+    "queue_waits": (
+        "Queues were added to the topic. This one is read when what was in queue {after_queue} before is acknowledged",
+        ", up to offset {until_offset}",
+        ".",
+        " First {transactions:transaction} that ran at that time must end.",
+    ),
     "leased": (
         "Its consumer",
         " {consumer}",

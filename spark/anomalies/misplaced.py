@@ -13,8 +13,8 @@ __all__ = ["misplaced"]
 def misplaced(messages: DataFrame, entries: DataFrame, topics: DataFrame) -> DataFrame:
     """Find messages in another queue than the others of their key, or than their own record says.
 
-    The number of a topic's queues never changes, so a key has one queue for ever. There is at most one
-    anomaly for each message.
+    Where queues were added, the new number is a multiple of the first one. So a key has one queue before and
+    one after, and one modulo the first number all the time. There is at most one anomaly for each message.
     """
     named = messages.join(topics, "topic_id")
     found = union_rows(_by_key(named), _in_another_queue(entries), _final_elsewhere(named))
@@ -23,20 +23,28 @@ def misplaced(messages: DataFrame, entries: DataFrame, topics: DataFrame) -> Dat
 
 
 def _by_key(named: DataFrame) -> DataFrame:
-    of_key = ["topic_id", "key_hash"]
-    queues = (
-        named.where("key_hash is not null and kind <> 'f'")
-        .groupBy(*of_key, "queue_id")
-        .agg(F.count(F.lit(1)).alias("messages"), F.min("message_id").alias("oldest"))
+    batch = F.shiftright("message_id", 10)
+    always = F.when(F.col("grown_from").isNull(), F.col("queue_id")).otherwise(
+        F.col("queue_id") % F.col("first_queues")
+    )
+    era = F.when(batch < F.col("grown_from"), "before").when(batch > F.col("settled_batch"), "after")
+    places = F.array(
+        F.struct(F.lit("always").alias("era"), always.alias("own_queue")),
+        F.struct(era.alias("era"), F.col("queue_id").alias("own_queue")),
+    )
+    keyed = named.where("key_hash is not null and kind <> 'f'").select("*", F.inline(places)).where("era is not null")
+    of_key = ["topic_id", "key_hash", "era"]
+    queues = keyed.groupBy(*of_key, "own_queue").agg(
+        F.count(F.lit(1)).alias("messages"), F.min("message_id").alias("oldest")
     )
     ranked = queues.withColumn(
         "rank",
         F.row_number().over(Window.partitionBy(*of_key).orderBy(F.desc("messages"), "oldest")),
     )
-    others = ranked.where("rank > 1").select(*of_key, "queue_id")
+    others = ranked.where("rank > 1").select(*of_key, "own_queue")
     return anomaly_rows(
         "misplaced",
-        named.where("kind <> 'f'").join(others, [*of_key, "queue_id"], "left_semi"),
+        keyed.join(others, [*of_key, "own_queue"], "left_semi"),
         F.format_string("its record says queue %s, and other messages of its key are in another", "queue_id"),
     )
 

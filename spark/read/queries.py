@@ -255,7 +255,12 @@ def _queue_queries(scope: str) -> list[Query]:
             schemas.TICKS,
             "x.tick_id",
         ),
-        Query("topic", "x.topic_id, x.name as topic", f"mqpg.audit_topic x where {scope}", schemas.TOPICS),
+        Query(
+            "topic",
+            "x.topic_id, x.name as topic, x.first_queues, x.grown_from, x.settled_batch",
+            f"mqpg.audit_topic x where {scope}",
+            schemas.TOPICS,
+        ),
         Query("remains", "x.family, x.segment_no", f"({_REMAINS}) x", schemas.REMAINS),
     ]
 

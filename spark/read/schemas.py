@@ -103,7 +103,8 @@ QUEUE_ROWS = _parse(
     "first_ids array<bigint>, starts array<int>, attempts array<int>, deliver_ids array<bigint>"
 )
 TICKS = _parse("tick_id bigint, xmax bigint, xip array<bigint>, due_until timestamp, at timestamp")
-TOPICS = _parse("topic_id int, topic string")
+# Where queues were added: their first number, and the batch ids that only it, or only the present one, has placed.
+TOPICS = _parse("topic_id int, topic string, first_queues int, grown_from bigint, settled_batch bigint")
 # filtered: it has, or had, a filter or tags.
 SUBSCRIPTIONS = _parse("subscription_id int, consumer_group string, topic_id int, start string, filtered boolean")
 CURSORS = _parse("subscription_id int, queue_id int, committed bigint, start_offset bigint")

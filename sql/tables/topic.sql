@@ -18,7 +18,7 @@ create table mqpg.topic (
     senders mqpg.grantee [] not null default '{}',
     readers mqpg.grantee [] not null default '{}'
 );
-comment on column mqpg.topic.queues is 'Number of ordered queues, fixed';
+comment on column mqpg.topic.queues is 'Number of ordered queues';
 comment on column mqpg.topic.kind is 'normal | relay';
 comment on column mqpg.topic.max_payload is 'Greatest size of a payload, in bytes';
 comment on column mqpg.topic.paused is 'true: receive() returns nothing to any group';

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.audit.planting import BROKER_ONLY, Story, fault, id_of, message_id
+from tests.audit.planting import BROKER_ONLY, Story, add_queues, fault, id_of, message_id
 
 
 def _send(story: Story, key: str, **options: Any) -> int:
@@ -50,6 +50,21 @@ def delayed_message_of_another_queue(story: Story) -> None:
     for _ in range(2):
         _send(story, "late")
     _move_record(story, int(story.one("select mqpg.send('orders', '{}'::text, key => 'late', delay => '1 hour')")))
+
+
+@fault("misplaced", "and other messages of its key are in another", alone=True)
+def message_of_an_older_queue_after_queues_were_added(story: Story) -> None:
+    key = add_queues(story)
+    messages = [_send(story, key) for _ in range(3)]
+    story.broker.execute("update mqpg.commit_log set queue_id = 1 where batch_id = %s", (messages[1] >> 10,))
+    story.drain()
+
+
+@fault("misplaced", "and other messages of its key are in another", alone=True)
+def message_of_a_queue_that_was_never_its_keys(story: Story) -> None:
+    message = _send(story, add_queues(story))
+    story.broker.execute("update mqpg.commit_log set queue_id = 2 where batch_id = %s", (message >> 10,))
+    story.drain()
 
 
 @fault("misplaced", "in this queue, but its record says queue")

@@ -15,6 +15,7 @@ __all__ = [
     "FAULTS",
     "Fault",
     "Story",
+    "add_queues",
     "apply_at",
     "enqueue",
     "fault",
@@ -65,6 +66,20 @@ def rolled_back(story: Story) -> str:
     handle = story.prepare()
     story.broker.execute("select mqpg.rollback(%s)", (handle,))
     return handle
+
+
+def add_queues(story: Story) -> str:
+    """Give the topic four queues, let the workers open them, and return a key that moves from queue 1 to queue 3."""
+    key = story.one("select min(k::text) from generate_series(1, 99) as k where mqpg._queue_of(k::text, 4) = 3")
+    story.broker.execute("select mqpg.send('orders', '{}'::text, key => %s) from generate_series(1, 3)", (key,))
+    story.drain()
+    story.drain("mail", journal=False)
+    story.broker.execute("select mqpg.alter_topic('orders', queues => 4)")
+    for _ in range(3):
+        story.broker.execute("select mqpg._open_queues()")
+        story.append()
+    assert story.one("select count(*) from mqpg.waiting_queue") == 0
+    return str(key)
 
 
 def apply_at(story: Story, message: int) -> None:

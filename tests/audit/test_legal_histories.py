@@ -374,3 +374,28 @@ def test_what_was_not_judged_is_listed(audit: Audit, story: Story) -> None:
     assert not any(report.anomalies.values())
     assert "not judged: consumer group without a journal: mail" in report.reasons
     assert len(report.reasons) == 4
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_queues_that_were_added(audit: Audit, story: Story, settled: bool) -> None:
+    """Messages of all keys before, while transactions of before are open, and after."""
+
+    def send_all() -> None:
+        for number in range(12):
+            story.broker.execute("select mqpg.send('orders', '{}'::text, key => %s)", (str(number),))
+
+    send_all()
+    with psycopg.connect(story.broker.info.dsn, password=story.broker.info.password) as late:
+        late.execute("select mqpg.send('orders', '{}'::text, key => '3')")
+        story.broker.execute("select mqpg.alter_topic('orders', queues => 4)")
+        send_all()
+    for queues in (8, 16) if settled else ():
+        for _ in range(3):
+            story.drain()
+            story.drain("mail", journal=False)
+            story.broker.execute("select mqpg._open_queues()")
+        send_all()
+        story.broker.execute("select mqpg.alter_topic('orders', queues => %s)", (queues,))
+        send_all()
+    story.drain()
+    require_valid(audit())

@@ -35,10 +35,10 @@ def bury(db: psycopg.Connection[Any], *payloads: str) -> list[int]:
 
 def test_topics(run: Run, db: psycopg.Connection[Any]) -> None:
     ok(run, "topic", "create", "orders", "--queues", "2")
-    ok(run, "topic", "alter", "orders", "--retention", "3 days", "--message-ttl", "1 hour")
+    ok(run, "topic", "alter", "orders", "--retention", "3 days", "--message-ttl", "1 hour", "--queues", "4")
     ok(run, "topic", "pause", "orders")
     assert listed(run, "topic", "list") == [
-        {"topic": "orders", "kind": "normal", "queues": 2, "retention": "3 days", "paused": True}
+        {"topic": "orders", "kind": "normal", "queues": 4, "retention": "3 days", "paused": True}
     ]
     ok(run, "topic", "resume", "orders")
     ok(run, "subscription", "add", "g", "orders")

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -227,3 +228,27 @@ def test_a_pause_stops_a_waiting_consumer_and_resume_wakes_it(mq: mqpg.Client, t
         assert seen == []
         mq.resume(topic, "g")
         eventually(lambda: seen == [1], 10)
+
+
+def test_workers_take_queues_that_are_added_while_they_run(
+    mq: mqpg.Client, topic: str, db: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two workers of one name have divided the queues, and the added ones come to them."""
+    monkeypatch.setattr("mqpg._sync.consumer.assignment._LOOK", 0.1)
+    got: list[int] = []
+
+    @mqpg.consumer(topic, group="g", mode="broadcast", consumer="c", effect="external", concurrency=2)
+    def notify(message: mqpg.Message) -> None:
+        got.append(message.payload["id"])
+
+    def consumed(numbers: range) -> bool:
+        db.execute("select mqpg._open_queues()")
+        return len(got) == numbers.stop
+
+    with running(notify, mq):
+        for numbers in (range(20), range(20, 40)):
+            mq.send_batch(topic, [{"id": n} for n in numbers], keys=[str(n) for n in numbers])
+            mq.append()
+            eventually(partial(consumed, numbers))
+            mq.alter_topic(topic, queues=4)
+    assert sorted(got) == list(range(40))

@@ -13,7 +13,7 @@ SQL = ROOT / "sql"
 ALLOWED = {
     "append": {"access", "check", "cursor", "lookup", "segment", "store", "validate"},
     "adopt": {"access", "cursor", "lookup", "merge", "segment", "validate"},
-    "keep": {"access", "archive", "drop", "merge", "segment", "validate"},
+    "keep": {"access", "append", "archive", "cursor", "drop", "lookup", "merge", "segment", "validate", "watch"},
     "merge": {"archive", "drop", "lookup", "segment"},
     "drop": {"access", "archive", "cursor", "half", "lookup", "segment"},
     "archive": {"access", "segment"},

@@ -15,7 +15,7 @@ _CREATE = function("create_topic", "topic text, queues int, retention interval, 
 _ALTER = function(
     "alter_topic",
     "topic text, retention interval, max_payload int, message_ttl interval, on_expired text, lose_after interval, "
-    "lose_over bigint, checksums boolean, archive boolean",
+    "lose_over bigint, checksums boolean, archive boolean, queues int",
 )
 _DROP = function("drop_topic", "topic text, force boolean", long=True)
 _PURGE = function("purge_topic", "topic text", long=True)
@@ -43,7 +43,7 @@ class Topics(BaseClient):
             topic: Its name: 1 to 127 letters, digits, "_", "." or "-", beginning with a letter or
                 digit.
             queues: How many ordered queues it has, 1 to 1000. Messages with the same key share a
-                queue. The number cannot be changed later.
+                queue. `alter_topic` can add queues.
             retention: How long messages stay readable; a week by default, at least a minute.
             kind: "relay" for a topic whose half messages travel to the consumers undecided
                 (protocol T4).
@@ -70,6 +70,7 @@ class Topics(BaseClient):
         lose_over: int | None = None,
         checksums: bool | None = None,
         archive: bool | None = None,
+        queues: int | None = None,
         conn: Caller | None = None,
     ) -> None:
         """Change a topic's settings. An argument that is None leaves its setting unchanged.
@@ -90,14 +91,17 @@ class Topics(BaseClient):
                 its bodies.
             archive: Whether a segment with its messages is only dropped when `mqpg archive` has
                 written it.
+            queues: More queues: a multiple of the present number, at most 1000. A group reads an added
+                queue after the older messages of its keys.
             conn: The caller's transaction. None: the call commits at once.
 
         Raises:
             UnknownTopic: There is no such topic.
             InvalidArgument: A setting is out of range.
+            LockTimeout: Queues are to be added, and another transaction is changing the topic.
         """
         values = _ALTER.values(
-            topic, retention, max_payload, message_ttl, on_expired, lose_after, lose_over, checksums, archive
+            topic, retention, max_payload, message_ttl, on_expired, lose_after, lose_over, checksums, archive, queues
         )
         await self._rows(_ALTER, values, conn, repeat=True)
 

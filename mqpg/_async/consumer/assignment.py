@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from functools import partial
 
@@ -16,6 +17,8 @@ from mqpg.values.messages import RETRY_LANE, Message
 __all__ = ["QueueAssignment"]
 
 logger = logging.getLogger("mqpg")
+
+_LOOK = 10.0  # seconds between two looks for queues that were added
 
 
 class QueueAssignment:
@@ -34,6 +37,8 @@ class QueueAssignment:
         self._turns: list[deque[int | None]] = [deque([None] if named is None else [*named, RETRY_LANE])]
         self._subscribed = False
         self._done: dict[int, str] = {}  # by worker
+        self._queues: int | None = None  # how many are divided among the workers; None: they are not
+        self._next_look = 0.0
         self.mode: Mode = options.wanted_mode
 
     async def receive(
@@ -67,6 +72,7 @@ class QueueAssignment:
             self._done.pop(worker, None)
             if messages:
                 return list(messages)
+        await self._take_added_queues(mq)
         return []
 
     def ack_later(self, worker: int, receipt: str) -> None:
@@ -126,3 +132,14 @@ class QueueAssignment:
         queues = [*all_queues, RETRY_LANE]
         workers = min(self._options.concurrency, len(queues))
         self._turns = [deque(queues[worker::workers]) for worker in range(workers)]
+        self._queues = None if named is not None else len(all_queues)
+
+    async def _take_added_queues(self, mq: AsyncClient) -> None:
+        """Now and then look whether the topic has got more queues. Those divided already stay where they are."""
+        if self._queues is None or time.monotonic() < self._next_look:
+            return
+        self._next_look = time.monotonic() + _LOOK
+        queues = await mq.queries.queue_count(self._options.topic)
+        for queue in range(self._queues, queues):
+            self._turns[queue % len(self._turns)].append(queue)
+        self._queues = queues

@@ -39,6 +39,8 @@ begin
     end if;
     perform mqpg._renew_ids(v_tick, v_foreign);
     update mqpg.broker b set adoption_ticks = b.adoption_ticks || (select max(t.tick_id) from mqpg.tick t);
+    update mqpg.topic_growth g set waits_for = null, settled_batch = null, settled_xid = null
+    where g.boundaries is null;
     perform mqpg._renew_cursors();
     return format('incarnation %s of broker %s: %s', v_incarnation, (select b.broker_id from mqpg.broker b), case
         when v_foreign then 'transaction ids rewritten; what has no offset comes with the next append()'

@@ -24,7 +24,8 @@ begin
         return null;
     end if;
     -- The topic before the group, in the order in which drop_topic() locks them.
-    perform from mqpg.topic t where t.topic_id = (_member.parent).topic_id for key share skip locked;
+    select t.queues into _member.queues from mqpg.topic t
+    where t.topic_id = (_member.parent).topic_id for key share skip locked;
     if found then
         perform from mqpg.subscription s
         where s.subscription_id = (_member.parent).subscription_id for key share skip locked;
@@ -72,6 +73,7 @@ begin
             (mqpg._cursor((_member.parent).subscription_id, q.queue_id)).committed,
             mqpg._oldest(v_member.topic_id, q.queue_id, 0))
     end as position) as p;
+    perform mqpg._await_older_queues(v_member);
     return v_member;
 end
 $$;

@@ -63,6 +63,9 @@ begin
             perform mqpg._move_cursor(
                 v_row, v_queue, mqpg._seek_offset(v_row, v_queue, seek.target, v_is_offset), 'seek');
         end loop;
+        if seek.queue_id is null and (v_row.mode <> 'broadcast' or v_row.member <> '') then
+            perform mqpg._await_older_queues(v_row);
+        end if;
     end loop;
     if not found then
         raise exception using errcode = 'MQ001', message = format(

@@ -52,7 +52,8 @@ begin
         select generate_series(greatest(unpin.queue_id, 0), coalesce(unpin.queue_id, v_topic.queues - 1)))
     loop
         v_cursor := mqpg._cursor(v_subscription.subscription_id, v_queue);
-        continue when v_queue >= 0 and (v_cursor.owner is null or v_cursor.owner <> unpin.consumer);
+        continue when v_queue >= 0 and (v_cursor.owner is null or v_cursor.owner <> unpin.consumer
+            or v_cursor.owner like '(%');   -- it waits for an older queue
         v_free := '{}';
         foreach v_claim in array v_cursor.claims loop
             v_free := v_free || case

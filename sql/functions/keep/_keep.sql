@@ -13,6 +13,7 @@ begin
     if not pg_try_advisory_xact_lock(1836150835, 0) then
         return;
     end if;
+    perform mqpg._open_queues();
     select b.last_value into v_last_value from mqpg.batch_id b;
     return query select r.* from mqpg._roll_log(v_last_value) r;
     for action, family, segment_no, detail in

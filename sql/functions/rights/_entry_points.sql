@@ -29,7 +29,7 @@ language sql immutable as $$
             '_silent_filters _silent_ledgers _subscription_lag'),
         ('worker',
             'append compensate keep note_archived _answer _begin_archive _compensate _expire_halves _expired_halves '
-            '_finish_drop _keep _leaving _seal_for_archive _to_archive _ledgers_served _forget_workers '
+            '_finish_drop _keep _leaving _open_queues _seal_for_archive _to_archive _ledgers_served _forget_workers '
             '_checker_targets _claim_ledgers _release_ledger _has_heir _due_in_ledger _note_ledgers _strangers'),
         ('owner', 'grant_operator grant_auditor grant_worker revoke_operator revoke_auditor revoke_worker'),
         ('client',

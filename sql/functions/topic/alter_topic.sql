@@ -1,5 +1,4 @@
--- Changes a topic. An argument that is null leaves its value unchanged. The number of queues cannot
--- change: a key would move to another queue while its older messages still wait in the first one.
+-- Changes a topic. An argument that is null leaves its value unchanged.
 -- Arguments:
 --   topic: name of the topic.
 --   retention: how long messages stay readable, at least 1 minute.
@@ -15,16 +14,21 @@
 --       bodies. It costs one pass over the bodies.
 --   archive: true keeps segments with its messages until `mqpg archive` has written them. What
 --       keep() has released before is not kept.
--- Locks: the topic's row.
--- Cost: one update.
--- Errors: MQ001 (argument), MQ003 (unknown topic).
+--   queues: more queues, a multiple of the present number, at most 1000. A key stays in its queue or
+--       moves to an added one. A group reads an added queue when it has read what was in the older
+--       one, so the order of each key is kept. Not ordered are delayed messages that were sent
+--       before, and half messages that are decided after they were overdue.
+-- Locks: the topic's row. With `queues` also what begins a subscription, up to the setting
+-- lock_timeout.
+-- Cost: one update; two cursor versions for each added queue of each subscription.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), 55P03, 40001.
 --
 -- Example:
 --     select mqpg.alter_topic('orders', retention => '30 days', message_ttl => '1 day');
 create function mqpg.alter_topic(
     topic text, retention interval default null, max_payload int default null, message_ttl interval default null,
     on_expired text default null, lose_after interval default null, lose_over bigint default null,
-    checksums boolean default null, archive boolean default null
+    checksums boolean default null, archive boolean default null, queues int default null
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -48,6 +52,9 @@ begin
     end if;
     if alter_topic.lose_over is not null then
         perform mqpg._require_range('lose_over', alter_topic.lose_over, 0, 9223372036854775807);
+    end if;
+    if alter_topic.queues is not null then
+        perform mqpg._add_queues(v_topic, alter_topic.queues);
     end if;
     update mqpg.topic t set
         retention = coalesce(alter_topic.retention, t.retention),

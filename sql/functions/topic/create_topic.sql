@@ -1,8 +1,8 @@
 -- Creates a topic. Repeated with equal arguments it changes nothing.
 -- Arguments:
 --   topic: name of the topic.
---   queues: number of ordered queues, 1 to 1000, fixed for good; default 8. Messages with equal
---       keys go to the same queue.
+--   queues: number of ordered queues, 1 to 1000; default 8. Messages with equal keys go to the same
+--       queue. alter_topic() can add queues.
 --   retention: how long messages stay readable, at least 1 minute; default 7 days.
 --   kind: 'normal' (default), or 'relay': PREPARE, COMMIT and ROLLBACK of a half message travel to
 --       the consumers as messages, and each consumer's inbox holds back what is undecided (protocol

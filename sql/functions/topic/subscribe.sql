@@ -69,6 +69,8 @@ begin
     perform set_config('lock_timeout', v_timeout, true);
     if v_new.subscription_id is not null then
         perform mqpg._require_subscription_id(v_new.subscription_id);
+        -- Again, because queues may have been added before the new row locked the topic.
+        v_topic := mqpg._topic(subscribe.topic);
         v_slot := mqpg._cursor_slot();
         insert into mqpg.cursor (subscription_id, queue_id, slot, version, committed, claimed, at, action, claims)
         select v_new.subscription_id, q.queue_id, v_slot, 1, p.position, p.position, clock_timestamp(),
@@ -77,6 +79,10 @@ begin
             lateral (select case q.queue_id
                 when -1 then 0 else mqpg._target_offset(v_topic.topic_id, q.queue_id, 0, v_new.start)
             end) as p(position);
+        v_new := mqpg._subscription(subscribe.consumer_group, subscribe.topic);
+        if v_new.mode <> 'broadcast' then
+            perform mqpg._await_older_queues(v_new);
+        end if;
         return;
     end if;
     v_old := mqpg._subscription(subscribe.consumer_group, subscribe.topic);

@@ -31,7 +31,7 @@ begin
         select o.owner, array_agg(distinct o.queue_id order by o.queue_id) filter (where o.lag > 0) as queues,
             sum(o.lag)::bigint as lag, max(o.changed_at) as changed_at
         from owned o
-        where o.owner <> _gone_owners.consumer
+        where o.owner <> _gone_owners.consumer and o.owner not like '(%'    -- that waits for an older queue
         group by o.owner
     ), process as (
         select w.detail ->> 'consumer' as name, w.alive, w.seen_at from mqpg.worker_status w

@@ -1,5 +1,5 @@
--- What keeps a group from getting the next message of a queue: a lock, an owner that is gone, an
--- open delivery, a message that failed and blocks it. No row where the next receive() gets
+-- What keeps a group from getting the next message of a queue: a lock, older messages of its keys, an
+-- owner that is gone, an open delivery, a message that failed and blocks it. No row where the next receive() gets
 -- something.
 -- Locks: none. Cost: reads the server's list of locks; linear in the claims; that of _why_blocked()
 -- where a message blocks the queue, and of _why_full() where it is full.
@@ -22,6 +22,21 @@ begin
         cause := 'queue_locked';
         detail := v_where || v_holder;
         return next;
+    end if;
+    if exists (
+        select from mqpg.waiting_queue w
+        where w.subscription_id = v_subscription.subscription_id and w.queue_id = v_cursor.queue_id)
+    then
+        cause := 'queue_waits';
+        select v_where || jsonb_strip_nulls(jsonb_build_object(
+            'after_queue', v_cursor.queue_id % g.queues_before,
+            'until_offset', g.boundaries[v_cursor.queue_id % g.queues_before + 1],
+            'transactions', nullif(cardinality(g.waits_for), 0)))
+        into _why_queue.detail
+        from mqpg.topic_growth g
+        where g.topic_id = v_subscription.topic_id and v_cursor.queue_id >= g.queues_before and v_cursor.queue_id < g.queues;
+        return next;
+        return;
     end if;
     if mqpg._owner_is_gone(v_subscription.consumer_group, (_why_queue.topic).name, v_cursor.owner, v_cursor.at)
         and v_cursor.owner is not null then

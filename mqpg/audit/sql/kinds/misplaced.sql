@@ -1,17 +1,38 @@
 -- misplaced: a message in another queue than the others of its key, than its own record says, or
--- than its final payload. The number of a topic's queues never changes, so a key has one queue for
--- ever.
-with ranked as (
-    select
-        m.topic_id,
-        m.key_hash,
-        m.queue_id,
-        row_number() over (
-            partition by m.topic_id, m.key_hash order by count(*) desc, min(m.message_id)
-        ) as place
+-- than its final payload. Where queues were added, the new number is a multiple of the first one. So
+-- a key has one queue before and one after, and one modulo the first number all the time.
+with keyed as (
+    select m.topic_id, m.key_hash, m.message_id, m.queue_id, p.era, p.place
     from message as m
-    where m.key_hash is not null and m.kind <> 'f'
-    group by 1, 2, 3
+    join topic as t on t.topic_id = m.topic_id
+    cross join lateral (
+        values
+        (
+            'always',
+            case when t.grown_from is null then m.queue_id else m.queue_id % t.first_queues end
+        ),
+        (
+            case
+                when m.message_id >> 10 < t.grown_from then 'before'
+                when m.message_id >> 10 > t.settled_batch then 'after'
+            end,
+            m.queue_id
+        )
+    ) as p (era, place)
+    where m.key_hash is not null and m.kind <> 'f' and p.era is not null
+),
+
+ranked as (
+    select
+        k.topic_id,
+        k.key_hash,
+        k.era,
+        k.place,
+        row_number() over (
+            partition by k.topic_id, k.key_hash, k.era order by count(*) desc, min(k.message_id)
+        ) as nth
+    from keyed as k
+    group by 1, 2, 3, 4
 ),
 
 -- A message at two offsets is a duplicate.
@@ -25,14 +46,15 @@ placed as (
 
 found as (
     select
-        m.topic_id,
-        m.queue_id,
+        k.topic_id,
+        k.queue_id,
         null::bigint as queue_offset,
-        m.message_id,
-        format('its record says queue %s, and other messages of its key are in another', m.queue_id) as evidence
-    from message as m
-    join ranked as r on r.topic_id = m.topic_id and r.key_hash = m.key_hash and r.queue_id = m.queue_id
-    where r.place > 1 and m.kind <> 'f'
+        k.message_id,
+        format('its record says queue %s, and other messages of its key are in another', k.queue_id) as evidence
+    from keyed as k
+    join ranked as r
+        on r.topic_id = k.topic_id and r.key_hash = k.key_hash and r.era = k.era and r.place = k.place
+    where r.nth > 1
     union all
     select
         m.topic_id,

@@ -1,0 +1,46 @@
+"""The traps of queues that are added: a key keeps its order, and shows the damage without each rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sql.test_more_queues import MOVED, settle
+from tests.support.broker import Broker, Session
+from tests.support.mutation import mutate
+
+
+def added_under_a_sender(mq: Session, broker: Broker) -> list[int]:
+    """In which order the two messages of a key come: the first one is committed last."""
+    key, late = mq.scalar(MOVED), broker.session()
+    with late.transaction():
+        late.send("one", "1", key=key)
+        mq.call("alter_topic", "one", queues=2)
+        mq.send("one", "2", key=key)
+        settle(mq)
+        got = mq.drain("one")
+    settle(mq)
+    while rows := mq.receive("one", max_messages=1):
+        got += rows
+        mq.ack(rows[0].receipt)
+        settle(mq)
+    return [row.payload for row in got]
+
+
+def test_trap_an_added_queue_waits(mq: Session, broker: Broker) -> None:
+    assert added_under_a_sender(mq, broker) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("function", "rule", "without"),
+    [
+        ("_await_older_queues", "if (_await_older_queues.subscription).mode = 'shared' then", "if true then"),
+        (
+            "_open_queues",
+            "select r.id from mqpg._running_transactions() r(id)",
+            "select r.id from (select '' where false) r(id)",
+        ),
+    ],
+)
+def test_trap_an_added_queue_waits_mutant(function: str, rule: str, without: str, mq: Session, broker: Broker) -> None:
+    mutate(mq, function, rule, without)
+    assert added_under_a_sender(mq, broker) == [2, 1], "the newer one overtakes"
