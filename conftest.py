@@ -12,6 +12,7 @@ pytest_plugins = [
     "tests.fixtures.pgbouncer",
     "tests.fixtures.browser",
     "tests.fixtures.order",
+    "tests.fixtures.recovery",
 ]
 
 # A shell lets what runs in its background ignore SIGINT, and processes that tests interrupt would

@@ -36,7 +36,7 @@ def main(path: Path) -> None:
         with shop.begin() as conn:  # QoS 1, in your own transaction
             conn.execute(insert(orders).values(id=2))
             producer.send("stored-orders", {"id": 2}, conn=conn)
-        # producer.run_recovery(stop) calls it periodically.
+        # A block `with producer:` does that every second.
         finished = producer.recover(older_than=timedelta(0))
         print(f"finished by recovery: {finished}")
 

@@ -39,6 +39,7 @@ NAMES = {
     "AsyncOutboxProducer": "OutboxProducer",
     "AsyncPostProducer": "PostProducer",
     "AsyncReconciler": "Reconciler",
+    "AsyncRecovering": "Recovering",
     "AsyncTransactionalProducer": "TransactionalProducer",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",

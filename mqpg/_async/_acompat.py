@@ -58,6 +58,7 @@ __all__ = [
     "require_loop",
     "run_sync",
     "sleep",
+    "start",
     "sync_engine",
     "wait_any",
     "wait_for",
@@ -288,6 +289,20 @@ async def gather(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
     for result in results:
         if isinstance(result, BaseException):
             raise result
+
+
+def start(work: Callable[[], Awaitable[None]]) -> Callable[[float], Awaitable[None]]:
+    """Begin work beside the caller. Returns what waits for its end, which it cancels after so many seconds."""
+    task = asyncio.ensure_future(work())
+
+    async def ended(seconds: float) -> None:
+        try:
+            await asyncio.wait([task], timeout=seconds)
+        finally:
+            task.cancel()
+        await asyncio.wait([task])
+
+    return ended
 
 
 def call_soon() -> Callable[[Callable[[], None]], object] | None:

@@ -52,6 +52,7 @@ __all__ = [
     "require_driver",
     "run_sync",
     "sleep",
+    "start",
     "sync_engine",
     "wait_any",
     "wait_for",
@@ -197,6 +198,13 @@ def gather(calls: Sequence[Callable[[], None]]) -> None:
         thread.join()
     if errors:
         raise errors[0]
+
+
+def start(work: Callable[[], None]) -> Callable[[float], None]:
+    """Begin work beside the caller. Returns what waits for its end, for so many seconds at most."""
+    thread = threading.Thread(target=work, name="mqpg-recovery", daemon=True)
+    thread.start()
+    return thread.join
 
 
 def call_soon() -> Callable[[Callable[[], None]], object] | None:

@@ -25,6 +25,7 @@ from mqpg.cli import (
     find,
     group,
     half,
+    ledger,
     messages,
     migrate,
     rights,
@@ -59,6 +60,7 @@ app.add_typer(subscription.app, name="subscription")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(group.app, name="group")
 app.add_typer(half.app, name="half")
+app.add_typer(ledger.app, name="ledger")
 app.add_typer(rights.grant, name="grant")
 app.add_typer(rights.revoke, name="revoke")
 app.command("rights")(rights.rights)

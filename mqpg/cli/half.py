@@ -12,12 +12,11 @@ import typer
 
 import mqpg
 from mqpg.cli.connecting import broker, call, rows
+from mqpg.cli.ledger import urls_of
 from mqpg.cli.options import Dsn, Json, JsonResult, print_result, print_rows, printable, warn_of_password
-from mqpg.connection.settings import ledger_url, ledger_variable, split_urls
 from mqpg.status.finding import Row
 from mqpg.status.half_messages import Rows, asked, bodies, parked_because, parks_again
 from mqpg.values.choices import Decision
-from mqpg.values.errors import ConfigurationError
 from mqpg.values.handle import parse_handle
 from mqpg.values.messages import Outcome
 from mqpg.values.words import counted
@@ -172,12 +171,9 @@ def recover(
 
     Exit status 1 if something stays lost.
     """
-    url = ledger if "://" in ledger else ledger_url(ledger)
-    if url is None:
-        raise ConfigurationError(f"--ledger {ledger}: the variable {ledger_variable(ledger)} is not set")
-    found = []
+    urls, found = urls_of(ledger, "--ledger"), []
     with broker(dsn) as mq:
-        for one in split_urls(url):
+        for one in urls:
             # It sends nothing of its own, so it needs no producer group.
             with closing(mqpg.TransactionalProducer(mq, group="", ledger=one)) as producer:
                 found += producer.recover_lost(dry_run=dry_run)

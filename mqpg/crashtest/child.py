@@ -161,7 +161,10 @@ def _produce(job: dict[str, Any], line: Line) -> None:
             if asyncio.iscoroutine(result):
                 asyncio.run(result)
             return
-        with mqpg.TransactionalProducer(mq, group=_GROUP, ledger=os.environ["MQPG_LEDGER_CRASHTEST"]) as producer:
+        # Not as a block, whose recovery would add statements to those that are counted.
+        with closing(
+            mqpg.TransactionalProducer(mq, group=_GROUP, ledger=os.environ["MQPG_LEDGER_CRASHTEST"])
+        ) as producer:
             watch.produce(function, producer)
 
 

@@ -3,16 +3,57 @@
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._async._acompat import Event, Returns, wait_for
+from mqpg._async._acompat import Event, Returns, start, wait_for
+from mqpg._async.closing import AsyncClosing
+from mqpg.connection.stopping import stops_with
 from mqpg.values.errors import Error
 
-__all__ = ["run_periodically"]
+__all__ = ["AsyncRecovering", "run_periodically"]
 
 logger = logging.getLogger("mqpg")
+
+_PAUSE = 5.0  # seconds from the start of a block to its first recovery
+_PATIENCE = 5.0  # seconds that the end of a block waits for a recovery that has begun
+
+
+class AsyncRecovering(AsyncClosing):
+    """A producer that runs recovery by itself for as long as its `async with` block lasts."""
+
+    def __init__(self) -> None:
+        # Of each open block: what stops its recovery, and what waits for the end.
+        self._blocks: list[tuple[Event, Callable[[float], Returns[None]]]] = []
+
+    async def __aenter__(self) -> Self:
+        stop = Event()
+        self._blocks.append((stop, start(partial(self._recover_until, stop))))
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        stop, ended = self._blocks.pop()
+        stop.set()
+        try:
+            await ended(_PATIENCE)
+        finally:
+            await self.close()
+
+    @abstractmethod
+    async def run_recovery(self, stop: Event) -> None:
+        """Run recovery periodically until `stop` is set."""
+
+    async def _recover_until(self, stop: Event) -> None:
+        with stops_with(stop):
+            if not await wait_for(stop, _PAUSE):
+                await self.run_recovery(stop)
 
 
 async def run_periodically(

@@ -21,7 +21,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._async._acompat import Engine, Event
 from mqpg._async.client.client import AsyncClient
-from mqpg._async.closing import AsyncClosing
 from mqpg._async.producer.brokers import AsyncBrokers
 from mqpg._async.producer.local_transaction import (
     LocalCaller,
@@ -32,7 +31,7 @@ from mqpg._async.producer.local_transaction import (
     release_local,
     require_connection,
 )
-from mqpg._async.producer.loop import run_periodically
+from mqpg._async.producer.loop import AsyncRecovering, run_periodically
 from mqpg._async.producer.prepare_and_decide import decide, identity_at, rollback_half
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.outbox import Outbox, OutboxEntry, StoredMessage
@@ -49,12 +48,12 @@ logger = logging.getLogger("mqpg")
 _CHECKERS: tuple[Checker, ...] = ("due_checks", "function")
 
 
-class AsyncOutboxProducer(AsyncClosing):
+class AsyncOutboxProducer(AsyncRecovering):
     """Stores messages in the database of the business tables until their broker has them.
 
-    Threads may share it.
+    Threads may share it. While an `async with` block of it lasts, `recover` runs every second.
 
-    No check-back has to be answered: give the group the checker due_checks and run `recover`.
+    No check-back has to be answered: give the group the checker due_checks.
 
     Args:
         mq: The broker, or several of them (AsyncBrokers).
@@ -65,15 +64,16 @@ class AsyncOutboxProducer(AsyncClosing):
     def __init__(
         self, mq: AsyncClient | AsyncBrokers, *, database: str | URL | Engine, group: str | None = None
     ) -> None:
+        super().__init__()
         self.brokers = AsyncBrokers._around(mq)
         self.group = group
         self.outbox = Outbox(UserDatabase(database))
 
     async def __aenter__(self) -> Self:
-        """Log a warning if the producer group is missing or has another checker."""
+        """Start recovery, and log a warning if the producer group is missing or has another checker."""
         if self.group is not None:
             await self.brokers._warn_of_group(self.group, _CHECKERS)
-        return self
+        return await super().__aenter__()
 
     async def close(self) -> None:
         """Close the connections to the database. Clients stay open."""

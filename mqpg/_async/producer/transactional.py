@@ -18,7 +18,6 @@ from sqlalchemy import URL
 
 from mqpg._async._acompat import Engine, Event
 from mqpg._async.client.client import AsyncClient
-from mqpg._async.closing import AsyncClosing
 from mqpg._async.producer.brokers import AsyncBrokers
 from mqpg._async.producer.local_transaction import (
     LocalCaller,
@@ -29,7 +28,7 @@ from mqpg._async.producer.local_transaction import (
     release_local,
     report_rollback,
 )
-from mqpg._async.producer.loop import run_periodically
+from mqpg._async.producer.loop import AsyncRecovering, run_periodically
 from mqpg._async.producer.prepare_and_decide import decide, decide_all, prepare_half, rollback_half, rollback_halves
 from mqpg._async.producer.recovery import DoneMarker, Recovery
 from mqpg._async.stores.ledger import AsyncLedger
@@ -46,10 +45,11 @@ logger = logging.getLogger("mqpg")
 _CHECKERS: tuple[Checker, ...] = ("url", "due_checks", "function")
 
 
-class AsyncTransactionalProducer(AsyncClosing):
+class AsyncTransactionalProducer(AsyncRecovering):
     """Sends messages if and only if a transaction in another database commits.
 
-    Threads and tasks may share it.
+    Threads and tasks may share it. While an `async with` block of it lasts, `recover` runs every 5
+    seconds.
 
     Args:
         mq: The broker, or several of them (AsyncBrokers); each transaction uses one.
@@ -69,6 +69,7 @@ class AsyncTransactionalProducer(AsyncClosing):
         ledger: str | URL | Engine | AsyncLedger,
         keep_messages: bool = False,
     ) -> None:
+        super().__init__()
         self.mq = mq
         self.brokers = AsyncBrokers._around(mq)
         self.group = group
@@ -78,9 +79,9 @@ class AsyncTransactionalProducer(AsyncClosing):
         self._recoveries: dict[str, Recovery] = {}
 
     async def __aenter__(self) -> Self:
-        """Log a warning if the producer group is missing or has another checker."""
+        """Start recovery, and log a warning if the producer group is missing or has another checker."""
         await self.brokers._warn_of_group(self.group, _CHECKERS)
-        return self
+        return await super().__aenter__()
 
     async def close(self) -> None:
         """Mark the ledger rows that are still to be marked, and close the ledger.

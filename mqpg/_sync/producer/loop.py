@@ -4,16 +4,57 @@
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._sync._acompat import Event, Returns, wait_for
+from mqpg._sync._acompat import Event, Returns, start, wait_for
+from mqpg._sync.closing import Closing
+from mqpg.connection.stopping import stops_with
 from mqpg.values.errors import Error
 
-__all__ = ["run_periodically"]
+__all__ = ["Recovering", "run_periodically"]
 
 logger = logging.getLogger("mqpg")
+
+_PAUSE = 5.0  # seconds from the start of a block to its first recovery
+_PATIENCE = 5.0  # seconds that the end of a block waits for a recovery that has begun
+
+
+class Recovering(Closing):
+    """A producer that runs recovery by itself for as long as its `with` block lasts."""
+
+    def __init__(self) -> None:
+        # Of each open block: what stops its recovery, and what waits for the end.
+        self._blocks: list[tuple[Event, Callable[[float], Returns[None]]]] = []
+
+    def __enter__(self) -> Self:
+        stop = Event()
+        self._blocks.append((stop, start(partial(self._recover_until, stop))))
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        stop, ended = self._blocks.pop()
+        stop.set()
+        try:
+            ended(_PATIENCE)
+        finally:
+            self.close()
+
+    @abstractmethod
+    def run_recovery(self, stop: Event) -> None:
+        """Run recovery periodically until `stop` is set."""
+
+    def _recover_until(self, stop: Event) -> None:
+        with stops_with(stop):
+            if not wait_for(stop, _PAUSE):
+                self.run_recovery(stop)
 
 
 def run_periodically(

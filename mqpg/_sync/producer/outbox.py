@@ -22,7 +22,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._sync._acompat import Engine, Event
 from mqpg._sync.client.client import Client
-from mqpg._sync.closing import Closing
 from mqpg._sync.producer.brokers import Brokers
 from mqpg._sync.producer.local_transaction import (
     LocalCaller,
@@ -33,7 +32,7 @@ from mqpg._sync.producer.local_transaction import (
     release_local,
     require_connection,
 )
-from mqpg._sync.producer.loop import run_periodically
+from mqpg._sync.producer.loop import Recovering, run_periodically
 from mqpg._sync.producer.prepare_and_decide import decide, identity_at, rollback_half
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.outbox import Outbox, OutboxEntry, StoredMessage
@@ -50,12 +49,12 @@ logger = logging.getLogger("mqpg")
 _CHECKERS: tuple[Checker, ...] = ("due_checks", "function")
 
 
-class OutboxProducer(Closing):
+class OutboxProducer(Recovering):
     """Stores messages in the database of the business tables until their broker has them.
 
-    Threads may share it.
+    Threads may share it. While an `with` block of it lasts, `recover` runs every second.
 
-    No check-back has to be answered: give the group the checker due_checks and run `recover`.
+    No check-back has to be answered: give the group the checker due_checks.
 
     Args:
         mq: The broker, or several of them (Brokers).
@@ -64,15 +63,16 @@ class OutboxProducer(Closing):
     """
 
     def __init__(self, mq: Client | Brokers, *, database: str | URL | Engine, group: str | None = None) -> None:
+        super().__init__()
         self.brokers = Brokers._around(mq)
         self.group = group
         self.outbox = Outbox(UserDatabase(database))
 
     def __enter__(self) -> Self:
-        """Log a warning if the producer group is missing or has another checker."""
+        """Start recovery, and log a warning if the producer group is missing or has another checker."""
         if self.group is not None:
             self.brokers._warn_of_group(self.group, _CHECKERS)
-        return self
+        return super().__enter__()
 
     def close(self) -> None:
         """Close the connections to the database. Clients stay open."""

@@ -19,7 +19,6 @@ from sqlalchemy import URL
 
 from mqpg._sync._acompat import Engine, Event
 from mqpg._sync.client.client import Client
-from mqpg._sync.closing import Closing
 from mqpg._sync.producer.brokers import Brokers
 from mqpg._sync.producer.local_transaction import (
     LocalCaller,
@@ -30,7 +29,7 @@ from mqpg._sync.producer.local_transaction import (
     release_local,
     report_rollback,
 )
-from mqpg._sync.producer.loop import run_periodically
+from mqpg._sync.producer.loop import Recovering, run_periodically
 from mqpg._sync.producer.prepare_and_decide import decide, decide_all, prepare_half, rollback_half, rollback_halves
 from mqpg._sync.producer.recovery import DoneMarker, Recovery
 from mqpg._sync.stores.ledger import Ledger
@@ -47,10 +46,11 @@ logger = logging.getLogger("mqpg")
 _CHECKERS: tuple[Checker, ...] = ("url", "due_checks", "function")
 
 
-class TransactionalProducer(Closing):
+class TransactionalProducer(Recovering):
     """Sends messages if and only if a transaction in another database commits.
 
-    Threads and tasks may share it.
+    Threads and tasks may share it. While an `with` block of it lasts, `recover` runs every 5
+    seconds.
 
     Args:
         mq: The broker, or several of them (Brokers); each transaction uses one.
@@ -70,6 +70,7 @@ class TransactionalProducer(Closing):
         ledger: str | URL | Engine | Ledger,
         keep_messages: bool = False,
     ) -> None:
+        super().__init__()
         self.mq = mq
         self.brokers = Brokers._around(mq)
         self.group = group
@@ -79,9 +80,9 @@ class TransactionalProducer(Closing):
         self._recoveries: dict[str, Recovery] = {}
 
     def __enter__(self) -> Self:
-        """Log a warning if the producer group is missing or has another checker."""
+        """Start recovery, and log a warning if the producer group is missing or has another checker."""
         self.brokers._warn_of_group(self.group, _CHECKERS)
-        return self
+        return super().__enter__()
 
     def close(self) -> None:
         """Mark the ledger rows that are still to be marked, and close the ledger.
