@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mqpg._sync.consumer.consumer import Consumer
     from mqpg._sync.producer.transactional import TransactionalProducer
     from mqpg._sync.stores.ledger import Ledger
-    from mqpg.consumer import consumer
+    from mqpg.decorator import consumer
     from mqpg.handlers.outcomes import Reject, Retry
     from mqpg.values.errors import (
         ConfigurationError,
@@ -86,7 +86,7 @@ _HOMES = {
     "mqpg._sync.consumer.consumer": ("Consumer",),
     "mqpg._sync.producer.transactional": ("TransactionalProducer",),
     "mqpg._sync.stores.ledger": ("Ledger",),
-    "mqpg.consumer": ("consumer",),
+    "mqpg.decorator": ("consumer",),
     "mqpg.values.errors": (
         "ConfigurationError",
         "ConnectionFailed",

@@ -8,11 +8,10 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mqpg.application import AnyConsumer, find_consumers
 from mqpg.cli.options import Dsn, printable, warn_of_password
 from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
 from mqpg.embedded import locate
@@ -27,6 +26,9 @@ from .logs import LogFormat, configure
 from .session import CALL_TIMEOUT, connect, patiently
 from .supervisor import Supervisor
 from .worker import Options
+
+if TYPE_CHECKING:
+    from mqpg.application import AnyConsumer
 
 __all__ = ["consume", "worker"]
 
@@ -185,7 +187,10 @@ def consume(
     Exit status 4: the schema is too new for this release, from the start or since a migration.
     Upgrade mqpg; a restart cannot help.
     """
-    from . import consume as runner  # loads SQLAlchemy
+    # SQLAlchemy comes with them, which a worker of most roles does not need.
+    from mqpg.application import find_consumers
+
+    from . import consume as runner
 
     stop = _prepare("consumer", log_level, log_format, at_eof)
     chosen: dict[str, Any] = {

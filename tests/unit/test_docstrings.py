@@ -24,7 +24,6 @@ from mqpg import errors
 MODULES = (
     "mqpg",
     "mqpg.values.choices",
-    "mqpg.consumer",
     "mqpg.connection.dsn",
     "mqpg.embedded",
     "mqpg.errors",

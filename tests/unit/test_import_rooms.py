@@ -51,7 +51,7 @@ QUEUE: Rooms = {
     "producer": (("mqpg._async.producer.*",), ("client", "compat", "connection", "stores", "user_tables", "values")),
     # floor 7
     "public": (
-        ("mqpg", "mqpg.application", "mqpg.consumer", "mqpg.protocols", "mqpg.errors", "mqpg.migrate"),
+        ("mqpg", "mqpg.application", "mqpg.decorator", "mqpg.protocols", "mqpg.errors", "mqpg.migrate"),
         ("client", "consumer", "handlers", "producer", "schema", "stores", "values"),
     ),
     # floor 8
