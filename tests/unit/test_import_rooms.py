@@ -112,20 +112,19 @@ LAB: Rooms = {
     "lab/proof": (("lab.proof.*",), ()),
     # floor 8
     "lab/fuzz": (("lab.fuzz.*",), ("embedded", "public")),
-    # floor 10
     "lab/shared": (
         ("lab.audits", "lab.command", "lab.processes", "lab.proxy"),
-        ("audit", "cli", "connection", "embedded", "public"),
+        ("audit", "connection", "embedded", "public"),
     ),
-    # floor 11
+    # floor 9
+    "lab/soak": (("lab.soak.*",), ("embedded", "lab/shared", "public")),
+    # floor 10
     "lab/bench": (("lab.bench.*",), ("cli", "connection", "embedded", "lab/shared", "public", "schema", "workers")),
     "lab/chaos": (("lab.chaos.*",), ("audit", "cli", "connection", "embedded", "lab/shared", "public", "schema")),
     "lab/demo": (("lab.demo.*",), ("audit", "cli", "embedded", "lab/shared", "public")),
-    "lab/soak": (("lab.soak.*",), ("embedded", "lab/shared", "public")),
-    # floor 12
     "lab/failover": (("lab.failover.*",), ("embedded", "lab", "lab/shared", "lab/soak", "public")),
     "lab/years": (("lab.years.*",), ("embedded", "lab/shared", "lab/soak", "public")),
-    # floor 13
+    # floor 11
     "lab/tests": (
         ("lab.tests.*",),
         (
