@@ -54,9 +54,7 @@ compared as (
         ) as foreign_claim,
         -- Claims of the version before that are gone or changed: those of other epochs than this
         -- version's, and those whose lease had not ended.
-        gone.others as others_gone,
-        gone.claims as ended,
-        gone.leased as leased_gone
+        gone.others as others_gone, gone.claims as ended, gone.leased as leased_gone
     from recorded as r
     cross join lateral (
         select
@@ -148,9 +146,7 @@ ruled as (
 )
 
 select
-    r.consumer_group,
-    r.topic,
-    r.queue_id,
+    r.consumer_group, r.topic, r.queue_id,
     coalesce(r.previous_committed, r.committed) as queue_offset,
     case
         when r.rule = 'went back' then 'reverted'

@@ -26,20 +26,8 @@ started as (
 )
 
 select
-    p.consumer_group,
-    e.topic,
-    e.topic_id,
-    p.subscription_id,
-    e.lane,
-    e.queue_id,
-    e.queue_offset,
-    e.message_id,
-    e.tick_id,
-    e.attempt,
-    e.state,
-    e.committed_at,
-    e.due_at,
-    j.applied_at,
+    p.consumer_group, e.topic, e.topic_id, p.subscription_id, e.lane, e.queue_id, e.queue_offset,
+    e.message_id, e.tick_id, e.attempt, e.state, e.committed_at, e.due_at, j.applied_at,
     r.attempt as retry_attempt,
     coalesce(e.lane > 0 and e.queue_offset = r.last_offset, false) as last_retry,
     coalesce(j.times_applied, 0) as times_applied,

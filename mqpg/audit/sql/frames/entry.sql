@@ -4,10 +4,7 @@
 -- it), topic_dropped. body_id: the message that holds the body.
 with queued as (
     select
-        q.topic_id,
-        q.subscription_id as lane,
-        q.queue_id,
-        q.tick_id,
+        q.topic_id, q.subscription_id as lane, q.queue_id, q.tick_id,
         case when q.attempts is null then 1 else r.attempt end as attempt,
         q.base_offset + r.first + i.i as queue_offset,
         r.first_id + i.i as message_id,
@@ -20,24 +17,13 @@ with queued as (
 )
 
 select
-    q.topic_id,
-    t.topic,
-    q.lane,
-    q.queue_id,
-    q.tick_id,
-    q.attempt,
-    q.queue_offset,
-    q.message_id,
+    q.topic_id, t.topic, q.lane, q.queue_id, q.tick_id, q.attempt, q.queue_offset, q.message_id,
     q.body_id,
     case
         when m.message_id is null then case when q.message_id <@ h.dropped_ids then 'expired' else 'missing' end
         when m.topic_id = q.topic_id then m.state
         else m.state_elsewhere
-    end as state,
-    m.committed_at,
-    m.commit_xid,
-    m.due_at,
-    m.place,
+    end as state, m.committed_at, m.commit_xid, m.due_at, m.place,
     q.message_id <@ h.archived_ids as archived
 from queued as q
 join topic as t on t.topic_id = q.topic_id

@@ -11,18 +11,10 @@
 with known as (
     select
         b.first_id + i.i as message_id,
-        b.topic_id,
-        b.kind,
-        b.producer_group_id,
-        b.queue_id,
+        b.topic_id, b.kind, b.producer_group_id, b.queue_id,
         b.handle_hashes[i.i + 1] as handle_hash,
         b.key_hashes[i.i + 1] as key_hash,
-        b.check_at,
-        b.born_at,
-        b.xid,
-        b.covered,
-        b.may_be_dropped,
-        b.decision_gone,
+        b.check_at, b.born_at, b.xid, b.covered, b.may_be_dropped, b.decision_gone,
         b.kind = 'h' as half
     from body as b
     cross join lateral generate_series(0, b.n - 1) as i (i)
@@ -43,19 +35,8 @@ release as (
 
 judged as (
     select
-        k.message_id,
-        k.topic_id,
-        k.kind,
-        k.producer_group_id,
-        k.queue_id,
-        k.handle_hash,
-        k.key_hash,
-        k.check_at,
-        k.born_at,
-        k.xid,
-        o.at as decided_at,
-        o.decided_by,
-        late.late,
+        k.message_id, k.topic_id, k.kind, k.producer_group_id, k.queue_id, k.handle_hash,
+        k.key_hash, k.check_at, k.born_at, k.xid, o.at as decided_at, o.decided_by, late.late,
         case
             when k.kind = 'f' then 'final'
             when k.half and o.op is null and not k.decision_gone then 'undecided'
@@ -86,29 +67,12 @@ judged as (
 )
 
 select
-    j.message_id,
-    j.topic_id,
-    j.kind,
-    j.state,
+    j.message_id, j.topic_id, j.kind, j.state,
     case when exists (select from topic as t where t.topic_id = j.topic_id) then 'other_topic' else 'topic_dropped' end
         as state_elsewhere,
-    j.producer_group_id,
-    j.queue_id,
-    j.decision_queue_id,
-    j.handle_hash,
-    j.key_hash,
-    j.check_at,
-    j.born_at,
-    j.xid,
-    j.decided_at,
-    j.decided_by,
-    j.committed_at,
-    j.commit_xid,
-    j.due_at,
-    j.relayed_as,
-    j.deliver_id,
-    j.place,
-    j.may_be_dropped,
+    j.producer_group_id, j.queue_id, j.decision_queue_id, j.handle_hash, j.key_hash, j.check_at,
+    j.born_at, j.xid, j.decided_at, j.decided_by, j.committed_at, j.commit_xid, j.due_at,
+    j.relayed_as, j.deliver_id, j.place, j.may_be_dropped,
     j.state = 'committed' and j.covered and not j.may_be_dropped as expected,
     j.state = 'committed' and not j.covered as waiting
 from judged as j

@@ -1,12 +1,9 @@
 -- The rows of outboxes with their messages at the broker. A row names the handle from the local
 -- commit on. Before that, the row's id is the dedup id of its message.
 select
-    o.ledger,
-    o.state,
-    o.topic,
+    o.ledger, o.state, o.topic,
     coalesce(o.handle_id, s.message_id) as message_id,
-    m.kind,
-    m.state as message_state
+    m.kind, m.state as message_state
 from outbox_row as o
 join topic as t on t.topic = o.topic
 left join (

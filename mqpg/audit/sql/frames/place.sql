@@ -11,9 +11,7 @@ with stored as (
 
 reach as (
     select
-        q.topic_id,
-        q.subscription_id as lane,
-        q.queue_id,
+        q.topic_id, q.subscription_id as lane, q.queue_id,
         min(q.base_offset) as oldest,
         max(q.base_offset + q.n) as tail
     from queue_row as q
@@ -21,12 +19,7 @@ reach as (
 )
 
 select
-    s.consumer_group,
-    t.topic,
-    s.topic_id,
-    s.subscription_id,
-    lane.lane,
-    c.queue_id,
+    s.consumer_group, t.topic, s.topic_id, s.subscription_id, lane.lane, c.queue_id,
     coalesce(o.next_offset, c.committed) as next_offset,
     coalesce(c.start_offset, b.start_offset, case when s.start = 'earliest' then coalesce(r.oldest, 0) end) as start_offset,
     coalesce(greatest(r.tail, j.tail), c.committed) as tail,

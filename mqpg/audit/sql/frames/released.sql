@@ -3,16 +3,9 @@
 -- something is still pending, and only of queues that are read in order.
 with released as (
     select
-        t.subscription_id,
-        t.topic_id,
-        t.queue_id,
+        t.subscription_id, t.topic_id, t.queue_id,
         case when t.queue_id < 0 then t.subscription_id else 0 end as lane,
-        t.version,
-        t.action,
-        t.previous_claims,
-        t.claims,
-        t.previous_claimed,
-        t.claimed
+        t.version, t.action, t.previous_claims, t.claims, t.previous_claimed, t.claimed
     from transition as t
     where t.step = 'next'
         and t.done > 0
@@ -49,20 +42,11 @@ pending as (
 )
 
 select
-    r.subscription_id,
-    r.topic_id,
-    r.queue_id,
-    r.lane,
-    r.version,
-    r.action,
-    f.queue_offset,
+    r.subscription_id, r.topic_id, r.queue_id, r.lane, r.version, r.action, f.queue_offset,
     coalesce(f.queue_offset > f.first_pending, false) as ahead
 from (
     select
-        p.subscription_id,
-        p.queue_id,
-        p.version,
-        p.queue_offset,
+        p.subscription_id, p.queue_id, p.version, p.queue_offset,
         bool_and(p.before) as gone,
         min(min(case when not p.before then p.queue_offset end)) over (
             partition by p.subscription_id, p.queue_id, p.version

@@ -8,10 +8,7 @@ with scheduled as (
     select
         d.subscription_id,
         d.first_id + i.i as message_id,
-        d.attempt,
-        d.visible_at,
-        d.xid,
-        d.may_be_dropped
+        d.attempt, d.visible_at, d.xid, d.may_be_dropped
     from delayed as d
     cross join lateral generate_series(0, d.n - 1) as i (i)
     where d.subscription_id > 0
@@ -19,8 +16,7 @@ with scheduled as (
 
 delivered as (
     select
-        e.lane as subscription_id,
-        e.message_id,
+        e.lane as subscription_id, e.message_id,
         max(e.attempt) as attempt,
         max(e.queue_offset) as last_offset,
         max(e.tick_id) as last_tick
@@ -52,8 +48,7 @@ attempts as (
 )
 
 select
-    a.subscription_id,
-    a.message_id,
+    a.subscription_id, a.message_id,
     max(a.attempt) as attempt,
     max(d.last_offset) filter (where b.message_id is null) as last_offset
 from attempts as a

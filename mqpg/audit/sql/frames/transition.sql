@@ -24,12 +24,7 @@ with beside as (
 
 select
     b.*,
-    r.topic_id,
-    r.topic,
-    r.consumer_group,
-    r.mode,
-    r.on_failure,
-    r.reads,
+    r.topic_id, r.topic, r.consumer_group, r.mode, r.on_failure, r.reads,
     case
         when b.previous_version is null then 'first'
         when b.version = b.previous_version + 1 then 'next'

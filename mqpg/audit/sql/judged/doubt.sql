@@ -25,10 +25,7 @@ named (what, message_id) as (
 
 seat as (
     select
-        p.subscription_id,
-        p.topic_id,
-        p.lane,
-        p.queue_id,
+        p.subscription_id, p.topic_id, p.lane, p.queue_id,
         least(p.next_offset, c.committed) as committed,
         t.tail
     from place as p

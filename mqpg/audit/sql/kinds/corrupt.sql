@@ -1,12 +1,7 @@
 -- corrupt: a record batch that is incomplete, or a body that is not the message's own.
 with final as (
     select
-        m.message_id,
-        m.topic_id,
-        m.queue_id,
-        m.deliver_id,
-        b.kind as body_kind,
-        b.xid as body_xid,
+        m.message_id, m.topic_id, m.queue_id, m.deliver_id, b.kind as body_kind, b.xid as body_xid,
         m.commit_xid,
         count(*) over (partition by m.deliver_id) as times
     from message as m
@@ -37,9 +32,7 @@ named as (
 
 found as (
     select
-        b.topic_id,
-        b.queue_id,
-        b.first_id as message_id,
+        b.topic_id, b.queue_id, b.first_id as message_id,
         format(
             'a record batch of %s messages has %s payloads, keys, tags and headers', b.n, to_json(b.sizes)
         ) as evidence
@@ -48,25 +41,19 @@ found as (
         and (b.sizes[1] is null or exists (select from unnest(b.sizes) as s (size) where s.size <> b.n))
     union all
     select
-        b.topic_id,
-        b.queue_id,
-        b.first_id,
+        b.topic_id, b.queue_id, b.first_id,
         format('the bodies of a record batch of %s messages do not match their checksum', b.n)
     from body as b
     where not b.intact and b.sizes[1] = b.n
     union all
     select
-        w.topic_id,
-        w.queue_id,
-        w.message_id,
+        w.topic_id, w.queue_id, w.message_id,
         format('its decision names the body %s, which is another message''s', w.deliver_id)
     from wrong_final as w
     union all
     -- Where the decision itself names another message's body, that is the fault.
     select
-        m.topic_id,
-        null,
-        m.message_id,
+        m.topic_id, null, m.message_id,
         format('its %s names the body %s, which is another message''s', n.place, n.body_id)
     from named as n
     join message as m on m.message_id = n.message_id
@@ -75,12 +62,9 @@ found as (
 )
 
 select distinct on (f.message_id)
-    null as consumer_group,
-    t.topic,
-    f.queue_id,
+    null as consumer_group, t.topic, f.queue_id,
     null::bigint as queue_offset,
-    f.message_id,
-    f.evidence
+    f.message_id, f.evidence
 from found as f
 join topic as t on t.topic_id = f.topic_id
 order by f.message_id, f.evidence collate "C"

@@ -1,8 +1,7 @@
 -- dead_letter: a dead letter that never failed, or one that the group also applied.
 -- Where the queues no longer hold the message, its offset is unknown.
 select
-    l.consumer_group,
-    l.topic,
+    l.consumer_group, l.topic,
     null::int as queue_id,
     null::bigint as queue_offset,
     l.message_id,
@@ -17,12 +16,10 @@ union all
 -- A consumer that was killed after its effect never acknowledged it. Its lease ends, and with it
 -- the last attempt, so such a dead letter contradicts nothing. A nack says that nothing was done.
 select
-    e.consumer_group,
-    e.topic,
+    e.consumer_group, e.topic,
     min(e.queue_id),
     min(e.queue_offset),
-    e.message_id,
-    'a dead letter, but the group applied the message'
+    e.message_id, 'a dead letter, but the group applied the message'
 from judged_letter as l
 join effect as e on e.owner_id = l.subscription_id and e.message_id = l.message_id
 where l.present and l.mode <> 'broadcast'

@@ -28,14 +28,11 @@ neighbour as (
 -- ids up to 2 stand for rows of another cluster.
 call as (
     select
-        c.topic_id,
-        c.message_id,
-        c.order_no,
+        c.topic_id, c.message_id, c.order_no,
         lag(c.order_no) over (partition by c.xid order by c.at) as order_before
     from (
         select
-            d.xid,
-            d.at,
+            d.xid, d.at,
             min(d.order_no) as order_no,
             min(d.message_id) as message_id,
             min(d.topic_id) as topic_id
@@ -59,12 +56,7 @@ ahead as (
 -- An effect before its commit is early.
 ordered as (
     select
-        e.consumer_group,
-        e.topic,
-        e.owner_id,
-        e.queue_id,
-        e.queue_offset,
-        e.message_id,
+        e.consumer_group, e.topic, e.owner_id, e.queue_id, e.queue_offset, e.message_id,
         e.applied_at,
         case when r.on_failure <> 'block_queue' then e.key_hash end as key_hash,
         r.on_failure = 'block_queue' as by_queue,
@@ -108,11 +100,7 @@ later as (
 )
 
 select
-    null as consumer_group,
-    n.topic,
-    n.queue_id,
-    n.queue_offset,
-    n.message_id,
+    null as consumer_group, n.topic, n.queue_id, n.queue_offset, n.message_id,
     format(
         'behind message %s, which was committed later in the order of tick %s', n.message_before, n.tick_id
     ) as evidence
@@ -120,33 +108,21 @@ from neighbour as n
 where n.place < n.place_before or (n.place = n.place_before and n.message_id < n.message_before)
 union all
 select
-    null,
-    p.topic,
-    p.queue_id,
-    p.queue_offset,
-    p.message_id,
+    null, p.topic, p.queue_id, p.queue_offset, p.message_id,
     format('appended by tick %s, although the tick before had seen its commit', p.tick_id)
 from placed as p
 join tick as k on k.tick_id = p.tick_id - 1
 where pg_visible_in_snapshot(p.commit_xid, k.snapshot) and p.commit_xid > '2'
 union all
 select
-    null,
-    t.topic,
-    null,
-    null,
-    c.message_id,
+    null, t.topic, null, null, c.message_id,
     format('decided by order number %s after %s in one transaction', c.order_no, c.order_before)
 from call as c
 join topic as t on t.topic_id = c.topic_id
 where c.order_no < c.order_before
 union all
 select
-    l.consumer_group,
-    l.topic,
-    l.queue_id,
-    l.queue_offset,
-    l.message_id,
+    l.consumer_group, l.topic, l.queue_id, l.queue_offset, l.message_id,
     format(
         'applied before a message %s with a lower offset',
         case when l.by_queue then 'of the queue' else 'of its key' end

@@ -3,18 +3,14 @@
 -- message, so the times of two legal sends may be a little less apart than the window. A send that
 -- loses against another one may leave its id in a slot. It has no message.
 select
-    null as consumer_group,
-    t.topic,
+    null as consumer_group, t.topic,
     null::int as queue_id,
     null::bigint as queue_offset,
     p.message_id,
     format('it has the dedup id of message %s', p.message_before) as evidence
 from (
     select
-        s.topic_id,
-        s.message_id,
-        s.slot,
-        m.born_at,
+        s.topic_id, s.message_id, s.slot, m.born_at,
         lag(s.message_id) over sends as message_before,
         lag(s.slot) over sends as slot_before,
         lag(m.born_at) over sends as born_before

@@ -1,17 +1,10 @@
 -- duplicated: applied more than once, at two offsets, or two messages at one offset.
 select
-    e.consumer_group,
-    e.topic,
-    e.queue_id,
-    e.queue_offset,
-    e.message_id,
+    e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
     format('applied %s times', e.times) as evidence
 from (
     select
-        f.consumer_group,
-        f.topic,
-        f.subscription_id,
-        f.message_id,
+        f.consumer_group, f.topic, f.subscription_id, f.message_id,
         count(*) as times,
         min(f.queue_id) as queue_id,
         min(f.queue_offset) as queue_offset
@@ -25,11 +18,7 @@ left join replay as r
 where e.times > 1 + coalesce(r.times, 0)
 union all
 select
-    null,
-    e.topic,
-    null,
-    null,
-    e.message_id,
+    null, e.topic, null, null, e.message_id,
     'at queue:offset ' || string_agg(distinct e.queue_id || ':' || e.queue_offset, ', ')
 from entry as e
 join (
@@ -45,10 +34,7 @@ group by e.topic, e.message_id
 having count(distinct (e.queue_id, e.queue_offset)) > 1
 union all
 select
-    null,
-    e.topic,
-    e.queue_id,
-    e.queue_offset,
+    null, e.topic, e.queue_id, e.queue_offset,
     min(e.message_id),
     format('offset held %s times, also by %s', count(*), max(e.message_id))
 from entry as e

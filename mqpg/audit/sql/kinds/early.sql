@@ -4,31 +4,19 @@ with reason (state, why) as (
 )
 
 select
-    null as consumer_group,
-    e.topic,
-    e.queue_id,
-    e.queue_offset,
-    e.message_id,
+    null as consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
     'in a queue, but ' || r.why as evidence
 from entry as e
 join reason as r on r.state = e.state
 union all
 select
-    e.consumer_group,
-    e.topic,
-    e.queue_id,
-    e.queue_offset,
-    e.message_id,
+    e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
     'applied, but ' || r.why
 from effect as e
 join reason as r on r.state = e.state
 union all
 select
-    null,
-    e.topic,
-    e.queue_id,
-    e.queue_offset,
-    e.message_id,
+    null, e.topic, e.queue_id, e.queue_offset, e.message_id,
     format(
         'appended by tick %s, %s', e.tick_id,
         case
@@ -44,22 +32,14 @@ union all
 -- The consumers' snapshots are older than the broker's, so the broker's queues must contain
 -- everything that a journal contains.
 select
-    e.consumer_group,
-    e.topic,
-    e.queue_id,
-    e.queue_offset,
-    e.message_id,
+    e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
     'applied, but no tick of the appender has seen its commit'
 from effect as e
 where e.state = 'committed' and e.waiting
     and not exists (select from queued as q where q.message_id = e.message_id)
 union all
 select
-    null,
-    e.topic,
-    e.queue_id,
-    e.queue_offset,
-    e.message_id,
+    null, e.topic, e.queue_id, e.queue_offset, e.message_id,
     format('retry %s was appended by tick %s, before its time', e.attempt, e.tick_id)
 from entry as e
 join retry_time as r on r.subscription_id = e.lane and r.message_id = e.message_id and r.attempt = e.attempt
@@ -67,11 +47,7 @@ join tick as k on k.tick_id = e.tick_id
 where e.lane > 0 and r.visible_at > k.due_until
 union all
 select
-    e.consumer_group,
-    e.topic,
-    e.queue_id,
-    e.queue_offset,
-    e.message_id,
+    e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
     format('retry %s was applied %s s before its time', d.attempt, round(lead.seconds, 3))
 from effect as e
 join delivery as d
@@ -87,11 +63,7 @@ where d.lane > 0 and d.state = 'committed' and lead.seconds > g.tolerance
     and not extract(epoch from e.committed_at - e.applied_at) > g.tolerance
 union all
 select
-    e.consumer_group,
-    e.topic,
-    e.queue_id,
-    e.queue_offset,
-    e.message_id,
+    e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
     format('applied %s s before its commit', round(lead.seconds, 3))
 from effect as e
 join journal_group as g on g.consumer_group = e.consumer_group
@@ -101,11 +73,7 @@ cross join lateral (
 where e.state = 'committed' and lead.seconds > g.tolerance
 union all
 select
-    null,
-    m.topic,
-    null,
-    null,
-    m.message_id,
+    null, m.topic, null, null, m.message_id,
     format('committed by the %s, but the ledger %s has no row', m.decided_by, m.ledger)
 from ledger_match as m
 cross join run as u
@@ -113,11 +81,7 @@ where m.audited and m.state = 'committed' and m.entry is null and not m.seen and
     and m.decided_at >= u.purged_before and not coalesce(m.decided_by = 'admin', false)
 union all
 select
-    null,
-    m.topic,
-    null,
-    null,
-    m.message_id,
+    null, m.topic, null, null, m.message_id,
     format('committed %s s before its row in the ledger %s', round(lead.seconds, 3), m.ledger)
 from ledger_match as m
 join ledger_source as s on s.ledger = m.ledger

@@ -3,9 +3,7 @@
 -- Where no part of the queues was ever dropped, each must begin at offset 0.
 with ordered as (
     select
-        q.topic_id,
-        q.queue_id,
-        q.base_offset,
+        q.topic_id, q.queue_id, q.base_offset,
         coalesce(
             max(q.base_offset + q.n) over (
                 partition by q.topic_id, q.subscription_id, q.queue_id
@@ -41,10 +39,7 @@ checked as (
 )
 
 select
-    null as consumer_group,
-    t.topic,
-    o.queue_id,
-    o.expected as queue_offset,
+    null as consumer_group, t.topic, o.queue_id, o.expected as queue_offset,
     null::bigint as message_id,
     format('no row holds the offsets %s to %s', o.expected, o.base_offset - 1) as evidence
 from ordered as o
@@ -52,32 +47,20 @@ join topic as t on t.topic_id = o.topic_id
 where o.base_offset > o.expected
 union all
 select
-    null,
-    t.topic,
-    c.queue_id,
-    c.base_offset,
-    null,
+    null, t.topic, c.queue_id, c.base_offset, null,
     format('n = %s does not fit the runs %s at %s', c.n, to_json(c.first_ids), to_json(c.starts))
 from checked as c
 join topic as t on t.topic_id = c.topic_id
 where not c.consistent
 union all
 select
-    p.consumer_group,
-    p.topic,
-    p.queue_id,
-    p.tail,
-    null,
+    p.consumer_group, p.topic, p.queue_id, p.tail, null,
     format('the group''s position %s is beyond the end of the queue, %s', p.next_offset, p.tail)
 from place as p
 where p.next_offset > p.tail
 union all
 select
-    d.consumer_group,
-    d.topic,
-    null,
-    null,
-    d.message_id,
+    d.consumer_group, d.topic, null, null, d.message_id,
     format('batch id %s has no row, but the message is in %s', d.message_id >> 10, d.witnesses)
 from deleted as d
 where d.in_broker

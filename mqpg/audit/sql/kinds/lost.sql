@@ -1,9 +1,7 @@
 -- lost: committed, and skipped by the appender or by a group, or known only outside the broker.
 -- Nacked messages and dead letters are not lost.
 select
-    null as consumer_group,
-    t.topic,
-    m.queue_id,
+    null as consumer_group, t.topic, m.queue_id,
     null::bigint as queue_offset,
     m.message_id,
     format('committed by transaction %s, which the newest tick has seen, but in no queue', m.commit_xid) as evidence
@@ -12,11 +10,7 @@ join topic as t on t.topic_id = m.topic_id
 where m.expected and not exists (select from queued as q where q.message_id = m.message_id)
 union all
 select
-    d.consumer_group,
-    d.topic,
-    d.queue_id,
-    d.queue_offset,
-    d.message_id,
+    d.consumer_group, d.topic, d.queue_id, d.queue_offset, d.message_id,
     'the group''s position is beyond it, but it was not applied'
     || case d.state when 'expired' then ', and retention has dropped its body' else '' end
 from delivery as d
@@ -25,21 +19,14 @@ where d.lane = 0 and d.state in ('committed', 'expired') and d.behind_position a
 union all
 -- The group has acknowledged the last retry, and there is neither an effect nor a dead letter.
 select
-    d.consumer_group,
-    d.topic,
-    d.queue_id,
-    d.queue_offset,
-    d.message_id,
+    d.consumer_group, d.topic, d.queue_id, d.queue_offset, d.message_id,
     format('retry %s was acknowledged, but it was not applied', d.attempt)
 from delivery as d
 where d.lane > 0 and d.state = 'committed' and d.behind_position and d.times_applied = 0
     and d.last_retry and not d.dead
 union all
 select
-    r.consumer_group,
-    r.topic,
-    d.queue_id,
-    null,
+    r.consumer_group, r.topic, d.queue_id, null,
     d.first_id + i.i,
     format(
         'attempt %s was due at %s, which the newest tick has passed, but it is in no retry lane',
@@ -60,11 +47,7 @@ where d.due and d.covered and not d.may_be_dropped
 union all
 -- A standby that was promoted without the last transactions has neither the message nor a trace.
 select
-    d.consumer_group,
-    d.topic,
-    null,
-    null,
-    d.message_id,
+    d.consumer_group, d.topic, null, null, d.message_id,
     format('the message is in %s, and the broker has no trace of it', d.witnesses)
 from deleted as d
 where not d.in_broker

@@ -1,8 +1,7 @@
 -- mismatch: two databases contradict each other about one message, and it is none of the other
 -- kinds.
 select
-    null as consumer_group,
-    m.topic,
+    null as consumer_group, m.topic,
     null::int as queue_id,
     null::bigint as queue_offset,
     m.message_id,
@@ -20,11 +19,7 @@ union all
 -- From before the newest tick it is a gap. A row may be younger than the broker's snapshot, unless
 -- nothing is running any more.
 select
-    null,
-    null,
-    null,
-    null,
-    m.message_id,
+    null, null, null, null, m.message_id,
     format('the ledger %s says local, the broker has no such half message', m.ledger)
 from ledger_match as m
 join ledger_source as s on s.ledger = m.ledger
@@ -37,11 +32,7 @@ where not m.audited and m.entry = 'local'
 union all
 -- Where the check-back is overdue it is undecided.
 select
-    null,
-    m.topic,
-    null,
-    null,
-    m.message_id,
+    null, m.topic, null, null, m.message_id,
     format('the ledger %s says that the broker has the decision, and the broker has none', m.ledger)
 from ledger_match as m
 join ledger_source as s on s.ledger = m.ledger
@@ -52,11 +43,7 @@ where m.audited and m.entry = 'local' and m.state = 'undecided' and not m.seen
 union all
 -- Offsets below the oldest one are no longer in the queues. A journal may reach back further.
 select
-    e.consumer_group,
-    e.topic,
-    e.queue_id,
-    e.queue_offset,
-    e.message_id,
+    e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
     'applied at this offset, but the queue has the message at another one'
 from effect as e
 left join (

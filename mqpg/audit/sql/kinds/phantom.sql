@@ -11,11 +11,7 @@ with reason (state, why) as (
 )
 
 select
-    null as consumer_group,
-    e.topic,
-    e.queue_id,
-    e.queue_offset,
-    e.message_id,
+    null as consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
     'in a queue, but ' || r.why as evidence
 from entry as e
 join reason as r on r.state = e.state
@@ -23,11 +19,7 @@ cross join horizon as h
 where e.state <> 'missing' or e.message_id >> 10 > h.newest_id
 union all
 select
-    e.consumer_group,
-    e.topic,
-    e.queue_id,
-    e.queue_offset,
-    e.message_id,
+    e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
     'applied, but ' || r.why
 from effect as e
 join reason as r on r.state = e.state
@@ -35,11 +27,7 @@ cross join horizon as h
 where e.state <> 'missing' or e.message_id >> 10 > h.newest_id
 union all
 select
-    e.consumer_group,
-    e.topic,
-    e.queue_id,
-    e.queue_offset,
-    e.message_id,
+    e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
     'applied, but the group never subscribed to the topic'
 from effect as e
 cross join horizon as h
@@ -50,11 +38,7 @@ where e.state in ('committed', 'expired') and not h.had_others
 union all
 -- Where the ledger row may have been purged, its absence proves nothing.
 select
-    null,
-    m.topic,
-    null,
-    null,
-    m.message_id,
+    null, m.topic, null, null, m.message_id,
     format(
         'delivered, committed by the %s, but the ledger %s has %s',
         m.decided_by, m.ledger, case m.entry when 'fence' then 'a fence' else 'no row' end

@@ -2,8 +2,7 @@
 -- the half message (P2), or the broker has it (P7). Two databases that contradict each other are a
 -- mismatch.
 select
-    null as consumer_group,
-    o.topic,
+    null as consumer_group, o.topic,
     null::int as queue_id,
     null::bigint as queue_offset,
     o.message_id,

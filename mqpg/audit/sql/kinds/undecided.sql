@@ -1,9 +1,7 @@
 -- undecided: half messages that were not decided in time. One that is in a queue or applied is
 -- early instead.
 select
-    null as consumer_group,
-    t.topic,
-    m.queue_id,
+    null as consumer_group, t.topic, m.queue_id,
     null::bigint as queue_offset,
     m.message_id,
     format('no decision, prepared %s, check-back due %s', m.born_at, m.check_at) as evidence

@@ -2,10 +2,7 @@
 -- made, or a segment that is marked as dropped although its rows are there. A subscription that is
 -- gone has no history that could be a witness. Ranges that expired one after the other share a row.
 select
-    j.consumer_group,
-    j.topic,
-    j.queue_id,
-    j.from_offset as queue_offset,
+    j.consumer_group, j.topic, j.queue_id, j.from_offset as queue_offset,
     null::bigint as message_id,
     format(
         'a position jump %sover the offsets %s to %s (%s), but no version of the cursor made it',
@@ -31,10 +28,6 @@ where (k.known_since is null or j.at > k.known_since)
     )
 union all
 select
-    null,
-    null,
-    null,
-    null,
-    null,
+    null, null, null, null, null,
     format('segment %s of %s is marked as dropped, but its rows are there', r.segment_no, r.family)
 from remaining as r

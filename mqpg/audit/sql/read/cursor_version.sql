@@ -2,12 +2,5 @@
 select
     c.subscription_id,
     c.queue_id::int as queue_id,
-    c.slot,
-    c.version,
-    c.committed,
-    c.claimed,
-    c.at,
-    c.epoch,
-    c.action,
-    c.claims
+    c.slot, c.version, c.committed, c.claimed, c.at, c.epoch, c.action, c.claims
 from mqpg.audit_cursor as c

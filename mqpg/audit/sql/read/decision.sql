@@ -2,13 +2,10 @@
 -- relayed_as: the message that delivers the commit of a half message of a relay topic.
 -- deliver_id: the message that holds the final payload.
 select
-    o.message_id,
-    o.topic_id,
-    o.order_no,
+    o.message_id, o.topic_id, o.order_no,
     o.stage::int as stage,
     o.op::text as op,
-    o.xid,
-    o.at,
+    o.xid, o.at,
     nullif(o.visible_at, 'infinity') as visible_at,
     o.decided_by,
     case when o.visible_at = 'infinity' then o.deliver_id end as relayed_as,

@@ -11,12 +11,10 @@
 -- archived_ids: messages that were read from an archive, without their bodies.
 -- jumps_purged_before: position jumps from before this time may have been deleted.
 select
-    newest.snapshot as newest_snapshot,
-    newest.due_until as newest_due,
+    newest.snapshot as newest_snapshot, newest.due_until as newest_due,
     coalesce(newest.floor_id, 0) as floor_id,
     coalesce(newest.batch_seq, 0) as newest_id,
-    oldest.snapshot as oldest_snapshot,
-    oldest.due_until as oldest_due,
+    oldest.snapshot as oldest_snapshot, oldest.due_until as oldest_due,
     gone.ticks_dropped or j.last_tick >= 0 as ticks_dropped,
     gone.ticks_dropped as queues_dropped,
     gone.dropped_ids + int8multirange(int8range(0, j.until_id)) as dropped_ids,
@@ -41,9 +39,7 @@ from (
         coalesce(array_agg(s.segment_no) filter (where s.family = 'cursor' and s.body_dropped), '{}') as dropped_slots
     from (
         select
-            g.family,
-            g.segment_no,
-            g.upper_bound,
+            g.family, g.segment_no, g.upper_bound,
             g.body_dropped_at is not null as body_dropped,
             g.body_dropped_at is not null or g.left_out <> '{}' as dropped,
             g.dropped_at is not null or coalesce(g.leaving in ('op_log', 'check_log'), false) as decisions_dropped,

@@ -5,12 +5,7 @@ from (
     from mqpg.audit_dead_letter as l
     union all
     select
-        f.subscription_id,
-        f.message_id,
-        null,
-        f.attempts,
-        f.died_at,
-        false,
+        f.subscription_id, f.message_id, null, f.attempts, f.died_at, false,
         f.fate = 'discarded'
     from mqpg.audit_former_dead_letter as f
 ) as a

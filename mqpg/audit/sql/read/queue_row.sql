@@ -1,13 +1,8 @@
 -- The consume queues of the audited topics, as stored.
 select
-    c.base_offset,
-    c.tick_id,
-    c.topic_id,
-    c.subscription_id,
-    c.n,
+    c.base_offset, c.tick_id, c.topic_id, c.subscription_id, c.n,
     c.queue_id::int as queue_id,
-    c.first_ids,
-    c.starts,
+    c.first_ids, c.starts,
     c.attempts::int [] as attempts,
     c.deliver_ids
 from mqpg.audit_consume_queue as c

@@ -1,13 +1,7 @@
 -- Every row of a subscription on the audited topics. reads: messages are delivered through it,
 -- which is not so for a broadcast group's own row.
 select
-    s.subscription_id,
-    s.topic_id,
-    t.topic,
-    s.consumer_group,
-    s.mode,
-    s.on_failure,
-    s.retries_from,
+    s.subscription_id, s.topic_id, t.topic, s.consumer_group, s.mode, s.on_failure, s.retries_from,
     s.filter is not null or s.tags is not null as filtered,
     s.mode <> 'broadcast' or s.member <> '' as reads
 from mqpg.audit_subscription as s

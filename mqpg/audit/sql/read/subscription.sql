@@ -2,10 +2,7 @@
 -- group's own row, because its members have positions.
 -- filtered: it has, or had, a filter or tags.
 select
-    s.subscription_id,
-    s.consumer_group,
-    s.topic_id,
-    s.start,
+    s.subscription_id, s.consumer_group, s.topic_id, s.start,
     s.filter is not null or s.tags is not null
     or exists (select from mqpg.audit_former_filter as f where f.subscription_id = s.subscription_id) as filtered
 from mqpg.audit_subscription as s

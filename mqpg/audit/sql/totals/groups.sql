@@ -3,8 +3,7 @@
 -- since, are left out on both sides.
 with sides as (
     select
-        d.consumer_group,
-        d.topic,
+        d.consumer_group, d.topic,
         count(*) as offsets,
         count(*) filter (where d.times_applied = 0 and d.dead) as dead,
         count(*) filter (where d.times_applied = 0 and not d.dead and d.retry_attempt is not null) as retrying,
@@ -24,8 +23,7 @@ owed as (
 
 journal as (
     select
-        e.consumer_group,
-        e.topic,
+        e.consumer_group, e.topic,
         count(distinct (e.owner_id, e.message_id)) as applied,
         count(*) as journal_rows
     from effect as e
@@ -40,8 +38,7 @@ journal as (
 )
 
 select
-    consumer_group,
-    topic,
+    consumer_group, topic,
     coalesce(s.offsets, 0) as offsets,
     coalesce(s.dead, 0) as dead,
     coalesce(s.retrying, 0) as retrying,

@@ -9,8 +9,7 @@ with newest as (
 
 earlier as (
     select
-        n.topic,
-        n.tick_id,
+        n.topic, n.tick_id,
         max(n.message_id) over (
             partition by n.topic order by n.tick_id rows between unbounded preceding and 1 preceding
         ) as message_id

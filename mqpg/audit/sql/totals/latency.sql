@@ -30,9 +30,7 @@ step (step, consumer_group, topic, seconds) as (
 )
 
 select
-    s.step,
-    s.consumer_group,
-    s.topic,
+    s.step, s.consumer_group, s.topic,
     count(*) as messages,
     (percentile_cont(array[0.5, 0.95, 0.99, 1]) within group (order by s.seconds)) as seconds
 from step as s

@@ -1,9 +1,7 @@
 -- Half messages that an operator committed by hand, without a local transaction: no anomaly, because
 -- settle() is there for that. At most as many as the parameter says.
 select
-    'override' as kind,
-    null as consumer_group,
-    m.topic,
+    'override' as kind, null as consumer_group, m.topic,
     null::int as queue_id,
     null::bigint as queue_offset,
     m.message_id,

@@ -13,9 +13,7 @@ with applied as (
 
 outcome as (
     select
-        d.consumer_group,
-        d.topic_id,
-        d.message_id,
+        d.consumer_group, d.topic_id, d.message_id,
         bool_or(d.dead or d.retry_attempt is not null) as excusable,
         bool_or(d.behind_position) as behind
     from delivery as d
@@ -25,9 +23,7 @@ outcome as (
 
 fact as (
     select
-        m.ledger,
-        g.consumer_group,
-        m.topic,
+        m.ledger, g.consumer_group, m.topic,
         coalesce(m.entry = 'local', false) as local,
         coalesce(m.done_at is not null or (m.in_broker and m.state <> 'undecided'), false) as done,
         coalesce(m.decided_at < u.purged_before, false) as old,
@@ -65,9 +61,7 @@ classed as (
 )
 
 select
-    c.ledger,
-    c.consumer_group,
-    c.topic,
+    c.ledger, c.consumer_group, c.topic,
     count(*) filter (where c.confirmed) as confirmed,
     count(*) filter (where c.local and not c.done) as open,
     count(*) filter (where c.consumed) as consumed,

@@ -28,8 +28,7 @@ moment (step, consumer_group, at, seconds) as (
 )
 
 select
-    m.step,
-    m.consumer_group,
+    m.step, m.consumer_group,
     to_timestamp(floor(extract(epoch from m.at)::float8 / w.seconds) * w.seconds) as at,
     count(*) as messages,
     percentile_cont(0.5) within group (order by m.seconds) as p50,
