@@ -10,33 +10,13 @@ from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from typing import Any
 
-import psycopg
 import pytest
 import sqlalchemy
 
 import mqpg
 from mqpg import migrate
-from mqpg.embedded import EmbeddedServer
-from tests.support.standby import Pair, asynchronous, follows
+from tests.support.standby import Pair, follows
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def pair() -> Iterator[Pair]:
-    """A primary with the database `broker`, and a standby that no commit waits for."""
-    with asynchronous() as made:
-        yield made
-
-
-@pytest.fixture
-def shop() -> Iterator[str]:
-    with EmbeddedServer() as server:
-        url = server.create_database("shop").replace("postgresql://", "postgresql+psycopg://")
-        with mqpg.Ledger(url) as ledger:
-            ledger.create(keep_messages=True)
-        with psycopg.connect(server.dsn("shop")) as conn:
-            conn.execute("create table sale (n int primary key)")
-        yield url
 
 
 def _sell(mq: mqpg.Client, shop: str, numbers: range, *, keep_messages: bool = False) -> set[int]:

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -17,29 +16,10 @@ import sqlalchemy
 
 import mqpg
 from mqpg import errors, migrate, protocols
-from mqpg.embedded import EmbeddedServer
-from tests.support.standby import Pair, asynchronous, follows
+from tests.support.standby import Pair, follows
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
-
-
-@pytest.fixture
-def pair() -> Iterator[Pair]:
-    with asynchronous() as made:
-        yield made
-
-
-@pytest.fixture
-def shop() -> Iterator[str]:
-    """The consumer's database, with the ledger of a producer too."""
-    with EmbeddedServer() as server:
-        url = server.create_database("shop").replace("postgresql://", "postgresql+psycopg://")
-        with mqpg.Ledger(url) as ledger:
-            ledger.create(keep_messages=True)
-        with psycopg.connect(server.dsn("shop")) as conn:
-            conn.execute("create table effect (n int); create table sale (n int primary key)")
-        yield url
 
 
 def consumer(shop: str, *, journal: bool) -> mqpg.Consumer:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+import mqpg
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
 from tests.failures.stage import SHOP_TABLES, CrashingStage, Stage
@@ -90,3 +91,10 @@ def own_stage(dsn: str, shop_dsn: str) -> Iterator[Stage]:
     made = Stage(dsn, shop_dsn)
     yield made
     made.close()
+
+
+@pytest.fixture
+def fast(stage: Stage) -> Iterator[mqpg.protocols.OutboxProducer]:
+    """The producer that recovers after the killed one."""
+    with stage.stored() as producer:
+        yield producer

@@ -27,7 +27,7 @@ from tests.support.losing import losing_the_unflushed
 from tests.support.servers import restart
 from tests.support.waiting import eventually
 
-__all__ = ["SHOP_TABLES", "CrashingStage", "Stage", "expire", "message_id", "taken", "two_brokers"]
+__all__ = ["IMPATIENT", "SHOP_TABLES", "CrashingStage", "Stage", "expire", "message_id", "taken", "two_brokers"]
 
 # Functions have a path of their own, so a session's cannot change what they call.
 _PATH_OF_FUNCTIONS = """
@@ -44,6 +44,8 @@ begin
 end $$
 """
 
+# Settings of a client that soon gives a broker up.
+IMPATIENT: dict[str, Any] = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
 SHOP_TABLES = "create table if not exists sale (id int primary key); create table if not exists effect (id int)"
 
 

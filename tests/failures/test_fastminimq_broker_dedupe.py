@@ -5,27 +5,18 @@ transaction, P5 P6 COMMIT or ROLLBACK, P7 message deleted. A loop sends again wh
 consumer's steps are S1 S2 messages requested, S3 effect and offset in one transaction.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 import mqpg
 from mqpg import errors
-from tests.failures.stage import SALE, SHOP_TABLES, Stage, message_id, taken, two_brokers
+from tests.failures.stage import IMPATIENT, SALE, SHOP_TABLES, Stage, message_id, taken, two_brokers
 from tests.support.waiting import eventually
 
 STEPS = "mqpg._sync.producer.outbox"
 NOW = timedelta(0)
-IMPATIENT: dict[str, Any] = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
-
-
-@pytest.fixture
-def fast(stage: Stage) -> Iterator[mqpg.protocols.OutboxProducer]:
-    """The producer that recovers after the killed one."""
-    with stage.stored() as producer:
-        yield producer
 
 
 def sell(producer: mqpg.protocols.OutboxProducer, id: int, *, key: str | None = None, fail: bool = False) -> str:

@@ -5,26 +5,17 @@ is stored. FastMiniMQ requires an idempotent consumer. In mqpg the message's own
 so the broker absorbs a repetition within the dedup window.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 import mqpg
-from tests.failures.stage import SALE, Stage, taken, two_brokers
+from tests.failures.stage import IMPATIENT, SALE, Stage, taken, two_brokers
 from tests.support.waiting import eventually
 
 STEPS = "mqpg._sync.producer.outbox"
 NOW = timedelta(0)
-IMPATIENT: dict[str, Any] = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
-
-
-@pytest.fixture
-def fast(stage: Stage) -> Iterator[mqpg.protocols.OutboxProducer]:
-    """The producer that recovers after the killed one."""
-    with stage.stored() as producer:
-        yield producer
 
 
 @pytest.mark.parametrize("fail", [False, True])

@@ -7,7 +7,6 @@ answers success, failure or wait, and the middleware acts on it.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -15,11 +14,10 @@ from sqlalchemy import text
 import mqpg
 from mqpg import errors
 from tests.failures.actors import SALE, do_business, look_up
-from tests.failures.stage import Stage
+from tests.failures.stage import IMPATIENT, Stage
 from tests.support.waiting import eventually
 
 POSTING = "mqpg._sync.producer.post_message"
-IMPATIENT: dict[str, Any] = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
 
 
 @pytest.fixture

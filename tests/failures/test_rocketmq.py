@@ -19,13 +19,12 @@ from psycopg.conninfo import make_conninfo
 import mqpg
 from lab.proxy import Proxy
 from mqpg import errors
-from tests.failures.stage import SALE, CrashingStage, Stage, expire
+from tests.failures.stage import IMPATIENT, SALE, CrashingStage, Stage, expire
 from tests.support.broker import cut_off, refused, seconds
 from tests.support.standby import Pair
 from tests.support.waiting import eventually
 
 STEPS = "mqpg._sync.producer.transactional"
-IMPATIENT: dict[str, Any] = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
 
 
 @pytest.fixture

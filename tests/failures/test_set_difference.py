@@ -15,12 +15,11 @@ import pytest
 
 import mqpg
 from mqpg import errors
-from tests.failures.stage import SALE, CrashingStage, Stage, message_id
+from tests.failures.stage import IMPATIENT, SALE, CrashingStage, Stage, message_id
 from tests.support.broker import refused
 from tests.support.waiting import eventually
 
 STEPS = "mqpg._sync.producer.transactional"
-IMPATIENT: dict[str, Any] = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
 
 
 @pytest.fixture

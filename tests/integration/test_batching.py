@@ -40,17 +40,11 @@ class Gate:
         self.conn = psycopg.connect(dsn, autocommit=False)
         self.conn.execute("lock table mqpg.topic in access exclusive mode")
 
-    def waiting(self) -> int:
+    def waiting(self) -> list[int]:
+        """The sessions that wait, by their process ids."""
         with psycopg.connect(self.dsn, autocommit=True) as conn:
-            row = conn.execute("select count(*) from pg_stat_activity where wait_event_type = 'Lock'").fetchone()
-        assert row is not None
-        return int(row[0])
-
-    def waiting_pid(self) -> int:
-        with psycopg.connect(self.dsn, autocommit=True) as conn:
-            row = conn.execute("select pid from pg_stat_activity where wait_event_type = 'Lock'").fetchone()
-        assert row is not None
-        return int(row[0])
+            rows = conn.execute("select pid from pg_stat_activity where wait_event_type = 'Lock'").fetchall()
+        return [int(pid) for (pid,) in rows]
 
     def open(self) -> None:
         self.conn.rollback()
@@ -84,7 +78,7 @@ async def test_what_comes_while_a_send_is_under_way_is_one_batch_in_order(
     await until(gate.waiting)
     rest = [asyncio.create_task(mq.send("one", n, key="k" if n % 2 else None, tag="t")) for n in range(1, 30)]
     await asyncio.sleep(0)
-    assert gate.waiting() == 1
+    assert len(gate.waiting()) == 1
     gate.open()
     ids = [await first, *await asyncio.gather(*rest)]
     assert sum(batches(dsn)) == 30
@@ -121,11 +115,11 @@ async def test_a_lost_connection_is_reported_to_each_and_nothing_is_sent_twice(
     calls = [asyncio.create_task(mq.send("one", n)) for n in range(1, 8)]
     await asyncio.sleep(0)
     with psycopg.connect(dsn, autocommit=True) as conn:
-        conn.execute("select pg_terminate_backend(%s)", [gate.waiting_pid()])
+        conn.execute("select pg_terminate_backend(%s)", gate.waiting()[:1])
         with pytest.raises(OutcomeUnknown):
             await first
         await until(gate.waiting)  # the batch behind it
-        conn.execute("select pg_terminate_backend(%s)", [gate.waiting_pid()])
+        conn.execute("select pg_terminate_backend(%s)", gate.waiting()[:1])
     answers = await asyncio.gather(*calls, return_exceptions=True)
     gate.open()
     assert all(isinstance(answer, OutcomeUnknown) for answer in answers)
@@ -141,7 +135,7 @@ async def test_prepares_survive_a_lost_connection_as_one_does(
     calls = [asyncio.create_task(mq.prepare("one", n, "pg")) for n in range(8)]
     await until(gate.waiting)
     with psycopg.connect(dsn, autocommit=True) as conn:
-        conn.execute("select pg_terminate_backend(%s)", [gate.waiting_pid()])
+        conn.execute("select pg_terminate_backend(%s)", gate.waiting()[:1])
     await asyncio.sleep(0.1)
     gate.open()
     handles = await asyncio.gather(*calls)
@@ -178,7 +172,7 @@ async def test_a_call_that_is_cancelled_during_its_batch_takes_no_neighbour_with
     calls += [asyncio.create_task(mq.send("one", n)) for n in range(1, 5)]
     await asyncio.sleep(0)
     with psycopg.connect(dsn, autocommit=True) as conn:  # the first fails, so the batch begins to wait
-        conn.execute("select pg_cancel_backend(%s)", [gate.waiting_pid()])
+        conn.execute("select pg_cancel_backend(%s)", gate.waiting()[:1])
         with pytest.raises(mqpg.Error):
             await calls[0]
         await until(gate.waiting)
@@ -315,7 +309,7 @@ def test_an_interrupted_thread_leaves_the_outcome_of_the_others_unknown(dsn: str
         for thread in threads[1:]:
             thread.start()
         eventually(lambda: queue() == 4)
-        first = gate.waiting_pid()
+        first = gate.waiting()[0]
         with psycopg.connect(dsn, autocommit=True) as conn:
             conn.execute("select pg_cancel_backend(%s)", [first])
         eventually(lambda: queue() == 0 and gate.waiting() and len(answers) == 1)
