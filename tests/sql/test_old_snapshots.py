@@ -61,6 +61,46 @@ def test_what_was_parked_later_is_not_denied(broker: Broker, mq: Session) -> Non
         old.call("rearm", handle)
 
 
+NAMES: dict[str, Callable[[Session], Any]] = {
+    "send": lambda s: s.send("late"),
+    "prepare": lambda s: s.prepare("one", group="late"),
+    "receive": lambda s: s.receive("late", group="late"),
+    "receive for a new group": lambda s: s.receive("one", group="late"),
+    "fetch": lambda s: s.call("fetch", "late", 0, 0),
+    "seek": lambda s: s.call("seek", "late", "late", "latest"),
+    "redrive": lambda s: s.call("redrive", "late", "late"),
+    "unsubscribe": lambda s: s.call("unsubscribe", "late", "one"),
+    "pause": lambda s: s.call("pause", "late"),
+    "alter_producer_group": lambda s: s.call("alter_producer_group", "late"),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_made_later_is_not_denied(name: str, old: Session, mq: Session) -> None:
+    mq.call("create_topic", "late", 1)
+    mq.call("create_producer_group", "late")
+    for topic in ("late", "one"):
+        mq.call("subscribe", "late", topic)
+    with refused("40001"):
+        NAMES[name](old)
+
+
+@pytest.mark.parametrize("call", ["ack", "nack", "extend", "release"])
+@pytest.mark.parametrize("subscribed", ["before", "later"])
+def test_a_receipt_that_was_issued_later_is_not_denied(call: str, subscribed: str, old: Session, mq: Session) -> None:
+    if subscribed == "later":
+        mq.call("subscribe", "late", "one")
+    mq.send("one")
+    mq.append()
+    (message,) = mq.receive("one", group="late" if subscribed == "later" else "g")
+    more: dict[str, Any] = {"nack": ([message.message_id], "bad"), "extend": ("1 minute",)}
+    arguments = more.get(call, ())
+    with refused("40001"):
+        old.call(call, message.receipt, *arguments)
+    old.execute("rollback")
+    mq.call(call, message.receipt, *arguments)
+
+
 @pytest.mark.parametrize("appended", [False, True])
 def test_what_does_not_exist_is_unknown(appended: bool, broker: Broker, mq: Session) -> None:
     """Also if its id was given out: a call that is repeated must come to an end."""
@@ -81,6 +121,11 @@ def test_what_does_not_exist_is_unknown(appended: bool, broker: Broker, mq: Sess
     assert [row.state for row in session.call("half_states", [handle])] == ["unknown"]
     with refused("MQ001"):
         session.call("recall", delayed)
+
+
+def test_names_that_do_not_exist_are_unknown(old: Session) -> None:
+    with refused("MQ003"):
+        old.send("late")
 
 
 def test_handles_of_others_and_of_the_future_are_unknown(old: Session, mq: Session) -> None:

@@ -34,6 +34,7 @@ begin
     v_waited := mqpg._lock_cursor(v_id, v_receipt.queue_id);
     _open_claim.last_version := mqpg._cursor(v_id, v_receipt.queue_id);
     if _open_claim.last_version.version is null or v_receipt.epoch / 1048576 > _open_claim.last_version.version then
+        perform mqpg._require_fresh(null);
         raise exception using errcode = 'MQ007', message = format(
             'receipt %L was not issued here', _open_claim.receipt);
     end if;

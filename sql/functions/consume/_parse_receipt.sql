@@ -26,6 +26,7 @@ begin
             perform mqpg._refuse('may not acknowledge for the consumer group of this receipt',
                 'grant_receive', '{"consumer_group": null, "topic": null}');
         end if;
+        perform mqpg._require_fresh(null);
         raise exception using errcode = 'MQ007', message = format(
             '%L is not a receipt that was issued here, or its subscription has ended',
             left(_parse_receipt.receipt, 200));

@@ -8,6 +8,7 @@ begin
     select g.* into v_group from mqpg.producer_group g where g.name = _producer_group.producer_group;
     if not found then
         perform mqpg._require_name('producer_group', _producer_group.producer_group);
+        perform mqpg._require_fresh(null);
         raise exception using errcode = 'MQ004',
             message = format('producer group %L does not exist', _producer_group.producer_group),
             detail = mqpg._remedy('create_producer_group', jsonb_build_object(

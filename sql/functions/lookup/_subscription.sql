@@ -9,6 +9,7 @@ declare
 begin
     if v_topic_id is null then
         perform mqpg._require_name('topic', _subscription.topic);
+        perform mqpg._require_fresh(null);
         raise exception using errcode = 'MQ003', message = format(
             'topic %L does not exist (the consumer group is named before it)', _subscription.topic),
             detail = mqpg._remedy('create_topic', jsonb_build_object('topic', _subscription.topic))::text,
@@ -19,6 +20,7 @@ begin
         and s.member = '';
     if not found then
         perform mqpg._require_name('consumer_group', _subscription.consumer_group);
+        perform mqpg._require_fresh(null);
         raise exception using errcode = 'MQ005', message = format(
             'consumer group %L has no subscription to topic %L', _subscription.consumer_group, _subscription.topic),
             detail = mqpg._remedy('subscribe', jsonb_build_object(
