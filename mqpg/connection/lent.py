@@ -19,13 +19,14 @@ from psycopg.rows import scalar_row
 from mqpg.values.errors import WrongState
 from mqpg.values.messages import Message
 
-__all__ = ["REFUSED", "Lent", "ended_by", "lent"]
+__all__ = ["ENDED_SAVEPOINT", "REFUSED", "Lent", "ended_by", "lent"]
 
 _GAP = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
 _END = _GAP + r"(commit|end|abort|prepare\s+transaction|rollback(?!\s+(?:(?:work|transaction)\s+)?to\b))\b"
 _FIRST = re.compile(_END, re.IGNORECASE | re.DOTALL)
 _LATER = re.compile(";" + _END, re.IGNORECASE | re.DOTALL)
 REFUSED = "the transaction is the consumer's, and a handler cannot end it"
+ENDED_SAVEPOINT = "the savepoint is the consumer's, and the handler has ended it"
 _ID = "select cast(pg_current_xact_id() as text)"
 
 
@@ -40,12 +41,19 @@ class Lent:
 
     Attributes:
         xid: Its id, once a statement was sent that may have ended it. None: no such statement.
-        by: The messages whose handler has ended it. None: nobody did, or it is not known who.
+        by: The messages whose handler has ended it, or its savepoint. None: nobody did, or it is not known who.
+        savepoint: The savepoint of SQLAlchemy in which the handler works. None: it is another driver's.
     """
 
     def __init__(self) -> None:
         self.xid: str | None = None
         self.by: Sequence[Message] | None = None
+        self.savepoint: Any = None
+
+    @property
+    def lost_savepoint(self) -> bool:
+        """Whether a handler has ended the savepoint."""
+        return self.savepoint is not None and not self.savepoint.is_active
 
     def needs_xid(self, query: str, params: object) -> bool:
         """Whether the id must be asked for before this is sent. Raises WrongState if it must not be sent."""
@@ -82,6 +90,7 @@ def _lent_by_sqlalchemy(conn: Any, given: Lent) -> Generator[None]:
     def ends() -> None:
         raise WrongState(REFUSED)
 
+    given.savepoint = conn.get_nested_transaction()
     event.listen(conn, "before_cursor_execute", sends)
     conn.commit = conn.rollback = ends
     try:

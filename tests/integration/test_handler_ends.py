@@ -125,6 +125,8 @@ def test_the_same_in_other_modes(mq: mqpg.Client, effects: Callable[[], list[int
         "conn.rollback()": lambda conn: conn.rollback(),
         "several": lambda conn: conn.exec_driver_sql("select 1; commit"),
         "several, undone": lambda conn: conn.exec_driver_sql("select 1; rollback"),
+        "its savepoint": lambda conn: conn.get_nested_transaction().commit(),
+        "its savepoint, undone": lambda conn: conn.get_nested_transaction().rollback(),
     }.items(),
     ids=lambda way: way[0],
 )
@@ -141,6 +143,8 @@ def test_the_same_with_sqlalchemy(mq: mqpg.Client, effects: Callable[[], list[in
         "several": lambda conn: conn.exec_driver_sql("select 1; commit"),
         "several, again": lambda conn: conn.exec_driver_sql("select 1; commit and chain"),
         "several, undone": lambda conn: conn.exec_driver_sql("select 1; rollback and chain"),
+        "its savepoint": lambda conn: conn.get_nested_transaction().commit(),
+        "its savepoint, undone": lambda conn: conn.get_nested_transaction().rollback(),
         "error": lambda conn: sys.exit("not now"),
     }.items(),
     ids=lambda way: way[0],

@@ -28,7 +28,7 @@ from mqpg._async._acompat import (
 from mqpg._async.client.execute import current_xid, savepoint
 from mqpg._async.consumer.handler import HandlerInvoker, Reply, is_lost
 from mqpg._async.consumer.relay_inbox import RelayInbox
-from mqpg.connection.lent import Lent, lent
+from mqpg.connection.lent import ENDED_SAVEPOINT, Lent, lent
 from mqpg.handlers.failures import (
     Failure,
     IterationLost,
@@ -215,6 +215,9 @@ class SavepointRunner:
                 raise
             if is_full(error) and not foreign:  # SQLite has rolled the whole transaction back by itself
                 raise
+            if given.by is not None and given.lost_savepoint and in_transaction(driver):
+                self._watchlist.add(given.by, error)  # nothing undoes a part of the transaction any more
+                raise IterationLost from error
             if given.by is not None or (called and _is_whole(conn, driver) is False):
                 raise _ended(given, messages, result) from error
             if is_lost(conn) or (is_transient(error) and not foreign):
@@ -253,8 +256,8 @@ async def _has_ended(conn: PgConnection | Connection, driver: Any, given: Lent, 
     """Whether the handler, called with these messages, has ended the transaction that was lent. Notes it."""
     if is_lost(conn):
         return False
-    ended = in_transaction(driver) is False and not has_failed(driver)
-    if given.xid is not None and in_transaction(driver):
+    ended = given.lost_savepoint or (in_transaction(driver) is False and not has_failed(driver))
+    if not ended and given.xid is not None and in_transaction(driver):
         ended = await current_xid(conn) != given.xid
     if ended:
         given.by = messages
@@ -273,5 +276,7 @@ def _require_alive(driver: Any, given: Lent) -> None:
 
     Releasing the savepoint would not undo what the handler did before that error.
     """
+    if given.lost_savepoint:
+        raise WrongState(ENDED_SAVEPOINT)
     if given.by is not None or in_transaction(driver) is False:
         raise WrongState("a statement had failed and aborted the transaction, but the handler continued")
