@@ -15,6 +15,8 @@ from sqlalchemy import Engine, create_engine, text
 
 import mqpg
 from mqpg.connection.dsn import to_sqlalchemy
+from tests.fixtures.databases import Databases
+from tests.fixtures.server import Server
 from tests.support.killing import killed
 from tests.support.processes import Process, Processes
 from tests.support.waiting import eventually
@@ -249,6 +251,39 @@ def test_a_ledger_that_lost_rows_parks_and_never_rolls_back(
     node.sell(4, "begin_local")
     eventually(lambda: states(broker)[2:] == [(3, "c"), (4, "b")], timeout=60, why=processes.logs)
     assert states(broker)[1] == (2, "")
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_copy_of_a_ledger_gives_no_verdict_on_what_it_has_no_row_of(
+    processes: Processes,
+    broker: Connection,
+    new_node: Callable[[str], Node],
+    databases: Databases,
+    server: Server,
+    tmp_path: Path,
+    kind: str,
+) -> None:
+    """The process that sells has given the table its identity before the copy was made."""
+    node = new_node(kind)
+    ledger = mqpg.Ledger(node.engine)
+    identity = ledger.identity()
+    node.engine.dispose()
+    if kind == "sqlite":
+        shutil.copy(str(node.engine.url.database), tmp_path / "copy.db")
+        url = f"sqlite:///{tmp_path / 'copy.db'}"
+    else:
+        copied = databases.copy(str(node.engine.url.database))
+        url = to_sqlalchemy(server.dsn(copied)).render_as_string(hide_password=False)
+    with mqpg.connect(node.dsn) as mq, node.engine.begin() as conn:
+        ledger.begin(conn, mq.prepare(GROUP, {"id": 1}, GROUP, ledger=identity))
+    process = processes.worker("compensator", "--interval", "0.1", "--ledger", f"shop={url}")
+    eventually(lambda: f"the ledger {identity}" in reasons(broker), timeout=60, why=processes.logs)
+    assert states(broker) == [(1, "")]
+    process.stop()
+    compensator(processes, node)
+    eventually(lambda: states(broker) == [(1, "c")], timeout=60, why=processes.logs)
+    if kind == "postgresql":
+        databases.drop(copied)
 
 
 def test_halves_and_ledgers_without_an_identity_work_as_before(

@@ -5,16 +5,20 @@ DELETE, a new table under the old name. It lists the identities that processes g
 first. Each process adds one when it begins to use the ledger, and later from time to time, and
 `prepare` stores it with each half message. A ledger that was restored from an older copy, or is
 another node's, lacks the identity of the half message, and gives no verdict on what it has no row of.
+
+The row also says where it was written: in PostgreSQL by which transaction of which database, in SQLite
+in which file. In a copy that differs, and the identities in it count for nothing.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Any
 
-from sqlalchemy import func, insert, literal_column, select, update
+from sqlalchemy import insert, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from mqpg._async._acompat import Connection
@@ -29,9 +33,12 @@ _MOST = 1000  # identities in the row; the oldest ones go
 _UNKNOWN = datetime(1970, 1, 1, tzinfo=UTC)
 _MINE = ledger.c.handle == IDENTITY
 _ROW = select(ledger.c.payload, ledger.c.created_at).where(_MINE)
-# A row that a restore wrote again has another xmin than the transaction id in it.
-_POSTGRESQL = _ROW.add_columns(literal_column("cast(cast(xmin as text) as bigint)"))
-_XID = func.txid_current() % 2**32
+_DATABASE = "(select d.oid from pg_catalog.pg_database d where d.datname = current_database())"
+# Where the row of the table was written, and where one would be written now. A row that a restore
+# wrote again has another xmin.
+_WRITTEN = f"(select cast(xmin as text) from mqpg_ledger where handle = '{IDENTITY}') || '.' || {_DATABASE}"
+_WRITES = f"txid_current() % 4294967296 || '.' || {_DATABASE}"
+_FILE = "select file from pragma_database_list where name = 'main'"
 
 
 class LedgerIdentity:
@@ -74,13 +81,21 @@ class LedgerIdentity:
 
         Empty with a time: it is not the row that was written, but a copy of it.
         """
-        query = _POSTGRESQL if self._database.dialect == "postgresql" else _ROW
-        row: Any = (await conn.execute(query.with_for_update() if lock else query)).first()
+        row: Any = (await conn.execute(_ROW.with_for_update() if lock else _ROW)).first()
         if row is None:
             return [], None
         written, *identities = row[0].split()
         made = row[1] if row[1].tzinfo else row[1].replace(tzinfo=UTC)
-        return ([] if len(row) > 2 and written != str(row[2]) else identities), made
+        return (identities if written == await self._where(conn, _WRITTEN) else []), made
+
+    async def _where(self, conn: Connection, postgresql: str) -> str:
+        """Where the row was written, or with _WRITES where it is written now."""
+        if self._database.dialect == "postgresql":
+            return str((await conn.execute(text(f"select {postgresql}"))).scalar())
+        if self._database.dialect == "sqlite":
+            file = (await conn.execute(text(_FILE))).scalar()
+            return str(os.stat(file).st_ino) if file else "-"
+        return "-"
 
     async def doubt(self, conn: Connection, identity: str | None, born_at: datetime | None) -> str | None:
         """Why the table may lack the row of a half message with this identity. None: it cannot."""
@@ -95,10 +110,8 @@ class LedgerIdentity:
 
     async def _write(self, conn: Connection, new_table: bool) -> str:
         identities, made = await self.read(conn, lock=True)
-        identity, xid = token_hex(4), "-"
-        if self._database.dialect == "postgresql":
-            xid = str((await conn.execute(select(_XID))).scalar())
-        payload = " ".join([xid, identity, *identities][: _MOST + 1])
+        identity = token_hex(4)
+        payload = " ".join([await self._where(conn, _WRITES), identity, *identities][: _MOST + 1])
         if made is None:
             values = {"handle": IDENTITY, "entry": "fence", "payload": payload}
             await conn.execute(insert(ledger).values(**values, created_at=clock() if new_table else _UNKNOWN))
