@@ -14,6 +14,7 @@ import psycopg
 import pydantic
 import pydantic.dataclasses
 import pytest
+import sqlalchemy
 
 import mqpg
 from mqpg import errors
@@ -124,6 +125,52 @@ def test_a_batch_of_models(mq: mqpg.Client, topic: str, db: psycopg.Connection[A
     pay.close()
     assert db.execute("select count(*) from paid").fetchone() == (2,)
     assert len(reasons(mq)) == 1
+
+
+@pytest.mark.parametrize("kind", ["broker", "database", "external"])
+@pytest.mark.parametrize("message_first", [True, False])
+def test_the_message_beside_its_payload(
+    mq: mqpg.Client, topic: str, local_url: str, kind: str, message_first: bool
+) -> None:
+    """A parameter that is annotated Message gets it, before or behind the connection or without one."""
+    seen: list[tuple[int, str | None, Any]] = []
+    where: dict[str, Any] = {"effect": kind} | (
+        {"database": local_url, "consumer": "one"} if kind == "database" else {}
+    )
+
+    def before(order: Plain, message: mqpg.Message, conn: Any) -> None:
+        seen.append((order.id, message.key, conn))
+
+    def behind(order: Plain, conn: Any, message: mqpg.Message) -> None:
+        seen.append((order.id, message.key, conn))
+
+    def without(order: Plain, message: mqpg.Message) -> None:
+        seen.append((order.id, message.key, None))
+
+    decorate = mqpg.consumer(topic, group="g", **where)
+    handle = decorate(without if kind == "external" else before if message_first else behind)
+    mq.send(topic, Plain(7), key="seven")
+    mq.append()
+    drain(handle, mq)
+    handle.close()
+    ((number, key, conn),) = seen
+    assert (number, key, conn is None) == (7, "seven", kind == "external")
+
+
+async def test_the_messages_beside_their_payloads(mq: mqpg.Client, topic: str, dsn: str) -> None:
+    seen: list[tuple[int, int]] = []
+
+    @mqpg.consumer(topic, group="g", batch=True, session=True)
+    async def handle(orders: list[Plain], messages: Sequence[mqpg.Message], session: Any) -> None:
+        assert await session.scalar(sqlalchemy.text("select 1")) == 1
+        seen.extend(zip([one.id for one in orders], [one.payload["id"] for one in messages], strict=True))
+
+    send(mq, Plain(1), Plain(2))
+    async with await mqpg.connect_async(dsn) as amq:
+        while await handle.step(amq):
+            pass
+        await handle.close()
+    assert sorted(seen) == [(1, 1), (2, 2)]
 
 
 async def test_an_async_handler_gets_its_type(mq: mqpg.Client, topic: str, dsn: str) -> None:

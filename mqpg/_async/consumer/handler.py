@@ -13,7 +13,7 @@ from mqpg.connection.stopping import stops_with
 from mqpg.connection.time_limit import time_limit
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.handlers.payload import Given, what_is_given
-from mqpg.handlers.signature import second_parameter
+from mqpg.handlers.signature import message_place, second_parameter
 from mqpg.handlers.unfinished import require_finished
 from mqpg.tracing import processing
 from mqpg.values.errors import HandlerStuck, HandlerTimeout
@@ -96,6 +96,9 @@ class HandlerInvoker:
 
     def _adapt(self, handler: Callable[..., Returns[object]]) -> Call:
         """The handler as a call with two arguments: a message or a list of messages, and `conn`."""
+        given, place = self._given, message_place(handler)
+        if place is not None:
+            given, handler = _beside(given), _spread(handler, place)
 
         async def with_message_only(given: Any, conn: Any) -> Any:
             return await _finished(handler(given))
@@ -104,7 +107,7 @@ class HandlerInvoker:
             call: Call = with_message_only
         else:
             call = _with_session(handler) if self._wants == "session" else handler
-        return call if self._given is None else _with_payload(self._given, call)
+        return call if given is None else _with_payload(given, call)
 
     def _within_time(self, inner: Call) -> Call:
         async def step(given: Any, conn: Any) -> Any:
@@ -128,6 +131,22 @@ def _with_payload(given: Given, inner: Call) -> Call:
         return await _finished(inner(given(messages), conn))
 
     return step
+
+
+def _beside(given: Given | None) -> Given:
+    """What the handler is given, with the message (or messages) beside it."""
+    return lambda messages: (messages if given is None else given(messages), messages)
+
+
+def _spread(handler: Callable[..., Returns[object]], place: int) -> Callable[..., Returns[object]]:
+    """The handler as one that takes such a pair as its first argument, and the connection."""
+
+    def call(pair: tuple[Any, Any], *conn: Any) -> Returns[object]:
+        arguments = [pair[0], *conn]
+        arguments.insert(place, pair[1])
+        return handler(*arguments)
+
+    return call
 
 
 def _with_session(handler: Callable[..., Returns[object]]) -> Call:
