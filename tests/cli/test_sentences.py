@@ -137,7 +137,7 @@ def test_every_action_has_its_sentence() -> None:
 def test_hints_name_commands(run: Run) -> None:
     assert "(mqpg topic create nothing creates it.)" in run("send", "nothing", "1")[2]
     run("topic", "create", "orders")
-    assert "(mqpg topic alter orders changes it.)" in run("topic", "create", "orders", "--queues", "3")[2]
+    assert "(mqpg topic alter orders changes it.)" in run("topic", "create", "orders", "--queues", "16")[2]
     assert "(mqpg subscription add billing orders creates it.)" in run("subscription", "pause", "billing", "orders")[2]
     run("send", "orders", "1")
     status, _, err = run("topic", "drop", "orders")

@@ -604,6 +604,31 @@ def test_create_topic_again_with_equal_arguments_changes_nothing(mq: Session) ->
     mq.call("create_topic", "t", queues=4)
     with refused("MQ011", "alter_topic"):
         mq.call("create_topic", "t", queues=8)
+    with refused("MQ011", "alter_topic"):
+        mq.call("create_topic", "t", queues=4, retention="1 day")
+
+
+@pytest.mark.parametrize(
+    ("function", "names", "has", "wants", "said"),
+    [
+        ("create_topic", ["t"], {"queues": 4}, {"queues": 2}, "Repeat the present number"),
+        ("create_topic", ["t"], {"queues": 4}, {"queues": 6}, "Repeat the present number"),
+        ("create_topic", ["t"], {"queues": 4}, {"queues": 4, "kind": "relay"}, "Use another name"),
+        ("subscribe", ["h", "one"], {}, {"mode": "pinned"}, "unsubscribe()"),
+        ("subscribe", ["h", "one"], {"mode": "broadcast"}, {"mode": "shared"}, "unsubscribe()"),
+        ("subscribe", ["h", "one"], {}, {"start": "latest"}, "seek()"),
+        ("subscribe", ["h", "one"], {}, {"mode": "shared"}, "alter_subscription()"),
+        ("create_producer_group", ["h"], {}, {"checker": "ledger"}, "alter_producer_group()"),
+    ],
+)
+def test_a_hint_names_a_call_that_can_change_it(
+    mq: Session, function: str, names: list[str], has: dict[str, Any], wants: dict[str, Any], said: str
+) -> None:
+    mq.call(function, *names, **has)
+    with refused("MQ011", said):
+        mq.call(function, *names, **wants)
+    if said.startswith("alter_"):
+        mq.call(said.removesuffix("()"), *names, **wants)
 
 
 def test_drop_topic_refuses_while_something_is_undelivered(mq: Session) -> None:

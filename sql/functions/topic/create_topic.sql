@@ -20,6 +20,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_may boolean := mqpg._require_privilege('operator');
     v_topic mqpg.topic;
+    v_fixed text [];    -- why alter_topic() cannot help, and what can
 begin
     perform mqpg._require_name('topic', create_topic.topic);
     perform mqpg._require_range('queues', create_topic.queues, 1, 1000);
@@ -34,11 +35,17 @@ begin
     v_topic := mqpg._topic(create_topic.topic);
     if (v_topic.queues, v_topic.retention, v_topic.kind)
         is distinct from (create_topic.queues, create_topic.retention, create_topic.kind) then
+        v_fixed := case
+            when v_topic.kind <> create_topic.kind then array['The kind of a topic cannot change.', 'Use another name.']
+            when create_topic.queues < v_topic.queues or create_topic.queues % v_topic.queues <> 0
+                then array['The number of queues can only become a multiple of itself.', 'Repeat the present number.']
+        end;
         raise exception using errcode = 'MQ011', message = format(
             'topic %L exists with queues = %s, retention = %s, kind = %s', v_topic.name, v_topic.queues,
             v_topic.retention, v_topic.kind),
-            detail = mqpg._remedy('alter_topic', jsonb_build_object('topic', v_topic.name))::text,
-            hint = 'Call alter_topic() to change it.';
+            detail = coalesce(
+                v_fixed[1], mqpg._remedy('alter_topic', jsonb_build_object('topic', v_topic.name))::text),
+            hint = coalesce(v_fixed[2], 'Call alter_topic() to change it.');
     end if;
 end
 $$;

@@ -35,6 +35,7 @@ declare
     v_old mqpg.subscription;
     v_timeout text;
     v_slot int;
+    v_fixed text [];    -- why alter_subscription() cannot help, and what can
 begin
     perform mqpg._require_name('consumer_group', subscribe.consumer_group);
     v_topic := mqpg._topic(subscribe.topic);
@@ -90,11 +91,18 @@ begin
         v_old.on_failure)
         is distinct from (v_new.mode, v_new.start, v_new.filter::text, v_new.tags, v_new.max_attempts,
             v_new.retry_delay, v_new.on_failure) then
+        v_fixed := case
+            when v_old.mode <> v_new.mode and not array[v_old.mode, v_new.mode] <@ array['exclusive', 'shared']
+                then array['The mode may change only between exclusive and shared.',
+                    'Call unsubscribe() and subscribe() to start over in another mode.']
+            when v_old.start <> v_new.start
+                then array['start is for a new subscription.', 'Repeat the first one, and call seek() to move it.']
+        end;
         raise exception using errcode = 'MQ011', message = format(
             'consumer group %L is subscribed to %L with other arguments', subscribe.consumer_group, subscribe.topic),
-            detail = mqpg._remedy('alter_subscription', jsonb_build_object(
-                'consumer_group', subscribe.consumer_group, 'topic', subscribe.topic))::text,
-            hint = 'Call alter_subscription() to change it.';
+            detail = coalesce(v_fixed[1], mqpg._remedy('alter_subscription', jsonb_build_object(
+                'consumer_group', subscribe.consumer_group, 'topic', subscribe.topic))::text),
+            hint = coalesce(v_fixed[2], 'Call alter_subscription() to change it.');
     end if;
 end
 $$;
