@@ -93,6 +93,22 @@ def test_with_a_key(visitor: TestClient, paid: list[int]) -> None:
     assert ids(search(visitor, topic="sales", key="c-9", path="$.sale < 20")) == []
 
 
+def test_all_messages_with_a_key_on_several_pages(visitor: TestClient, mq: Session, story: Story) -> None:
+    mq.call("create_topic", "log", queues=2)
+    made = [mq.send("log", json.dumps({"n": n}), key="k") for n in range(239)]
+    page = search(visitor, topic="log", key="k")
+    seen = [ids(page)]
+    while further := re.search(r'rel="next" href="([^"]+)"', page):
+        assert "every stored message with this key" not in page
+        page = html.unescape(visitor.get(further[1].replace("&amp;", "&")).text)
+        seen.append(ids(page))
+    assert "every stored message with this key" in page
+    assert [len(one) for one in seen] == [100, 100, 39]
+    assert [one for found in seen for one in found] == made[::-1]
+    assert len(ids(search(visitor, topic="log", key="k", path="$.n < 100"))) == 100
+    assert "every stored message" in search(visitor, topic="log", key="k", path="$.n < 100")
+
+
 def test_with_a_queue(visitor: TestClient, mq: Session, paid: list[int]) -> None:
     filters: tuple[dict[str, Any], ...] = ({}, {"key": "c-3"})
     for fields in filters:

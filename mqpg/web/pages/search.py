@@ -23,6 +23,7 @@ from mqpg.find_by_key(%(topic)s, %(key)s) as f
 where (%(since)s::timestamptz is null or f.born_at >= %(since)s)
     and (%(until)s::timestamptz is null or f.born_at < %(until)s)
     and (%(queue)s::int is null or f.queue_id = %(queue)s)
+    and (%(before)s::bigint is null or f.message_id < %(before)s)
     and (%(path)s::jsonpath is null
         or mqpg._path_matches(f.payload, %(path)s::jsonpath, jsonb_build_object('key', %(key)s::text)))
 order by f.message_id desc limit %(limit)s
@@ -60,21 +61,26 @@ def page(request: PageRequest) -> Response:
         rest=_rest(request.text("rest")),
     )
     if query.key is not None and not _NOT_BY_KEY.search(asked["path"]):
-        return _answer(request, asked, found=_by_key(request, query))
+        found, further = _by_key(request, query, asked)
+        return _answer(request, asked, found=found, further=further)
     scanned = scan(request, query)
     return _answer(request, asked, found=scanned.found, scanned=scanned, further=_further(request, asked, scanned))
 
 
 def _answer(request: PageRequest, asked: dict[str, str], status: int = 200, **values: Any) -> Response:
     shown: dict[str, Any] = {"found": None, "scanned": None, "further": None, "problem": None} | values
-    limits = {"most": MOST_FOUND, "most_looked_at": MOST_LOOKED_AT, "most_queues": MOST_QUEUES}
+    limits = {"most_looked_at": MOST_LOOKED_AT, "most_queues": MOST_QUEUES}
     return request.render("search.html", status, asked=asked, **limits, **shown)
 
 
-def _by_key(request: PageRequest, query: SearchQuery) -> list[Row]:
-    """Messages with a key in every state. The index finds them, so the log is not read."""
+def _by_key(request: PageRequest, query: SearchQuery, asked: dict[str, str]) -> tuple[list[Row], str | None]:
+    """Messages with a key in every state, found by the index, and the address of older ones."""
     names = ("topic", "key", "path", "since", "until", "queue")
-    return request.rows(_BY_KEY, limit=MOST_FOUND, **{name: getattr(query, name) for name in names})
+    values = {name: getattr(query, name) for name in names} | {"before": request.number("before")}
+    found = request.rows(_BY_KEY, limit=MOST_FOUND + 1, **values)
+    if len(found) <= MOST_FOUND:
+        return found, None
+    return found[:MOST_FOUND], request.link("search", **asked, before=found[MOST_FOUND - 1]["message_id"])
 
 
 def _condition(request: PageRequest, path: str) -> str:
