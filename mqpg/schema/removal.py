@@ -48,7 +48,10 @@ select array_remove(array[
     (select nullif(count(*), 0) || ' undecided half messages' from mqpg.half_pending),
     (select nullif(count(*), 0) || ' parked half messages' from mqpg.half_parked),
     (select nullif(count(*), 0) || ' dead letters' from mqpg.dead_letter),
-    (select nullif(count(*), 0) || ' running workers' from mqpg.worker_status w where w.alive and w.role <> 'audit')
+    (
+        select nullif(count(*), 0) || ' running workers' from mqpg.worker_status w
+        where w.alive and w.pid > 0 and w.role <> 'audit'
+    )
 ], null)
 """
 # Senders and deciders wait while it is counted, and then find that mqpg is gone.

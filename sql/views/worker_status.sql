@@ -1,12 +1,16 @@
--- Worker processes and whether they are alive.
+-- Worker processes and whether they are alive. Pid 0 is a role whose function is called instead, as
+-- by pg_cron.
 -- Cost: one row per worker.
 create view mqpg.worker_status as
 select w.worker_id, w.role, w.host, w.pid, w.state,
-    w.state <> 'stopped' and w.seen_at > clock_timestamp() - interval '30 seconds' as alive, w.started_at, w.seen_at,
-    w.detail
+    w.state <> 'stopped'
+        and w.seen_at > clock_timestamp() - case w.pid when 0 then interval '5 minutes' else interval '30 seconds' end
+        as alive,
+    w.started_at, w.seen_at, w.detail
 from mqpg.worker as w;
 comment on column mqpg.worker_status.role is 'appender | compensator | keeper | consumer | audit';
+comment on column mqpg.worker_status.pid is 'Process id; 0: its function is called, as by pg_cron';
 comment on column mqpg.worker_status.state is 'active | standby | stopped';
-comment on column mqpg.worker_status.alive is 'Not stopped, and its last heartbeat is at most 30 s old';
+comment on column mqpg.worker_status.alive is 'Not stopped, and heard of within 30 s, or 5 minutes with pid 0';
 comment on column mqpg.worker_status.seen_at is 'Time of the last heartbeat';
 comment on column mqpg.worker_status.detail is 'What the worker reports about its work';

@@ -20,6 +20,7 @@ begin
     if v_done < compensate.max_messages then
         v_done := v_done + (select count(*) from mqpg._expire_halves(compensate.max_messages - v_done));
     end if;
+    perform mqpg._note_call('compensator');
     return v_done;
 end
 $$;

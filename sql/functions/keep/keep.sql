@@ -13,6 +13,7 @@
 -- released (nothing in it is needed any more), dropped, pinned (detail says by what), freed (oldest
 -- offsets moved), lost (by a policy), blocked (in use, tried again next time), purged, merging and
 -- merged (closed segments become one).
+-- It also notes in worker_status that it was called, and whether messages wait for append().
 -- Locks: the keeper's, until commit; it holds others up for 100 ms at most.
 -- Cost: a few lookups when there is nothing to do.
 -- Errors: MQ015 (must be called in a READ COMMITTED transaction that has written nothing).
@@ -21,5 +22,9 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp set time
 begin
     perform mqpg._require_privilege('worker');
     return query select k.* from mqpg._keep(true) k;
+    perform mqpg._note_call('keeper');
+    -- append() leaves no trace while there is nothing to append, so what waits says whether it is called.
+    perform mqpg._note_call('appender', coalesce(u.oldest_at > clock_timestamp() - interval '30 seconds', true))
+    from mqpg._unappended() u;
 end
 $$;
