@@ -13,9 +13,11 @@ begin
         return;
     end if;
     select w.* into v_known from mqpg.worker w where w.worker_id = 'calls-' || _note_call.role;
-    if not found and _note_call.works then
+    if not found then
+        -- Without the lock the insert would wait for another call that has made the row.
         insert into mqpg.worker (worker_id, role, host, pid, state)
-        values ('calls-' || _note_call.role, _note_call.role, 'SQL', 0, v_state)
+        select 'calls-' || _note_call.role, _note_call.role, 'SQL', 0, v_state
+        where _note_call.works and pg_try_advisory_xact_lock(hashtextextended('mqpg.worker ' || _note_call.role, 0))
         on conflict do nothing;
     elsif v_known.state <> v_state or v_known.seen_at < clock_timestamp() - interval '10 seconds' then
         update mqpg.worker w set state = v_state, seen_at = clock_timestamp()
