@@ -5,7 +5,7 @@ from __future__ import annotations
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
 from mqpg.connection.statements import function
-from mqpg.values.arguments import handle_of, interval
+from mqpg.values.arguments import handle_of
 from mqpg.values.choices import Decision
 from mqpg.values.errors import InvalidArgument, shown
 from mqpg.values.messages import HalfCheck, Interval, Outcome, Verdict
@@ -55,7 +55,7 @@ class CheckBack(BaseClient):
             WrongTransaction: The transaction of `conn` has written before, or is not READ
                 COMMITTED.
         """
-        values = {"producer_group": producer_group, "max_messages": max_messages, "lease": interval(lease)}
+        values = _DUE_CHECKS.values(producer_group, max_messages, lease)
         return [HalfCheck._from_row(tuple(row)) for row in await self._rows(_DUE_CHECKS, values, conn, repeat=True)]
 
     async def check_wait(self, handle: str, retry_after: Interval | None = None, *, conn: Caller | None = None) -> None:
@@ -71,8 +71,7 @@ class CheckBack(BaseClient):
             UnknownHandle: The handle names no half message of this broker.
             WrongState: The half message is not handed out.
         """
-        values = {"handle": handle, "retry_after": interval(retry_after)}
-        await self._rows(_CHECK_WAIT, values, conn, repeat=True)
+        await self._rows(_CHECK_WAIT, _CHECK_WAIT.values(handle, retry_after), conn, repeat=True)
 
     async def compensate(self, max_messages: int = 100, *, conn: Caller | None = None) -> int:
         """Decide overdue half messages that the broker itself can answer for (protocol T3).
@@ -114,7 +113,7 @@ class CheckBack(BaseClient):
         """
         if not isinstance(verdict, str):
             raise InvalidArgument(f"verdict must be commit or rollback, not {shown(verdict)}")
-        values = {"handle": handle_of(handle), "verdict": str(verdict), "reason": reason}
+        values = _SETTLE.values(handle_of(handle), str(verdict), reason)
         return Outcome(scalar(await self._rows(_SETTLE, values, conn, repeat=True)))
 
     async def rearm(self, handle: str, *, conn: Caller | None = None) -> None:

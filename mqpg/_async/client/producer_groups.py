@@ -5,7 +5,6 @@ from __future__ import annotations
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller
 from mqpg.connection.statements import function
-from mqpg.values.arguments import interval
 from mqpg.values.choices import Checker, OnExhausted
 from mqpg.values.messages import Interval
 
@@ -67,16 +66,9 @@ class ProducerGroups(BaseClient):
             AlreadyDefined: The group exists with other arguments; `alter_producer_group` changes
                 it.
         """
-        values = {
-            "producer_group": producer_group,
-            "check_after": interval(check_after),
-            "max_checks": max_checks,
-            "on_exhausted": on_exhausted,
-            "checker": checker,
-            "checker_target": checker_target,
-            "expire_after": interval(expire_after),
-            "max_undecided": max_undecided,
-        }
+        values = _CREATE_WITHIN.values(
+            producer_group, check_after, max_checks, on_exhausted, checker, checker_target, expire_after, max_undecided
+        )
         await self._rows(_CREATE if max_undecided == 100000 else _CREATE_WITHIN, values, conn, repeat=True)
 
     async def alter_producer_group(
@@ -113,16 +105,9 @@ class ProducerGroups(BaseClient):
             WrongState: The change leads to another ledger while half messages are undecided. That
                 ledger does not have their handles, so they would be rolled back.
         """
-        values = {
-            "producer_group": producer_group,
-            "check_after": interval(check_after),
-            "max_checks": max_checks,
-            "on_exhausted": on_exhausted,
-            "checker": checker,
-            "checker_target": checker_target,
-            "expire_after": interval(expire_after),
-            "max_undecided": max_undecided,
-        }
+        values = _ALTER_WITHIN.values(
+            producer_group, check_after, max_checks, on_exhausted, checker, checker_target, expire_after, max_undecided
+        )
         await self._rows(_ALTER if max_undecided is None else _ALTER_WITHIN, values, conn, repeat=True)
 
     async def drop_producer_group(self, producer_group: str, *, conn: Caller | None = None) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller
 from mqpg.connection.statements import function
-from mqpg.values.arguments import interval, listed
 from mqpg.values.messages import HalfState, Interval, Outcome, Unsettled
 
 __all__ = ["Reconcile"]
@@ -38,7 +37,7 @@ class Reconcile(BaseClient):
         Raises:
             InvalidArgument: A handle is None.
         """
-        rows = await self._rows(_STATES, {"handles": listed(handles, "handles")}, conn, repeat=True)
+        rows = await self._rows(_STATES, _STATES.values(handles), conn, repeat=True)
         return [HalfState(*row) for row in rows]
 
     async def reconcile(
@@ -65,8 +64,7 @@ class Reconcile(BaseClient):
         Raises:
             InvalidArgument: An argument is out of range.
         """
-        values = {"older_than": interval(older_than), "max_messages": max_messages, "settle": settle}
-        rows = await self._rows(_RECONCILE, values, conn, repeat=True)
+        rows = await self._rows(_RECONCILE, _RECONCILE.values(older_than, max_messages, settle), conn, repeat=True)
         return [
             Unsettled(handle, message_id, topic, key, state, None if outcome is None else Outcome(outcome))
             for handle, message_id, topic, key, state, outcome in rows

@@ -83,16 +83,9 @@ class Subscriptions(BaseClient):
             WrongTopicKind: The topic is a relay topic, which needs mode "exclusive" or "pinned" and
                 no filter.
         """
+        begins = position(start, "start", offset=False)
         values = _SUBSCRIBE.values(
-            consumer_group,
-            topic,
-            mode,
-            position(start, "start", offset=False),
-            filter,
-            tags,
-            max_attempts,
-            retry_delay,
-            on_failure,
+            consumer_group, topic, mode, begins, filter, tags, max_attempts, retry_delay, on_failure
         )
         await self._rows(_SUBSCRIBE, values, conn, repeat=True)
 
@@ -212,8 +205,7 @@ class Subscriptions(BaseClient):
             InvalidArgument: The subscription's mode is not "pinned", or an argument is out of
                 range.
         """
-        values = {"consumer_group": consumer_group, "topic": topic, "queue_id": queue_id, "consumer": consumer}
-        await self._rows(_UNPIN, values, conn, repeat=True)
+        await self._rows(_UNPIN, _UNPIN.values(consumer_group, topic, queue_id, consumer), conn, repeat=True)
 
     async def ready(
         self, consumer_group: str, after_tick: int = 0, *, conn: Caller | None = None
@@ -234,5 +226,5 @@ class Subscriptions(BaseClient):
         Raises:
             UnknownSubscription: The group has no subscription.
         """
-        values = {"consumer_group": consumer_group, "after_tick": after_tick}
-        return [(row[0], row[1]) for row in await self._rows(_READY, values, conn, repeat=True)]
+        rows = await self._rows(_READY, _READY.values(consumer_group, after_tick), conn, repeat=True)
+        return [(row[0], row[1]) for row in rows]

@@ -11,16 +11,13 @@ from mqpg._async._acompat import Event, sleep, wait_any, wait_for, waker
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import scalar
 from mqpg.connection.backoff import Backoff
-from mqpg.connection.statements import statement
+from mqpg.connection.statements import function
 from mqpg.values.errors import Error
 
 __all__ = ["TopicWaiter"]
 
 # Whether messages may be in flight at another consumer.
-_BEHIND = statement("""
-    select mqpg._is_behind(
-        cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(consumer)s as text))
-""")
+_BEHIND = function("_is_behind", "consumer_group text, topic text, consumer text", reads=True)
 
 # The pauses between wakes that bring nothing, however often the appender notifies: the first one,
 # and the longest. A first one is common, because the look after a delivery often finds the next
@@ -105,8 +102,7 @@ class TopicWaiter:
     async def _is_behind(self) -> bool:
         if self._group is None:
             return False
-        values = {"consumer_group": self._group, "topic": self._topic, "consumer": self._consumer}
         try:
-            return bool(scalar(await self._mq._rows(_BEHIND, values)))
+            return bool(scalar(await self._mq._rows(_BEHIND, _BEHIND.values(self._group, self._topic, self._consumer))))
         except Error:
             return True

@@ -69,7 +69,7 @@ class Why(BaseClient):
             UnknownSubscription: The group does not read the message's topic.
             WrongState: The group never gets the message, for example because of its filter.
         """
-        values = {"message_id": whole(message_id, "message_id"), "consumer_group": consumer_group}
+        values = _ACKNOWLEDGED.values(whole(message_id, "message_id"), consumer_group)
         return bool(scalar(await self._rows(_ACKNOWLEDGED, values, conn, repeat=True)))
 
     async def wait_done(self, message_id: int, consumer_group: str, *, timeout: float = 30.0) -> None:

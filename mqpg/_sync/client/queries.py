@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller, scalar
-from mqpg.connection.statements import statement
+from mqpg.connection.statements import function, statement
 from mqpg.values.arguments import interval, text_of
 from mqpg.values.choices import Checker, Mode, OnFailure, TopicKind
 from mqpg.values.errors import (
@@ -35,55 +35,44 @@ _TOPIC = "from mqpg._topic_facts(cast(%(topic)s as text)) t"
 _QUEUES = statement(f"select t.queues {_TOPIC}")
 _KIND = statement(f"select t.kind {_TOPIC}")
 _MAX_PAYLOAD = statement(f"select t.max_payload {_TOPIC}")
+_GROUP = "consumer_group text, topic text"
+_RANGE = "from_offset bigint, to_offset bigint"
 _SUBSCRIPTION = "from mqpg._subscription_facts(cast(%(consumer_group)s as text), cast(%(topic)s as text)) s"
 _MODE = statement(f"select s.mode {_SUBSCRIPTION}")
 _ON_FAILURE = statement(f"select s.on_failure {_SUBSCRIPTION}")
-_DIFFERENCES = statement("""
-    select d.* from mqpg._subscription_differences(
-        cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(filter)s as text), cast(%(tags)s as text[]),
-        cast(%(max_attempts)s as int), cast(%(retry_delay)s as interval), cast(%(on_failure)s as text)) as d
-""")
-_CHECKER = statement("select mqpg._checker_of(cast(%(name)s as text))")
-_DEAD_AMONG = statement("""
-    select mqpg._dead_among(
-        cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(message_ids)s as bigint[]))
-""")
-_NOTE_LEDGER = statement(
-    "select mqpg._note_ledger(cast(%(producer_group)s as text), cast(%(ledger)s as text), cast(%(place)s as text))"
+_DIFFERENCES = function(
+    "_subscription_differences",
+    f"{_GROUP}, filter text, tags text[], max_attempts int, retry_delay interval, on_failure text",
+    columns="*",
+    reads=True,
 )
+_CHECKER = function("_checker_of", "producer_group text", reads=True)
+_DEAD_AMONG = function("_dead_among", f"{_GROUP}, message_ids bigint[]", reads=True)
+_NOTE_LEDGER = function("_note_ledger", "producer_group text, ledger text, place text", reads=True)
 _INCARNATION = statement("select b.incarnation from mqpg._broker() b")
-_LOST_HALVES = statement("select mqpg._lost_halves(cast(%(handles)s as text[]))")
+_LOST_HALVES = function("_lost_halves", "handles text[]", reads=True)
 # A consumer with its own database has to apply the offsets that its subscription's filter chooses
 # and that it was not moved over on purpose.
-_WANTED = statement("""
-    select mqpg._wanted_offsets(
-        cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(queue_id)s as int),
-        cast(%(from_offset)s as bigint), cast(%(to_offset)s as bigint))
-""")
-_SURVIVING = statement("""
-    select s.surviving, s.next_offset from mqpg._surviving_offset(
-        cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(queue_id)s as int),
-        cast(%(incarnation)s as int)) s
-""")
-_GONE_OWNERS = statement("""
-    select g.owner, g.queues, g.lag, g.changed_at from mqpg._gone_owners(
-        cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(consumer)s as text),
-        cast(%(silence)s as float8)) g
-""")
-_PLACES = statement("""
-    select p.message_id, p.queue_id, p.queue_offset, p.unread from mqpg._places_of(
-        cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(message_ids)s as bigint[])) p
-""")
-_PASSED_PREPARE = statement("""
-    select mqpg._has_passed_prepare(
-        cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(queue_id)s as int),
-        cast(%(handle)s as text), cast(%(from_offset)s as bigint), cast(%(to_offset)s as bigint))
-""")
-_BY_OTHERS = statement("""
-    select o.owner, o.part_from, o.part_to, o.finished from mqpg._handled_by_others(
-        cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(queue_id)s as int),
-        cast(%(consumers)s as text[]), cast(%(from_offset)s as bigint), cast(%(to_offset)s as bigint)) o
-""")
+_WANTED = function("_wanted_offsets", f"{_GROUP}, queue_id int, {_RANGE}", reads=True)
+_SURVIVING = function(
+    "_surviving_offset", f"{_GROUP}, queue_id int, incarnation int", columns="surviving, next_offset", reads=True
+)
+_GONE_OWNERS = function(
+    "_gone_owners", f"{_GROUP}, consumer text, silence float8", columns="owner, queues, lag, changed_at", reads=True
+)
+_PLACES = function(
+    "_places_of",
+    f"{_GROUP}, message_ids bigint[]",
+    columns="message_id, queue_id, queue_offset, unread",
+    reads=True,
+)
+_PASSED_PREPARE = function("_has_passed_prepare", f"{_GROUP}, queue_id int, handle text, {_RANGE}", reads=True)
+_BY_OTHERS = function(
+    "_handled_by_others",
+    f"{_GROUP}, queue_id int, consumers text[], {_RANGE}",
+    columns="owner, part_from, part_to, finished",
+    reads=True,
+)
 
 
 class Queries:
@@ -149,7 +138,7 @@ class Queries:
 
     def dead_among(self, consumer_group: str, topic: str, message_ids: Sequence[int]) -> set[int]:
         """Which of these messages are dead letters of the group."""
-        values = {"consumer_group": consumer_group, "topic": topic, "message_ids": list(message_ids)}
+        values = _DEAD_AMONG.values(consumer_group, topic, message_ids)
         return {row[0] for row in self._client._rows(_DEAD_AMONG, values, repeat=True)}
 
     def incarnation(self) -> int:
@@ -161,7 +150,7 @@ class Queries:
 
         A promotion or a restore has lost them, not retention.
         """
-        return [row[0] for row in self._client._rows(_LOST_HALVES, {"handles": list(handles)}, repeat=True)]
+        return [row[0] for row in self._client._rows(_LOST_HALVES, _LOST_HALVES.values(handles), repeat=True)]
 
     def gone_owners(
         self, consumer_group: str, topic: str, consumer: str, silence: float
@@ -170,7 +159,7 @@ class Queries:
 
         A consumer that does nothing for `silence` seconds although messages wait counts as gone.
         """
-        values = {"consumer_group": consumer_group, "topic": topic, "consumer": consumer, "silence": silence}
+        values = _GONE_OWNERS.values(consumer_group, topic, consumer, silence)
         rows = self._client._rows(_GONE_OWNERS, values, repeat=True)
         return tuple(AbandonedQueues(owner, tuple(queues), lag, since) for owner, queues, lag, since in rows)
 
@@ -178,35 +167,21 @@ class Queries:
         self, consumer_group: str, topic: str, queue_id: int, from_offset: int, to_offset: int
     ) -> list[int]:
         """The offsets from `from_offset` to `to_offset` - 1 that the group has to apply."""
-        values = {
-            "consumer_group": consumer_group,
-            "topic": topic,
-            "queue_id": queue_id,
-            "from_offset": from_offset,
-            "to_offset": to_offset,
-        }
+        values = _WANTED.values(consumer_group, topic, queue_id, from_offset, to_offset)
         return [row[0] for row in self._client._rows(_WANTED, values, repeat=True)]
 
     def places(
         self, consumer_group: str, topic: str, message_ids: Sequence[int]
     ) -> dict[int, tuple[int, int | None, bool]]:
         """Queue and offset of each message, and whether it expired unread and was then redriven."""
-        values = {"consumer_group": consumer_group, "topic": topic, "message_ids": list(message_ids)}
-        rows = self._client._rows(_PLACES, values, repeat=True)
+        rows = self._client._rows(_PLACES, _PLACES.values(consumer_group, topic, message_ids), repeat=True)
         return {message_id: (queue_id, offset, unread) for message_id, queue_id, offset, unread in rows}
 
     def has_passed_prepare(
         self, consumer_group: str, topic: str, queue_id: int, handle: str, from_offset: int, to_offset: int
     ) -> bool:
         """Whether a range of a relay topic's queue has the PREPARE of a handle."""
-        values = {
-            "consumer_group": consumer_group,
-            "topic": topic,
-            "queue_id": queue_id,
-            "handle": handle,
-            "from_offset": from_offset,
-            "to_offset": to_offset,
-        }
+        values = _PASSED_PREPARE.values(consumer_group, topic, queue_id, handle, from_offset, to_offset)
         return bool(self._scalar(_PASSED_PREPARE, values))
 
     def handled_by_others(
@@ -223,16 +198,10 @@ class Queries:
 
         Each part has the consumer's name, the first offset, and the one behind the last.
         """
-        values = {
-            "consumer_group": consumer_group,
-            "topic": topic,
-            "queue_id": queue_id,
-            "consumers": list(consumers),
-            "from_offset": messages[0].queue_offset,
-            "to_offset": messages[-1].queue_offset + 1,
-        }
+        first, end = messages[0].queue_offset, messages[-1].queue_offset + 1
+        values = _BY_OTHERS.values(consumer_group, topic, queue_id, consumers, first, end)
         rows = self._client._rows(_BY_OTHERS, values, repeat=True)
-        return [(owner, first, end) for owner, first, end, is_finished in rows if is_finished == finished]
+        return [(owner, start, stop) for owner, start, stop, is_finished in rows if is_finished == finished]
 
     def surviving_offset(
         self, consumer_group: str, topic: str, queue_id: int, incarnation: int
@@ -241,7 +210,7 @@ class Queries:
 
         The first is None if that incarnation is the present one.
         """
-        values = {"consumer_group": consumer_group, "topic": topic, "queue_id": queue_id, "incarnation": incarnation}
+        values = _SURVIVING.values(consumer_group, topic, queue_id, incarnation)
         surviving, next_offset = (self._client._rows(_SURVIVING, values, repeat=True))[0]
         return surviving, next_offset
 
@@ -254,7 +223,7 @@ class Queries:
         """
         if (producer_group, allowed) in self._fitting_checkers:
             return
-        checker = self._scalar(_CHECKER, {"name": text_of(producer_group, "producer_group")})
+        checker = self._scalar(_CHECKER, _CHECKER.values(text_of(producer_group, "producer_group")))
         if checker is None:
             raise UnknownProducerGroup(
                 f"producer_group {producer_group!r} does not exist: make it by mqpg group create {producer_group}, "
@@ -275,9 +244,8 @@ class Queries:
         """
         noted = self._noted_ledgers.get((producer_group, ledger))
         if noted is None:
-            values = {"producer_group": producer_group, "ledger": ledger, "place": place}
             try:
-                self._scalar(_NOTE_LEDGER, values)
+                self._scalar(_NOTE_LEDGER, _NOTE_LEDGER.values(producer_group, ledger, place))
                 noted = True
             except DatabaseError as error:
                 if error.sqlstate != "42883":

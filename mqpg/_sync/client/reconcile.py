@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller
 from mqpg.connection.statements import function
-from mqpg.values.arguments import interval, listed
 from mqpg.values.messages import HalfState, Interval, Outcome, Unsettled
 
 __all__ = ["Reconcile"]
@@ -39,7 +38,7 @@ class Reconcile(BaseClient):
         Raises:
             InvalidArgument: A handle is None.
         """
-        rows = self._rows(_STATES, {"handles": listed(handles, "handles")}, conn, repeat=True)
+        rows = self._rows(_STATES, _STATES.values(handles), conn, repeat=True)
         return [HalfState(*row) for row in rows]
 
     def reconcile(
@@ -66,8 +65,7 @@ class Reconcile(BaseClient):
         Raises:
             InvalidArgument: An argument is out of range.
         """
-        values = {"older_than": interval(older_than), "max_messages": max_messages, "settle": settle}
-        rows = self._rows(_RECONCILE, values, conn, repeat=True)
+        rows = self._rows(_RECONCILE, _RECONCILE.values(older_than, max_messages, settle), conn, repeat=True)
         return [
             Unsettled(handle, message_id, topic, key, state, None if outcome is None else Outcome(outcome))
             for handle, message_id, topic, key, state, outcome in rows

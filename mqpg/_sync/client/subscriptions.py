@@ -84,16 +84,9 @@ class Subscriptions(BaseClient):
             WrongTopicKind: The topic is a relay topic, which needs mode "exclusive" or "pinned" and
                 no filter.
         """
+        begins = position(start, "start", offset=False)
         values = _SUBSCRIBE.values(
-            consumer_group,
-            topic,
-            mode,
-            position(start, "start", offset=False),
-            filter,
-            tags,
-            max_attempts,
-            retry_delay,
-            on_failure,
+            consumer_group, topic, mode, begins, filter, tags, max_attempts, retry_delay, on_failure
         )
         self._rows(_SUBSCRIBE, values, conn, repeat=True)
 
@@ -213,8 +206,7 @@ class Subscriptions(BaseClient):
             InvalidArgument: The subscription's mode is not "pinned", or an argument is out of
                 range.
         """
-        values = {"consumer_group": consumer_group, "topic": topic, "queue_id": queue_id, "consumer": consumer}
-        self._rows(_UNPIN, values, conn, repeat=True)
+        self._rows(_UNPIN, _UNPIN.values(consumer_group, topic, queue_id, consumer), conn, repeat=True)
 
     def ready(self, consumer_group: str, after_tick: int = 0, *, conn: Caller | None = None) -> list[tuple[str, int]]:
         """List the topics of a group that received messages after a tick.
@@ -233,5 +225,5 @@ class Subscriptions(BaseClient):
         Raises:
             UnknownSubscription: The group has no subscription.
         """
-        values = {"consumer_group": consumer_group, "after_tick": after_tick}
-        return [(row[0], row[1]) for row in self._rows(_READY, values, conn, repeat=True)]
+        rows = self._rows(_READY, _READY.values(consumer_group, after_tick), conn, repeat=True)
+        return [(row[0], row[1]) for row in rows]
