@@ -5,7 +5,6 @@ from __future__ import annotations
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
 from mqpg.connection.statements import function
-from mqpg.values.arguments import interval
 from mqpg.values.choices import OnExpired, TopicKind
 from mqpg.values.messages import Interval
 
@@ -55,8 +54,7 @@ class Topics(BaseClient):
             InvalidArgument: An argument is out of range.
             AlreadyDefined: The topic exists with other arguments; `alter_topic` changes it.
         """
-        values = {"topic": topic, "queues": queues, "retention": interval(retention), "kind": kind}
-        await self._rows(_CREATE, values, conn, repeat=True)
+        await self._rows(_CREATE, _CREATE.values(topic, queues, retention, kind), conn, repeat=True)
 
     async def alter_topic(
         self,

@@ -210,17 +210,10 @@ class HalfMessages(Batching):
         bodies = encode_all(payloads)
         count = len(bodies or ())
         with producing("prepare", topic, count=count) as span:
-            values = {
-                "topic": topic,
-                "payloads": bodies,
-                "producer_group": producer_group,
-                "keys": listed(keys, "keys"),
-                "tags": listed(tags, "tags"),
-                "headers": encode_all(span.carry_all(listed(headers, "headers"), count), "headers"),
-                "check_after": interval(check_after),
-                "delay": interval(delay),
-                "ledger": ledger,
-            }
+            carried = encode_all(span.carry_all(listed(headers, "headers"), count), "headers")
+            values = _PREPARE_BATCH_IN.values(
+                topic, bodies, producer_group, keys, tags, carried, check_after, delay, ledger
+            )
             statement = _PREPARE_BATCH if ledger is None else _PREPARE_BATCH_IN
             return [row[0] for row in self._rows(statement, values, conn, repeat=True)]
 

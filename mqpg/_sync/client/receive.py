@@ -90,15 +90,7 @@ class Receive(BaseClient):
             MissingBody: A message's body is gone from the log, which is reported and never skipped.
             SerializationFailure: The transaction of `conn` lost a race and has to be repeated.
         """
-        values = {
-            "consumer_group": consumer_group,
-            "topic": topic,
-            "max_messages": max_messages,
-            "lease": interval(lease),
-            "consumer": consumer,
-            "queue_id": queue_id,
-            "ack": ack,
-        }
+        values = _RECEIVE.values(consumer_group, topic, max_messages, lease, consumer, queue_id, ack)
         limit = seconds(wait, "wait")
         if limit == 0:
             # Without _claim(), so that there is one frame less between a consumer and SQL.
@@ -151,7 +143,7 @@ class Receive(BaseClient):
                 next one.
             MissingBody: A message's body is gone from the log.
         """
-        values = {"topic": topic, "queue_id": queue_id, "from_offset": from_offset, "max_messages": max_messages}
+        values = _FETCH.values(topic, queue_id, from_offset, max_messages)
         return _messages(self._rows(_FETCH, values, conn, repeat=True))
 
     def ack(self, message: Message | Sequence[Message], *, conn: Caller | None = None) -> None:
@@ -176,8 +168,7 @@ class Receive(BaseClient):
         """
         messages = _required("ack", message)
         if messages:
-            offsets = [one.queue_offset for one in messages]
-            values = {"receipt": messages[0].receipt, "through": None, "offsets": offsets}
+            values = _ACK.values(messages[0].receipt, None, [one.queue_offset for one in messages])
             self._rows(_ACK, values, conn, repeat=True)
 
     def nack(

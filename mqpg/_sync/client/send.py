@@ -159,15 +159,8 @@ class Send(Batching):
         bodies = encode_all(payloads)
         count = len(bodies or ())
         with producing("send", topic, count=count) as span:
-            values = {
-                "topic": topic,
-                "payloads": bodies,
-                "keys": listed(keys, "keys"),
-                "tags": listed(tags, "tags"),
-                "headers": encode_all(span.carry_all(listed(headers, "headers"), count), "headers"),
-                "delay": interval(delay),
-                "dedup_ids": listed(dedup_ids, "dedup_ids"),
-            }
+            carried = encode_all(span.carry_all(listed(headers, "headers"), count), "headers")
+            values = _SEND_BATCH.values(topic, bodies, keys, tags, carried, delay, dedup_ids)
             repeat = dedup_ids is not None and None not in dedup_ids
             return [row[0] for row in self._rows(_SEND_BATCH, values, conn, repeat=repeat)]
 

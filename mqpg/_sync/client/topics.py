@@ -6,7 +6,6 @@ from __future__ import annotations
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller, scalar
 from mqpg.connection.statements import function
-from mqpg.values.arguments import interval
 from mqpg.values.choices import OnExpired, TopicKind
 from mqpg.values.messages import Interval
 
@@ -56,8 +55,7 @@ class Topics(BaseClient):
             InvalidArgument: An argument is out of range.
             AlreadyDefined: The topic exists with other arguments; `alter_topic` changes it.
         """
-        values = {"topic": topic, "queues": queues, "retention": interval(retention), "kind": kind}
-        self._rows(_CREATE, values, conn, repeat=True)
+        self._rows(_CREATE, _CREATE.values(topic, queues, retention, kind), conn, repeat=True)
 
     def alter_topic(
         self,
