@@ -27,7 +27,7 @@ from mqpg.values.errors import (
     WrongTopicKind,
 )
 from mqpg.values.messages import Interval, Message
-from mqpg.values.translation import by_sqlstate, translate
+from mqpg.values.translation import attribute_of, by_sqlstate, translate
 
 __all__ = [
     "PERMANENT_ERRORS",
@@ -147,7 +147,7 @@ def is_transient(error: BaseException) -> bool:
     """Whether the message must not lose an attempt: a lost race, or a disk that is full."""
     if isinstance(error, InboxFailed) or is_full(error):
         return True
-    origin = getattr(error, "orig", None) or error
+    origin = attribute_of(error, "orig") or error
     if isinstance(origin, psycopg.Error):
         return origin.sqlstate is not None and by_sqlstate(origin.sqlstate) is SerializationFailure
     return isinstance(origin, SerializationFailure) or "database is locked" in message_of(origin)

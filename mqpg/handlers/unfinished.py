@@ -28,8 +28,8 @@ def is_async(handler: Callable[..., Any]) -> bool:
 
 def require_finished(result: Any) -> None:
     """Raise TypeError for the result of a handler that is work still to be done."""
-    if inspect.isgenerator(result) or inspect.isasyncgen(result):
-        raise TypeError(f"the handler returned a {type(result).__name__}, whose body did not run: use no yield")
+    if inspect.isgenerator(result) or inspect.isasyncgen(result) or isinstance(result, (map, filter)):
+        raise TypeError(f"the handler returned a {type(result).__name__}, whose body did not run: use a loop")
     if inspect.isawaitable(result):
         if inspect.iscoroutine(result):
             result.close()  # so that Python does not warn

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
+import psycopg
 from sqlalchemy import Table, inspect, text
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError, NoSuchTableError
 
 from mqpg.user_tables.upgrades import upgrade_statements
-from mqpg.values.errors import LedgerError
+from mqpg.values.errors import Error, LedgerError
+from mqpg.values.translation import attribute_of
 
 __all__ = [
     "MYSQL",
@@ -26,6 +28,7 @@ __all__ = [
     "is_autocommit",
     "is_denied",
     "is_locked",
+    "is_of_another",
     "is_read_only",
     "knows_failures",
     "message_of",
@@ -163,13 +166,13 @@ def is_locked(error: BaseException) -> bool:
     """Whether another transaction holds the lock, as a rule the local one that is asked about."""
     if _sqlstate(error) in _LOCKED_STATES or _number(error) in _LOCKED:
         return True
-    return "database is locked" in str(getattr(error, "orig", ""))
+    return "database is locked" in message_of(attribute_of(error, "orig"))
 
 
 def is_full(error: BaseException) -> bool:
     """Whether a disk is full or fails. Nothing was done, and it is no fault of what was written."""
-    origin: object = getattr(error, "orig", None) or error
-    if getattr(origin, "sqlstate", None) in _FULL_STATES or _number(error) in _FULL:
+    origin: object = attribute_of(error, "orig") or error
+    if attribute_of(origin, "sqlstate") in _FULL_STATES or _number(error) in _FULL:
         return True
     if "no such savepoint" in message_of(origin) and error.__context__ is not None:
         # SQLite rolls the whole transaction back by itself, and the savepoint with it.
@@ -183,15 +186,27 @@ def is_read_only(error: BaseException) -> bool:
 
 
 def _sqlstate(error: BaseException) -> str | None:
-    origin = getattr(error, "orig", None)
-    found = getattr(origin, "sqlstate", None) or getattr(origin, "pgcode", None)
+    origin = attribute_of(error, "orig")
+    found = attribute_of(origin, "sqlstate") or attribute_of(origin, "pgcode")
     return found if isinstance(found, str) else None
 
 
 def _number(error: BaseException) -> int | None:
     """The error number of a MySQL driver."""
-    args = getattr(getattr(error, "orig", None), "args", ())
+    args = attribute_of(attribute_of(error, "orig"), "args")
     return args[0] if args and isinstance(args[0], int) else None
+
+
+def is_of_another(error: BaseException, driver: Any) -> bool:
+    """Whether an error in a handler is certainly not that of its own driver's connection.
+
+    False for psycopg, whose connection knows whether a statement failed in it. SQLite's has the
+    write lock as long as it is in its transaction, so it waits for no other one.
+    """
+    if knows_failures(driver) or in_transaction(driver) is False:
+        return False
+    foreign = isinstance(attribute_of(error, "orig") or error, (psycopg.Error, Error))
+    return foreign or (in_transaction(driver) is True and "database is locked" in message_of(error))
 
 
 def in_transaction(driver: Any) -> bool | None:
@@ -245,5 +260,5 @@ def message_of(error: object) -> str:
     """The text of an error, also of one whose class fails to make it."""
     try:
         return str(error)
-    except Exception:
+    except BaseException:
         return "<no text>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import psycopg
 
@@ -19,7 +20,7 @@ from mqpg.values.errors import (
     SerializationFailure,
 )
 
-__all__ = ["by_sqlstate", "translate"]
+__all__ = ["attribute_of", "by_sqlstate", "translate"]
 
 
 def _subclasses(cls: type[Error]) -> list[type[Error]]:
@@ -60,12 +61,20 @@ _ADVICE = {
 }
 
 
+def attribute_of(error: object, name: str) -> Any:
+    """An attribute of an error. None: its class has none, or fails to make it."""
+    try:
+        return getattr(error, name, None)
+    except Exception:
+        return None
+
+
 def translate(error: BaseException) -> Error:
     """Make the exception of mqpg, with a message of one line, for an error of a driver or of SQLAlchemy.
 
     An exception of mqpg is returned unchanged.
     """
-    origin: BaseException = getattr(error, "orig", None) or error
+    origin: BaseException = attribute_of(error, "orig") or error
     if isinstance(origin, Error):
         return origin
     if not isinstance(origin, psycopg.Error):
@@ -97,7 +106,7 @@ def _remedy(error: psycopg.Error) -> Remedy | None:
 
 def _foreign(error: BaseException) -> Error:
     """The exception for errors of SQLAlchemy itself and of other drivers."""
-    sqlstate = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    sqlstate = attribute_of(error, "sqlstate") or attribute_of(error, "pgcode")
     cls = by_sqlstate(sqlstate) if isinstance(sqlstate, str) else DatabaseError
     translated = cls(_in_sentences(str(error)))
     translated.sqlstate = sqlstate if isinstance(sqlstate, str) else None

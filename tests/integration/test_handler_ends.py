@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import sys
 import threading
 from collections.abc import Callable
@@ -18,6 +19,7 @@ import pytest
 from sqlalchemy import text
 
 import mqpg
+from mqpg import errors
 from tests.support.killing import killed
 from tests.support.proven import prove
 from tests.support.waiting import eventually
@@ -205,8 +207,18 @@ class Broken(Exception):
         raise ValueError("no text")
 
 
+class Opaque(Exception):
+    """An exception whose attributes cannot be made."""
+
+    @property
+    def sqlstate(self) -> str:
+        raise ValueError("no state")
+
+    orig = sqlstate
+
+
 @pytest.mark.parametrize("proven", [False, True], ids=["first delivery", "later one"])
-@pytest.mark.parametrize("error", [SystemExit, Cancelled, GeneratorExit, KeyboardInterrupt, Broken])
+@pytest.mark.parametrize("error", [SystemExit, Cancelled, GeneratorExit, KeyboardInterrupt, Broken, Opaque])
 @pytest.mark.parametrize("mode", MODES)
 def test_whatever_a_handler_raises_counts(
     mq: mqpg.Client, effects: Callable[[], list[int]], mode: str, error: type[BaseException], proven: bool
@@ -222,6 +234,34 @@ def test_whatever_a_handler_raises_counts(
         prove(handle)
     mq.send_batch("orders", [1, 2, 3])
     run(mq, handle, lambda: letters(mq) == [2] and effects() == [1, 3])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        psycopg.errors.SerializationFailure("of another database"),
+        psycopg.errors.DiskFull("of another database"),
+        sqlite3.OperationalError("database is locked"),
+        errors.SerializationFailure("of another database"),
+        Opaque(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_of_another_database_are_the_handlers(mq: mqpg.Client, tmp_path: Path, error: Exception) -> None:
+    mq.create_topic("orders", queues=1)
+    url, done = f"sqlite:///{tmp_path / 'own.db'}", []
+
+    @mqpg.consumer("orders", group="g", database=url, consumer="one", max_attempts=2, retry_delay=0.05)
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        conn.execute(text("select 1"))
+        if message.payload == 2:
+            raise error
+        done.append(message.payload)
+
+    handle.step(mq)
+    mq.send_batch("orders", [2, 3])
+    run(mq, handle, lambda: letters(mq) == [2] and done == [3])
+    handle.close()
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,7 @@ UNFINISHED: dict[str, Callable[[Any], Any]] = {
     "decorated": _decorated,
     "awaitable": lambda message: _Awaitable(),
     "generator": lambda message: (one for one in [1]),
+    "map": lambda message: map(str, [1]),
     "async generator": lambda message: _asynchronous_generator(),
 }
 

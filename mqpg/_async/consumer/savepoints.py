@@ -39,7 +39,7 @@ from mqpg.handlers.failures import (
     is_transient,
 )
 from mqpg.handlers.outcomes import Reject
-from mqpg.user_tables.dialects import has_failed, in_transaction, is_full, knows_failures
+from mqpg.user_tables.dialects import has_failed, in_transaction, is_full, is_of_another, knows_failures
 from mqpg.values.choices import OnFailure
 from mqpg.values.errors import WrongState
 from mqpg.values.messages import RETRY_LANE, Message
@@ -199,8 +199,9 @@ class SavepointRunner:
                 try:
                     with lent(conn, given):
                         replies = await self._invoke(admitted, conn, partial(_has_ended, conn, driver, given))
-                except BaseException:
-                    foreign = _is_whole(conn, driver) is True  # so it is not an error of this transaction
+                except BaseException as error:
+                    # So it is not an error of this transaction.
+                    foreign = _is_whole(conn, driver) is True or is_of_another(error, driver)
                     raise
                 _require_alive(driver, given)
                 await after(conn, messages, replies)
