@@ -3,9 +3,15 @@
 create table mqpg.clock (
     singleton boolean primary key default true check (singleton),
     ahead interval not null default '0',
-    seen_at timestamptz not null default clock_timestamp()
+    seen_at timestamptz not null default clock_timestamp(),
+    delayed_until timestamptz
 );
 comment on column mqpg.clock.singleton is 'Always true: the table has exactly one row';
 comment on column mqpg.clock.ahead is 'The broker''s time minus the server''s';
 comment on column mqpg.clock.seen_at is 'While it is ahead: the server''s time at the last append(), to the second';
+comment on column mqpg.clock.delayed_until is 'End of the last partition of the table delayed';
 insert into mqpg.clock default values;
+
+create sequence mqpg.due_mark as bigint minvalue 1 start 1 cache 1;
+comment on sequence mqpg.due_mark is
+    'due_until of the newest tick, in microseconds since 1970: a sender reads it without looking for the tick';

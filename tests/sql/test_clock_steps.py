@@ -19,6 +19,9 @@ def by(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+MARK = "select setval('mqpg.due_mark', (date_part('epoch', max(due_until)) * 1000000)::bigint) from mqpg.tick"
+
+
 def was_ahead(mq: Session, by: str) -> None:
     """As if the newest append() had run while the clock was ahead."""
     mq.send("t")
@@ -30,6 +33,7 @@ def was_ahead(mq: Session, by: str) -> None:
         by,
         by,
     )
+    mq.execute(MARK)
 
 
 def notice(mq: Session) -> None:
@@ -115,6 +119,7 @@ def shift(mq: Session, by: str) -> None:
     )
     mq.execute(f"update pgmq.q_mqpg_oplog set vt = vt + interval '{by}', enqueued_at = enqueued_at + interval '{by}'")
     mq.execute("update mqpg.tick set due_until = at where tick_id = (select max(tick_id) from mqpg.tick)")
+    mq.execute(MARK)
 
 
 def test_leases_from_the_wrong_time_end(mq: Session) -> None:
@@ -177,6 +182,7 @@ def test_a_keeper_that_was_away(away: str, mq: Session) -> None:
             lower = str(int(upper) - 12)
             mq.execute("update mqpg.segment set lower_bound = %s where family = 'dedup'", lower)
         mq.execute(f"create table mqpg.{name}_1 partition of mqpg.{name} for values from ('{lower}') to ('{upper}')")
+    mq.execute("update mqpg.clock set delayed_until = s.upper_bound::timestamptz from mqpg.segment s where family = 'delayed'")
 
     message = mq.send("one")
     mq.append()

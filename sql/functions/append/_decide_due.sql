@@ -65,7 +65,7 @@ begin
             put_off as (
                 insert into mqpg.delayed (
                     visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
-                select v_until + interval '1 second', pg_current_xact_id(), m.id, m.body, 1, mqpg._written_at(v_now, mqpg._ahead()), m.topic_id,
+                select v_until + interval '1 second', pg_current_xact_id(), m.id, m.body, 1, mqpg._written_at(v_now), m.topic_id,
                     m.queue_id
                 from message m where not m.free
             )

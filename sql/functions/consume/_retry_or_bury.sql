@@ -22,7 +22,7 @@ begin
         + mqpg._ahead(),
         pg_current_xact_id(), _retry_or_bury.message_id,
         nullif(_retry_or_bury.deliver_id, _retry_or_bury.message_id), 1,
-        mqpg._written_at(clock_timestamp(), mqpg._ahead()), (_retry_or_bury.subscription).topic_id,
+        mqpg._written_at(clock_timestamp()), (_retry_or_bury.subscription).topic_id,
         (_retry_or_bury.subscription).subscription_id, -1, _retry_or_bury.attempt + 1, _retry_or_bury.reason,
         _retry_or_bury.consumer);
 end

@@ -40,7 +40,7 @@ begin
         from fate f
     )
     insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
-    select _relay_decisions.at + f.delay + mqpg._ahead(), _relay_decisions.xid, f.batch * 1024, 1, mqpg._written_at(_relay_decisions.at, mqpg._ahead()),
+    select _relay_decisions.at + f.delay + mqpg._ahead(), _relay_decisions.xid, f.batch * 1024, 1, mqpg._written_at(_relay_decisions.at),
         f.topic_id,
         f.queue_id
     from fate f

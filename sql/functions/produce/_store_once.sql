@@ -36,7 +36,7 @@ begin
         from message m
     )
     insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
-    select _store_once.visible_at + mqpg._ahead(), v_xid, m.batch_id * 1024, 1, mqpg._written_at(v_now, mqpg._ahead()), _store_once.topic.topic_id, m.queue_id
+    select _store_once.visible_at + mqpg._ahead(), v_xid, m.batch_id * 1024, 1, mqpg._written_at(v_now), _store_once.topic.topic_id, m.queue_id
     from message m
     where _store_once.kind = 'd';
     return (select array_agg(coalesce(u.f, u.m) order by u.o)

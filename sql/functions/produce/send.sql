@@ -33,8 +33,6 @@ declare
     v_topic mqpg.topic;
     v_xid xid8;
     v_batch bigint;
-    v_visible_at timestamptz;
-    v_kind "char" := 'n';
 begin
     select t.* into v_topic from mqpg.topic t where t.name = send.topic;
     if not found or not mqpg._may(v_topic.senders) then
@@ -51,20 +49,50 @@ begin
         raise exception using errcode = 'MQ001', message = 'key and tag must not be longer than 512 bytes';
     end if;
     if send.delay is not null or send.deliver_at is not null or send.dedup_id is not null then
-        v_visible_at := mqpg._visible_at(v_topic, send.delay, send.deliver_at);
-        if send.dedup_id is not null then
-            v_kind := case when v_visible_at is null then 'n' else 'd' end;
-            return (mqpg._store_once(
-                v_topic, v_kind, array[send.payload], array[send.key],
-                array[send.tag], array[send.headers], array[send.dedup_id], v_visible_at))[1];
-        elsif v_visible_at is not null then
-            return (mqpg._store_together(
-                v_topic, 'd', array[send.payload], array[send.tag], array[send.headers], v_visible_at,
-                null, null, null, null, null, send.key))[1];
-        end if;
+        declare
+            v_now timestamptz := clock_timestamp();
+            v_visible_at timestamptz;
+            v_queue smallint;
+        begin
+            v_visible_at := case
+                when send.deliver_at is null and send.delay <= interval '100 years' then v_now + mqpg._seconds(send.delay)
+                when send.delay is null then send.deliver_at
+            end;
+            -- This quick validation suffices for most calls and saves a function call.
+            if (v_visible_at > v_now and v_visible_at - v_now <= v_topic.retention) is not true then
+                v_visible_at := mqpg._visible_at(v_topic, send.delay, send.deliver_at);
+            end if;
+            if send.dedup_id is not null then
+                return (mqpg._store_once(
+                    v_topic, case when v_visible_at is null then 'n' else 'd' end::"char", array[send.payload],
+                    array[send.key], array[send.tag], array[send.headers], array[send.dedup_id], v_visible_at))[1];
+            elsif v_visible_at is not null then
+                v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
+                v_batch := nextval('mqpg.batch_id');
+                v_queue := case
+                    when send.key is null then mqpg._queue_of(v_batch, v_topic.queues)
+                    else mqpg._queue_of(send.key, v_topic.queues)
+                end;
+                with stored as (
+                    insert into mqpg.commit_log (
+                        batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads, checksum)
+                    values (
+                        v_batch, v_xid, v_now, v_topic.topic_id, v_queue, 1, 'd',
+                        case when send.key is not null then array[send.key] end,
+                        case when send.tag is not null then array[send.tag] end,
+                        case when send.headers is not null then array[send.headers] end,
+                        array[send.payload::json],
+                        case when v_topic.checksums then mqpg._checksum(v_batch, array[send.payload]) end)
+                )
+                insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
+                select v_visible_at + b.ahead, v_xid, v_batch * 1024, 1, b.written_at, v_topic.topic_id, v_queue
+                from mqpg._broker_time(v_now) b;
+                return v_batch * 1024;
+            end if;
+        end;
     end if;
     -- What _store_together() does for one message, without its arrays and loop, which would cost more.
-    v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
+    v_xid := pg_current_xact_id();    -- before the batch id, as above
     v_batch := nextval('mqpg.batch_id');
     insert into mqpg.commit_log (
         batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads, checksum)

@@ -24,6 +24,9 @@ begin
                 (v_segment.upper_bound::bigint * v_table.per_unit)::text);
         end if;
     end loop;
+    if v_segment.family = 'delayed' then
+        update mqpg.clock c set delayed_until = v_segment.upper_bound::timestamptz;
+    end if;
     return v_segment;
 end
 $$;

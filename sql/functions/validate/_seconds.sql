@@ -6,7 +6,7 @@ create function mqpg._seconds(span interval) returns interval
 language sql immutable as $$
     select case
         when _seconds.span between interval '-100 years' and interval '100 years'
-            then make_interval(secs => extract(epoch from _seconds.span)::float8)
+            then make_interval(secs => date_part('epoch', _seconds.span))
         else _seconds.span
     end
 $$;
