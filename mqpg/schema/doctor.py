@@ -46,6 +46,8 @@ from pg_namespace n, (
 where n.nspname = 'mqpg' and o.namespace in (n.oid, to_regnamespace('mqpg_audit')) and o.owner <> n.nspowner
 group by n.nspowner
 """
+_IDS = "select last_value from mqpg.subscription_subscription_id_seq"
+_LAST_ID = 2_097_150  # greatest id of a subscription; see _require_subscription_id()
 _FUNCTIONS = "select distinct p.proname from pg_proc p where p.pronamespace = 'mqpg'::regnamespace"
 _VIEWS = """
 select n.nspname || '.' || c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -90,6 +92,12 @@ def problems(connection: psycopg.Connection[Any], installed: Installed, source: 
         if row is not None:
             found.append(
                 f"{row[0]} objects belong to {row[1]} and the schema mqpg to {row[2]}: run mqpg migrate as owner"
+            )
+        row = cursor.execute(_IDS).fetchone()
+        if row is not None and row[0] > 0.8 * _LAST_ID:
+            found.append(
+                f"{row[0]:,} of {_LAST_ID:,} ids of subscriptions are used up, and each new member of a broadcast "
+                "group takes one: give consumers names that they keep over restarts, and plan to move to a new broker"
             )
         there = {name for (name,) in cursor.execute(_FUNCTIONS)}
         views = {name for (name,) in cursor.execute(_VIEWS)}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.broker import Session, refused
+from mqpg import migrate
+from tests.support.broker import Broker, Session, refused
 
 pytestmark = pytest.mark.own_database
 
@@ -48,3 +49,9 @@ def test_the_end_of_subscription_ids_is_said(mq: Session) -> None:
         mq.call("subscribe", "more", "one")
     with refused("54000", "2097150"):
         mq.receive("one", group="all", consumer="pod")
+
+
+@pytest.mark.parametrize(("last", "said"), [(1_600_000, False), (1_700_000, True)])
+def test_the_end_of_subscription_ids_is_said_long_before(last: int, said: bool, broker: Broker, mq: Session) -> None:
+    mq.execute("select setval('mqpg.subscription_subscription_id_seq', %s)", last)
+    assert any("ids of subscriptions are used up" in one for one in migrate.problems(broker.dsn)) == said
