@@ -182,7 +182,9 @@ def test_a_keeper_that_was_away(away: str, mq: Session) -> None:
             lower = str(int(upper) - 12)
             mq.execute("update mqpg.segment set lower_bound = %s where family = 'dedup'", lower)
         mq.execute(f"create table mqpg.{name}_1 partition of mqpg.{name} for values from ('{lower}') to ('{upper}')")
-    mq.execute("update mqpg.clock set delayed_until = s.upper_bound::timestamptz from mqpg.segment s where family = 'delayed'")
+    mq.execute(
+        "update mqpg.clock set delayed_until = s.upper_bound::timestamptz from mqpg.segment s where family = 'delayed'"
+    )
 
     message = mq.send("one")
     mq.append()
