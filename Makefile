@@ -119,6 +119,7 @@ test-java: setup ## Test the example in Java; installs a JDK where possible
 	@$(BIN)/python -m pytest -p randomly -m jdk $(ARGS)
 
 docs: setup ## Build the documentation site in .site/; a broken link or a page outside the menu fails
+	@tools/mermaid.sh
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 	@echo "open .site/index.html"
 

@@ -20,6 +20,7 @@ import pglast
 import yaml
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
 
 import mqpg
 from mqpg import errors, protocols
@@ -27,7 +28,7 @@ from mqpg.connection.settings import Settings
 from mqpg.metrics.catalog import METRICS
 from mqpg.schema.assemble import described
 
-__all__ = ["on_files", "on_page_markdown"]
+__all__ = ["on_files", "on_page_markdown", "on_post_page"]
 
 ROOT = Path(__file__).resolve().parent.parent
 # Pages of the site that lie outside docs/.
@@ -45,6 +46,7 @@ REFERENCE = {
     "mqpg/metrics/catalog.py": "reference/metrics.md",
     "deploy/prometheus-alerts.yml": "reference/metrics.md#alerts",
 }
+MERMAID = "assets/mermaid.js"
 CONTRACT = ROOT / "tests" / "migration" / "contract.json"
 
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?\)")
@@ -76,7 +78,16 @@ def on_files(files: Files, *, config: Any) -> Files:
         linked = set(_targets(source)) - seen
         seen |= linked
         waiting += sorted(linked)
+    for found in (ROOT / ".mermaid").glob("*.js"):  # tools/mermaid.sh
+        files.append(File.generated(config, MERMAID, abs_src_path=str(found)))
     return files
+
+
+def on_post_page(output: str, *, page: Page, config: Any) -> str:
+    """Give a page with diagrams the site's own copy of mermaid, which the theme would load from a network."""
+    if 'class="mermaid"' not in output or not (ROOT / ".mermaid").exists():
+        return output
+    return output.replace("</head>", f'<script src="{get_relative_url(MERMAID, page.url)}"></script></head>', 1)
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: Any, files: Files) -> str:
