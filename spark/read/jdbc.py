@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -54,6 +55,7 @@ class _Cut:
 
 @dataclass
 class _Expected:
+    name: str
     frame: DataFrame
     snapshot: str
     rows: int
@@ -72,8 +74,8 @@ class JdbcReader:
     spark: SparkSession
     partitions: int
     store: FrameStore | None = None
-    _expected: dict[str, _Expected] = field(default_factory=dict)
-    _verified: dict[str, int] = field(default_factory=dict)
+    _expected: list[_Expected] = field(default_factory=list)
+    _verified: Counter[str] = field(default_factory=Counter)
 
     @property
     def eager(self) -> bool:
@@ -90,7 +92,7 @@ class JdbcReader:
         rows = cast(int, _scalar(snapshot, query, _COUNT.format(SQL(query.origin)))["rows"])
         cut = _cut(snapshot, query, min(self.partitions, rows // _ROWS_WORTH_A_PARTITION + 1))
         frame = self._load(snapshot, query, cut).persist()
-        self._expected[query.name] = _Expected(frame, snapshot.snapshot, rows)
+        self._expected.append(_Expected(query.name, frame, snapshot.snapshot, rows))
         return conform(frame, query.schema)
 
     def _read_once(self, snapshot: Snapshot, query: Query) -> DataFrame:
@@ -108,7 +110,7 @@ class JdbcReader:
         kept = self.store.materialize(f"read {query.name}", conform(counted, query.schema))
         found = seen.get
         require_pinned(query.name, snapshot.snapshot, found["rows"], found["rows"], {found["low"], found["high"]})
-        self._verified[query.name] = found["rows"]
+        self._verified[query.name] += found["rows"]
         return kept
 
     def empty(self, schema: StructType) -> DataFrame:
@@ -123,24 +125,26 @@ class JdbcReader:
     def verify(self) -> dict[str, int]:
         """Fetch every query once, and require that its rows are those of the pinned snapshot.
 
-        Returns the number of rows by the name of the query. Raises UnpinnedRead if a row carries another
-        snapshot, or the number of rows differs from what the exporter counted.
+        A query is read in several databases if a group has several. Returns the number of rows by the name of
+        the query. Raises UnpinnedRead if a row carries another snapshot, or the number of rows differs from
+        what the exporter counted.
         """
         proofs = [
             expected.frame.agg(
-                F.lit(name).alias("name"),
+                F.lit(place).alias("place"),
                 F.count(F.lit(1)).alias("n"),
                 F.min(_PROOF).alias("low"),
                 F.max(_PROOF).alias("high"),
             )
-            for name, expected in self._expected.items()
+            for place, expected in enumerate(self._expected)
         ]
-        found = {row["name"]: row for row in functools.reduce(DataFrame.union, proofs).collect()} if proofs else {}
-        for name, expected in self._expected.items():
-            require_pinned(
-                name, expected.snapshot, expected.rows, found[name]["n"], {found[name]["low"], found[name]["high"]}
-            )
-        return self._verified | {name: expected.rows for name, expected in self._expected.items()}
+        found = {row["place"]: row for row in functools.reduce(DataFrame.union, proofs).collect()} if proofs else {}
+        verified = self._verified.copy()
+        for place, expected in enumerate(self._expected):
+            seen = {found[place]["low"], found[place]["high"]}
+            require_pinned(expected.name, expected.snapshot, expected.rows, found[place]["n"], seen)
+            verified[expected.name] += expected.rows
+        return dict(verified)
 
     def _load(self, snapshot: Snapshot, query: Query, cut: _Cut) -> DataFrame:
         proof = f"pg_current_snapshot()::text as {_PROOF}"

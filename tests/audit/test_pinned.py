@@ -1,7 +1,7 @@
 """A read that does not show the exported snapshot is refused."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -52,6 +52,25 @@ def test_partitions_see_what_the_exporter_saw(spark: SparkSession, numbers: str)
         assert reader.verify() == {"numbers": 60000}
         assert frame.rdd.getNumPartitions() == 2
         assert frame.count() == 60000
+
+
+@pytest.mark.spark
+def test_one_query_in_the_databases_of_several_members(
+    spark: SparkSession, numbers: str, new_database: Callable[..., str], large: FrameStore
+) -> None:
+    other = new_database(empty=True)
+    with psycopg.connect(other, autocommit=True) as connection:
+        connection.execute("create table numbers as select g::bigint as id, 2 as n from generate_series(1, 5) g")
+    for store in (None, large):
+        reader = JdbcReader(spark, 2, store)
+        with (
+            pinned_snapshot(parse_database(numbers)) as first,
+            pinned_snapshot(parse_database(other)) as second,
+        ):
+            frames = [reader.read(snapshot, NUMBERS) for snapshot in (first, second)]
+            assert reader.verify() == {"numbers": 60005}
+        # The snapshots are released, and the rows of both are kept.
+        assert [frame.agg({"n": "sum"}).collect()[0][0] for frame in frames] == [60000, 10]
 
 
 @pytest.mark.spark
