@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -26,9 +25,6 @@ from .logs import LogFormat, configure
 from .session import CALL_TIMEOUT, connect, patiently
 from .supervisor import Supervisor
 from .worker import Options
-
-if TYPE_CHECKING:
-    from mqpg.application import AnyConsumer
 
 __all__ = ["consume", "worker"]
 
@@ -201,24 +197,11 @@ def consume(
         "timeout": timeout,
     }
     found = {target: runner.with_options(one, **chosen) for target, one in find_consumers(handlers).items()}
-    _require_names(found)
     broker = locate.resolve(dsn)
     if ":" in handlers:
         runner.run(found[handlers], handlers, broker, stop, heartbeat=heartbeat, patience=wait)
     else:
         runner.run_all(found, broker, stop, heartbeat=heartbeat, patience=wait)
-
-
-def _require_names(found: Mapping[str, AnyConsumer]) -> None:
-    """Raise ConfigurationError outside of a terminal, if queues would stay with a name that nobody chose."""
-    if sys.stdin is not None and sys.stdin.isatty():
-        return
-    for target, one in found.items():
-        if one.options.needs_name:
-            raise errors.ConfigurationError(
-                f"{target} needs a name, because its queues stay with it: give --consumer or MQPG_CONSUMER, and the "
-                "same one after each restart"
-            )
 
 
 def _ask_health(dsn: str | None, roles: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -196,6 +197,7 @@ def run(
     if not _await_topic(mq, options.topic, stop):
         mq.close()
         return
+    _require_name(mq, options, target)
     _report_differences(mq, options, target, detail)
     beating = _Beating(dsn, Heartbeat("consumer", heartbeat, detail, failing), refresh, stop)
     with mq, beating:
@@ -243,6 +245,22 @@ def _await_topic(mq: mqpg.Client, topic: str, stop: threading.Event) -> bool:
             waiting = True
         stop.wait(_TOPIC_PAUSE)
     return False
+
+
+def _require_name(mq: mqpg.Client, options: ConsumerOptions, target: str) -> None:
+    """Raise ConfigurationError outside of a terminal, if queues would stay with a name that nobody chose."""
+    if options.is_named or (sys.stdin is not None and sys.stdin.isatty()):
+        return
+    mode: str | None = options.wanted_mode
+    if options.mode is None and options.database is None:
+        with suppress(Error):  # running says what is wrong
+            mode = mq.queries.subscription_mode(options.group, options.topic)
+    if mode == "pinned":
+        mq.close()
+        raise ConfigurationError(
+            f"{target} needs a name, because its queues stay with it: give --consumer or MQPG_CONSUMER, and the same "
+            "one after each restart"
+        )
 
 
 def _report_differences(mq: mqpg.Client, options: ConsumerOptions, target: str, detail: dict[str, Any]) -> None:

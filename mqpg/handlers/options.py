@@ -128,9 +128,9 @@ class ConsumerOptions:
         return self.timeout.total_seconds() if isinstance(self.timeout, timedelta) else self.timeout
 
     @property
-    def needs_name(self) -> bool:
-        """Whether its queues stay with its name, which is the default one."""
-        return self.wanted_mode == "pinned" and not (self.consumer or os.environ.get("MQPG_CONSUMER"))
+    def is_named(self) -> bool:
+        """Whether its name is given, and not the default one."""
+        return bool(self.consumer or os.environ.get("MQPG_CONSUMER"))
 
     @property
     def name(self) -> str:

@@ -37,6 +37,7 @@ nameless = mqpg.consumer("bad topic", group="g")(plain)
 odd = mqpg.consumer("t", group="odd", filter="$.x > $foo")(plain)
 hasty = mqpg.consumer("t", group="g", lease="0 s")(plain)
 owner = mqpg.consumer("t", group="own", mode="pinned")(plain)
+pinned = mqpg.consumer("t", group="pinned")(plain)
 """
 # With a database of its own (C2), anywhere (C3), and one whose handler takes its time.
 ELSEWHERE = """
@@ -74,6 +75,7 @@ def handlers(tmp_path: Path, db: Connection) -> str:
     db.execute("create table effect (message_id bigint not null)")
     db.execute("select mqpg.create_topic('t', 4)")
     db.execute("select mqpg.subscribe('g', 't')")
+    db.execute("select mqpg.subscribe('pinned', 't', 'pinned')")
     return "handlers"
 
 
@@ -287,6 +289,7 @@ def test_queues_of_the_command_line() -> None:
         (["consume", "handlers:hasty"], 2, "lease must be"),
         (["consume", "handlers:owner"], 2, "handlers:owner needs a name"),
         (["consume", "handlers"], 2, "handlers:owner needs a name"),
+        (["consume", "handlers:pinned"], 2, "handlers:pinned needs a name"),
         (["consume", "handlers:apply", "--dsn", "postgresql://127.0.0.1:1/x", "--wait", "0"], 3, "cannot connect"),
         (["worker", "appender", "--dsn", "postgresql://127.0.0.1:1/x", "--wait", "0"], 3, "cannot connect"),
         (["worker", "--ledger", "shop"], 2, "--ledger must be name=url"),

@@ -128,6 +128,28 @@ def test_one_that_cannot_continue_does_not_stop_the_others(
     assert process.stop() == 0
 
 
+STUCK = """
+import threading, time
+import mqpg
+
+@mqpg.consumer("t", group="stuck", effect="external", timeout=0.05, max_messages=1, max_attempts=1)
+def stuck(message):
+    time.sleep(600)
+
+@mqpg.consumer("t", group="other", effect="external")
+def other(message): ...
+"""
+
+
+@pytest.mark.usefixtures("topic")
+def test_what_only_a_restart_can_mend_ends_the_process(processes: Processes, db: Connection, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(STUCK)
+    send(db, 10)
+    process = start(processes, "shop")
+    assert process.wait() == 1
+    assert "shop:stuck ends this process: HandlerStuck" in process.log()
+
+
 @pytest.mark.parametrize("decorated", ["ends", "ends_async"])
 @pytest.mark.usefixtures("topic")
 def test_a_handler_that_ends_the_process(processes: Processes, db: Connection, tmp_path: Path, decorated: str) -> None:

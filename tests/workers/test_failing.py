@@ -196,4 +196,5 @@ def test_a_decorator_that_differs_from_the_subscription(
         assert words in caplog.text
         for command in ("status", "why", "doctor"):
             assert ("than the decorator" in run(command)[1]) == bool(words), command
+        assert ("mqpg subscription sync app:handle" in run("status")[1]) == bool(words)
     broker.close()
