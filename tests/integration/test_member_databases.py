@@ -257,6 +257,26 @@ def test_a_restored_database_applies_again_what_it_had_finished(mq: mqpg.Client,
     work(mq, [member(two[0], "a2", fails=0)], lambda: effects(two[0]) == [1, 2, 3, 4])
 
 
+def test_two_processes_of_one_name_with_two_databases_repeat_nothing(
+    mq: mqpg.Client, two: tuple[Engine, Engine]
+) -> None:
+    subscribe(mq, queues=1)
+    a, b = (member(engine, "same", fails=0) for engine in two)
+    for number, consumer in ((1, a), (2, b)):
+        send(mq, [number])
+        assert consumer.step(mq) == 1
+    send(mq, [3])
+    with pytest.raises(errors.WrongState, match=r"offsets 1 to 1 of queue 0 .* another process of the name same"):
+        a.step(mq)
+    assert b.step(mq) == 1
+    assert (effects(two[0]), effects(two[1])) == ([1], [2, 3])
+    with two[0].begin() as conn:
+        conn.execute(text("update mqpg_offsets set next_offset = 3, last_message_id = null"))
+    send(mq, [4])
+    assert a.step(mq) == 1
+    assert (effects(two[0]), effects(two[1])) == ([1, 4], [2, 3])
+
+
 @pytest.mark.parametrize("on_failure", ["skip", "block_queue"])
 @pytest.mark.parametrize(("step", "applied"), [("Client.receive", False), ("OwnDatabase._commit", True)])
 def test_what_is_in_doubt_is_not_applied_by_another_database(

@@ -85,6 +85,7 @@ class OwnDatabase:
         self._journal = Journal(options.group, options.topic)
         self._recognised = AppliedBefore(self._offsets, self._journal)
         self._log_check = LogCheck(options.topic, self._database)
+        self._left: dict[int, int] = {}  # the next offset of each queue, as this process left it
 
     async def close(self) -> None:
         """Close the local connections, unless the engine is the caller's."""
@@ -201,6 +202,8 @@ class OwnDatabase:
                 continue
             missing = await self._fetch(mq, queue_id, wanted, messages[0].receipt)
             await self._require_own(mq, missing)
+            if position.next_offset == self._left.get(queue_id):
+                await self._require_alone(mq, missing)
             await self._apply(mq, missing, claimed=False)
             start = missing[-1].queue_offset + 1
 
@@ -229,6 +232,24 @@ class OwnDatabase:
                     f"finished by consumer {owner} and are not in {self._database.describe()}: set next_offset of "
                     f"mqpg_offsets to {end} if {owner} had another database, or let a consumer named {owner} apply "
                     "them here if this one was restored"
+                )
+
+    async def _require_alone(self, mq: AsyncClient, missing: Sequence[Message]) -> None:
+        """Raise WrongState if a process of this name with another database got one of these messages.
+
+        They are finished, and this process left its offset behind them, so its database was not restored.
+        """
+        group, topic, queue_id = self._options.group, self._options.topic, missing[0].queue_id
+        dead = await mq.queries.dead_among(group, topic, [m.message_id for m in missing], former=True)
+        parts = await mq.queries.handled_by_others(group, topic, queue_id, [], missing, finished=False)
+        for owner, first, end in parts:
+            if owner == self._options.name and any(
+                first <= m.queue_offset < end and m.message_id not in dead for m in missing
+            ):
+                raise WrongState(
+                    f"offsets {first} to {end - 1} of queue {queue_id} of topic {topic} were finished by another "
+                    f"process of the name {owner}, which has another database than {self._database.describe()}: give "
+                    f"each process a name of its own, and set next_offset of mqpg_offsets to {end} here"
                 )
 
     async def _names(self, mq: AsyncClient, conn: Connection) -> set[str | None]:
@@ -289,6 +310,8 @@ class OwnDatabase:
             if behind and behind[-1].queue_offset >= position.next_offset:
                 await self._offsets.move(conn, behind[-1], position, info)
             await self._commit(conn, result.applied if claimed else [])
+        if claimed and behind:
+            self._left[behind[-1].queue_id] = max(position.next_offset, behind[-1].queue_offset + 1)
         result.failures = old + result.failures
         return result
 

@@ -47,7 +47,7 @@ _DIFFERENCES = function(
     reads=True,
 )
 _CHECKER = function("_checker_of", "producer_group text", reads=True)
-_DEAD_AMONG = function("_dead_among", f"{_GROUP}, message_ids bigint[]", reads=True)
+_DEAD_AMONG = function("_dead_among", f"{_GROUP}, message_ids bigint[], former boolean", reads=True)
 _NOTE_LEDGER = function("_note_ledger", "producer_group text, ledger text, place text", reads=True)
 _INCARNATION = statement("select b.incarnation from mqpg._broker() b")
 _LOST_HALVES = function("_lost_halves", "handles text[]", reads=True)
@@ -136,9 +136,11 @@ class Queries:
         values = {"consumer_group": consumer_group, "topic": topic}
         return cast("OnFailure", self._scalar(_ON_FAILURE, values, conn) or "skip")
 
-    def dead_among(self, consumer_group: str, topic: str, message_ids: Sequence[int]) -> set[int]:
-        """Which of these messages are dead letters of the group."""
-        values = _DEAD_AMONG.values(consumer_group, topic, message_ids)
+    def dead_among(
+        self, consumer_group: str, topic: str, message_ids: Sequence[int], *, former: bool = False
+    ) -> set[int]:
+        """Which of these messages are dead letters of the group, or with `former` have been."""
+        values = _DEAD_AMONG.values(consumer_group, topic, message_ids, former)
         return {row[0] for row in self._client._rows(_DEAD_AMONG, values, repeat=True)}
 
     def incarnation(self) -> int:

@@ -86,6 +86,7 @@ class OwnDatabase:
         self._journal = Journal(options.group, options.topic)
         self._recognised = AppliedBefore(self._offsets, self._journal)
         self._log_check = LogCheck(options.topic, self._database)
+        self._left: dict[int, int] = {}  # the next offset of each queue, as this process left it
 
     def close(self) -> None:
         """Close the local connections, unless the engine is the caller's."""
@@ -202,6 +203,8 @@ class OwnDatabase:
                 continue
             missing = self._fetch(mq, queue_id, wanted, messages[0].receipt)
             self._require_own(mq, missing)
+            if position.next_offset == self._left.get(queue_id):
+                self._require_alone(mq, missing)
             self._apply(mq, missing, claimed=False)
             start = missing[-1].queue_offset + 1
 
@@ -230,6 +233,24 @@ class OwnDatabase:
                     f"finished by consumer {owner} and are not in {self._database.describe()}: set next_offset of "
                     f"mqpg_offsets to {end} if {owner} had another database, or let a consumer named {owner} apply "
                     "them here if this one was restored"
+                )
+
+    def _require_alone(self, mq: Client, missing: Sequence[Message]) -> None:
+        """Raise WrongState if a process of this name with another database got one of these messages.
+
+        They are finished, and this process left its offset behind them, so its database was not restored.
+        """
+        group, topic, queue_id = self._options.group, self._options.topic, missing[0].queue_id
+        dead = mq.queries.dead_among(group, topic, [m.message_id for m in missing], former=True)
+        parts = mq.queries.handled_by_others(group, topic, queue_id, [], missing, finished=False)
+        for owner, first, end in parts:
+            if owner == self._options.name and any(
+                first <= m.queue_offset < end and m.message_id not in dead for m in missing
+            ):
+                raise WrongState(
+                    f"offsets {first} to {end - 1} of queue {queue_id} of topic {topic} were finished by another "
+                    f"process of the name {owner}, which has another database than {self._database.describe()}: give "
+                    f"each process a name of its own, and set next_offset of mqpg_offsets to {end} here"
                 )
 
     def _names(self, mq: Client, conn: Connection) -> set[str | None]:
@@ -290,6 +311,8 @@ class OwnDatabase:
             if behind and behind[-1].queue_offset >= position.next_offset:
                 self._offsets.move(conn, behind[-1], position, info)
             self._commit(conn, result.applied if claimed else [])
+        if claimed and behind:
+            self._left[behind[-1].queue_id] = max(position.next_offset, behind[-1].queue_offset + 1)
         result.failures = old + result.failures
         return result
 
