@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 from mqpg.values.errors import ConfigurationError
@@ -27,7 +28,11 @@ def is_async(handler: Callable[..., Any]) -> bool:
 
 
 def require_finished(result: Any) -> None:
-    """Raise TypeError for the result of a handler that is work still to be done."""
+    """Raise TypeError for the result of a handler that is work still to be done, or a list of such work."""
+    if isinstance(result, (list, tuple)):
+        for one in result:
+            if inspect.isawaitable(one) or isinstance(one, Future):
+                raise TypeError(f"the handler returned a list with a {type(one).__name__}: wait for each of them")
     if inspect.isgenerator(result) or inspect.isasyncgen(result) or isinstance(result, (map, filter)):
         raise TypeError(f"the handler returned a {type(result).__name__}, whose body did not run: use a loop")
     if inspect.isawaitable(result):

@@ -114,6 +114,8 @@ UNFINISHED: dict[str, Callable[[Any], Any]] = {
     "awaitable": lambda message: _Awaitable(),
     "generator": lambda message: (one for one in [1]),
     "map": lambda message: map(str, [1]),
+    "list of futures": lambda message: [Future()],
+    "tuple of awaitables": lambda message: (_Awaitable(),),
     "async generator": lambda message: _asynchronous_generator(),
 }
 

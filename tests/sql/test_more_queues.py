@@ -15,20 +15,13 @@ import pytest
 
 from mqpg import migrate
 from tests.support.broker import Broker, Session, refused, tolerating
+from tests.support.growing import MOVED, settle
 from tests.support.servers import temporary_server
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.own_database
 
 MODES = ("exclusive", "pinned", "broadcast", "shared")
-MOVED = "select min(k::text) from generate_series(1, 100) as k where mqpg._queue_of(k::text, 2) = 1"
-
-
-def settle(mq: Session, *, rounds: int = 3) -> None:
-    """Let the workers find out what the older queues have."""
-    for _ in range(rounds):
-        mq.call("_open_queues")
-        mq.append()
 
 
 def waiting(mq: Session) -> list[int]:

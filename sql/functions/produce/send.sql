@@ -92,7 +92,7 @@ begin
         end;
     end if;
     -- What _store_together() does for one message, without its arrays and loop, which would cost more.
-    v_xid := pg_current_xact_id();    -- before the batch id, as above
+    v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
     v_batch := nextval('mqpg.batch_id');
     insert into mqpg.commit_log (
         batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads, checksum)

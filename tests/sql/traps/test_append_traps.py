@@ -74,25 +74,25 @@ XID_FIRST_PAUSED = f"v_xid := pg_current_xact_id(); {PAUSE} v_batch := nextval('
 
 
 def test_trap_xid_before_batch_id_keeps_the_order(mq: Session, broker: Broker) -> None:
-    mutate(mq, "send", XID_FIRST, XID_FIRST_PAUSED)
+    mutate(mq, "send", XID_FIRST, XID_FIRST_PAUSED, count=2)
     slow, quick, order = racing_senders(mq, broker)
     assert order == [quick, slow]
 
 
 def test_trap_xid_before_batch_id_keeps_the_order_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "send", XID_FIRST, ID_FIRST)
+    mutate(mq, "send", XID_FIRST, ID_FIRST, count=2)
     slow, quick, order = racing_senders(mq, broker)
     assert order == [slow, quick], "quick committed before slow took its xid, and lies behind it"
 
 
 def test_trap_xid_before_batch_id_keeps_rows_above_the_floor(mq: Session, broker: Broker) -> None:
-    mutate(mq, "send", XID_FIRST, XID_FIRST_PAUSED)
+    mutate(mq, "send", XID_FIRST, XID_FIRST_PAUSED, count=2)
     slow, order = racing_sender_and_floor(mq, broker)
     assert slow in order
 
 
 def test_trap_xid_before_batch_id_keeps_rows_above_the_floor_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "send", XID_FIRST, ID_FIRST)
+    mutate(mq, "send", XID_FIRST, ID_FIRST, count=2)
     slow, order = racing_sender_and_floor(mq, broker, until=2)
     assert slow not in order, "the row was to be hidden by the floor"
 

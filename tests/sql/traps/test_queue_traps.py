@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sql.test_more_queues import MOVED, settle
 from tests.support.broker import Broker, Session
+from tests.support.growing import MOVED, settle
 from tests.support.mutation import mutate
 
 
