@@ -38,6 +38,7 @@ ADDED = {
     "held": dict.fromkeys(["handle_hash", "key_hash"], "the same for one message"),
     "cursor": {"action": "the word of the code"},
     "dedup": {"dedup_hash": "says which messages have the same dedup id"},
+    "topic": dict.fromkeys(["first_queues", "grown_from", "settled_batch"], "say by which number a message was placed"),
 }
 
 # Views that are computed from several tables, and what for.

@@ -116,5 +116,5 @@ def test_every_internal_function_is_called() -> None:
     python = "".join(
         path.read_text("utf-8") for folder in ("mqpg", "workers", "spark") for path in (ROOT / folder).rglob("*.py")
     )
-    from_python = set(re.findall(r"\bmqpg\.(_\w+)\(", python))
+    from_python = {call or name for call, name in re.findall(r"\bmqpg\.(_\w+)\(|\bfunction\(\s*\"(_\w+)\"", python)}
     assert internal - called - from_python == set()

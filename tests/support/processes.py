@@ -94,5 +94,5 @@ class Processes:
 
 def workers(conn: psycopg.Connection[Any], role: str, state: str) -> dict[int, dict[str, Any]]:
     """Return pid -> detail of the workers in that state, by their newest rows."""
-    query = "select pid, detail from mqpg.worker where role = %s and state = %s"
+    query = "select pid, detail from mqpg.worker where role = %s and state = %s and pid > 0"
     return dict(conn.execute(query, [role, state]).fetchall())

@@ -1,5 +1,5 @@
 -- Makes a new cursor slot when the newest one is older than the setting `cursor_slot_age`, copies
--- the newest states from older slots into it, at most 300 in a call, and closes the older slots
+-- the newest states from older slots into it, at most 250 in a call, and closes the older slots
 -- when nothing is left in them. While four slots cannot be closed, because queues stay in use, it
 -- makes no other one.
 -- Where a call ends is noted in segment.carried_to, and the next one continues there. A queue that
@@ -15,7 +15,7 @@ create function mqpg._roll_cursors()
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
-    v_most constant int := 300;
+    v_most constant int := 250;
     v_most_slots constant int := 4;
     v_newest mqpg.segment;
     v_slots int;
