@@ -133,4 +133,5 @@ def test_a_journal_can_be_published(
         pass
 
     assert handle.step(mq) == 1
+    handle.close()
     assert db.execute("update mqpg_applied set queue_offset = 0").rowcount == 1
