@@ -55,7 +55,8 @@ begin
             v_queue smallint;
         begin
             v_visible_at := case
-                when send.deliver_at is null and send.delay between interval '0' and interval '100 years' then v_now + mqpg._seconds(send.delay)
+                when send.deliver_at is null and send.delay between interval '0' and interval '100 years'
+                    then v_now + mqpg._seconds(send.delay)
                 when send.delay is null then send.deliver_at
             end;
             -- This quick validation suffices for most calls and saves a function call.
