@@ -207,6 +207,13 @@ class Broken(Exception):
         raise ValueError("no text")
 
 
+class Unspeakable(Exception):
+    """An exception that ends the process of whoever makes its text."""
+
+    def __str__(self) -> str:
+        raise SystemExit
+
+
 class Opaque(Exception):
     """An exception whose attributes cannot be made."""
 
@@ -218,7 +225,9 @@ class Opaque(Exception):
 
 
 @pytest.mark.parametrize("proven", [False, True], ids=["first delivery", "later one"])
-@pytest.mark.parametrize("error", [SystemExit, Cancelled, GeneratorExit, KeyboardInterrupt, Broken, Opaque])
+@pytest.mark.parametrize(
+    "error", [SystemExit, Cancelled, GeneratorExit, KeyboardInterrupt, Broken, Unspeakable, Opaque]
+)
 @pytest.mark.parametrize("mode", MODES)
 def test_whatever_a_handler_raises_counts(
     mq: mqpg.Client, effects: Callable[[], list[int]], mode: str, error: type[BaseException], proven: bool

@@ -65,9 +65,11 @@ begin
             put_off as (
                 insert into mqpg.delayed (
                     visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
-                select v_until + interval '1 second', pg_current_xact_id(), m.id, m.body, 1, mqpg._written_at(v_now), m.topic_id,
+                select v_until + interval '1 second', pg_current_xact_id(), m.id, m.body, 1, b.written_at, m.topic_id,
                     m.queue_id
-                from message m where not m.free
+                from message m
+                cross join mqpg._broker_time(v_now) b
+                where not m.free
             )
             insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by)
             select m.id, 1, v_order, pg_current_xact_id(), 'd', v_now, m.topic_id, m.queue_id, 'appender'

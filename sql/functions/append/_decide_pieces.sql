@@ -40,10 +40,11 @@ begin
             else
                 insert into mqpg.delayed (visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
                 select _decide_pieces.until + interval '1 second', pg_current_xact_id(), u.id, u.body, 1,
-                    mqpg._written_at(_decide_pieces.at), u.topic_id, u.queue_id
+                    b.written_at, u.topic_id, u.queue_id
                 from unnest(_decide_pieces.ids[v_from:v_to], _decide_pieces.bodies[v_from:v_to],
                     _decide_pieces.topics[v_from:v_to], _decide_pieces.queues[v_from:v_to])
-                    as u(id, body, topic_id, queue_id);
+                    as u(id, body, topic_id, queue_id)
+                cross join mqpg._broker_time(_decide_pieces.at) b;
             end if;
         end;
     end loop;

@@ -6,6 +6,8 @@ create function mqpg._retry_or_bury(
     consumer text default null
 ) returns void
 language plpgsql as $$
+declare
+    v_now timestamptz := clock_timestamp();
 begin
     if _retry_or_bury.attempt >= (_retry_or_bury.subscription).max_attempts then
         perform mqpg._bury(
@@ -17,13 +19,13 @@ begin
     insert into mqpg.delayed (
         visible_at, xid, first_id, deliver_id, n, written_at, topic_id, subscription_id, queue_id, attempt, reason,
         consumer)
-    values (
-        mqpg._back_off_until(_retry_or_bury.subscription, _retry_or_bury.attempt, _retry_or_bury.delay)
-        + mqpg._ahead(),
+    select
+        mqpg._back_off_until(_retry_or_bury.subscription, _retry_or_bury.attempt, _retry_or_bury.delay) + b.ahead,
         pg_current_xact_id(), _retry_or_bury.message_id,
         nullif(_retry_or_bury.deliver_id, _retry_or_bury.message_id), 1,
-        mqpg._written_at(clock_timestamp()), (_retry_or_bury.subscription).topic_id,
+        b.written_at, (_retry_or_bury.subscription).topic_id,
         (_retry_or_bury.subscription).subscription_id, -1, _retry_or_bury.attempt + 1, _retry_or_bury.reason,
-        _retry_or_bury.consumer);
+        _retry_or_bury.consumer
+    from mqpg._broker_time(v_now) b;
 end
 $$;

@@ -25,11 +25,12 @@ declare
 begin
     insert into mqpg.delayed (
         visible_at, xid, first_id, deliver_id, n, written_at, topic_id, subscription_id, queue_id, attempt, reason)
-    select v_now, pg_current_xact_id(), l.message_id, nullif(l.deliver_id, l.message_id), 1, mqpg._written_at(v_now), v_topic_id,
+    select v_now, pg_current_xact_id(), l.message_id, nullif(l.deliver_id, l.message_id), 1, b.written_at, v_topic_id,
         l.subscription_id, -1, 1, 'redriven'
     from mqpg._take_dead_letters(
         redrive.consumer_group, redrive.topic, redrive.message_ids, redrive.filter, redrive.max_messages,
-        'redriven') l;
+        'redriven') l
+    cross join mqpg._broker_time(v_now) b;
     get diagnostics v_rows = row_count;
     return v_rows;
 end

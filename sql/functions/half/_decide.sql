@@ -108,8 +108,10 @@ begin
     end if;
     if v_due is not null then
         insert into mqpg.delayed (visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
-        select o.visible_at, v_xid, v_id, o.deliver_id, 1, mqpg._written_at(v_now), v_half.topic_id, v_half.queue_id
-        from mqpg.op_log o where o.message_id = v_id and o.stage = 0;
+        select o.visible_at, v_xid, v_id, o.deliver_id, 1, b.written_at, v_half.topic_id, v_half.queue_id
+        from mqpg.op_log o
+        cross join mqpg._broker_time(v_now) b
+        where o.message_id = v_id and o.stage = 0;
     end if;
     return case _decide.op when 'c' then 'committed' else 'rolled_back' end;
 end

@@ -40,10 +40,10 @@ begin
         from fate f
     )
     insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
-    select _relay_decisions.at + f.delay + mqpg._ahead(), _relay_decisions.xid, f.batch * 1024, 1, mqpg._written_at(_relay_decisions.at),
-        f.topic_id,
-        f.queue_id
+    select _relay_decisions.at + f.delay + b.ahead, _relay_decisions.xid, f.batch * 1024, 1, b.written_at,
+        f.topic_id, f.queue_id
     from fate f
+    cross join mqpg._broker_time(_relay_decisions.at) b
     where _relay_decisions.op = 'c' and f.delay is not null;
 end
 $$;

@@ -65,10 +65,8 @@ begin
         where not exists (
                 select from mqpg.waiting_queue o
                 where o.subscription_id = w.subscription_id and o.queue_id = w.queue_id % g.queues_before)
-            and g.boundaries[w.queue_id % g.queues_before + 1] <= (
-                select c.committed from mqpg.cursor c
-                where c.subscription_id = w.subscription_id and c.queue_id = w.queue_id % g.queues_before
-                order by c.version desc limit 1)
+            and g.boundaries[w.queue_id % g.queues_before + 1]
+            <= (mqpg._cursor(w.subscription_id, w.queue_id % g.queues_before)).committed
         order by w.since limit 100
         for update of w skip locked
     loop

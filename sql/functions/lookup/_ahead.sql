@@ -3,7 +3,9 @@
 -- Locks: none. Cost: two rows read.
 create function mqpg._ahead() returns interval
 language plpgsql volatile as $$
+declare
+    v_now timestamptz := clock_timestamp();
 begin
-    return b.ahead from mqpg._broker_time(clock_timestamp()) b;
+    return b.ahead from mqpg._broker_time(v_now) b;
 end
 $$;

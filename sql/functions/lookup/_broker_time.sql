@@ -2,7 +2,7 @@
 -- seconds, and when such a row is written, in the broker's time. `ahead` is 0 unless the clock went
 -- back. append() may not have noticed yet, so the newest tick counts, too. If no keeper has made
 -- partitions for days, `written_at` is the end of the last one.
--- Locks: none. Cost: two rows read; the planner puts it in place of the call.
+-- Locks: none. Cost: two rows read. The planner puts it in place of the call, if `at` is a variable.
 create function mqpg._broker_time(at timestamptz) returns table (ahead interval, written_at timestamptz)
 language sql stable as $$
     select b.ahead, least(_broker_time.at + b.ahead, b.delayed_until - interval '1 microsecond')

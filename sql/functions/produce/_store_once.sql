@@ -36,8 +36,10 @@ begin
         from message m
     )
     insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
-    select _store_once.visible_at + mqpg._ahead(), v_xid, m.batch_id * 1024, 1, mqpg._written_at(v_now), _store_once.topic.topic_id, m.queue_id
+    select _store_once.visible_at + b.ahead, v_xid, m.batch_id * 1024, 1, b.written_at,
+        _store_once.topic.topic_id, m.queue_id
     from message m
+    cross join mqpg._broker_time(v_now) b
     where _store_once.kind = 'd';
     return (select array_agg(coalesce(u.f, u.m) order by u.o)
         from unnest(v_ids, v_first) with ordinality as u(m, f, o));

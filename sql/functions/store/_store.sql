@@ -61,7 +61,9 @@ begin
             case when _store.topic.checksums then mqpg._checksum(v_batch, v_piece.payloads) end);
         if _store.kind = 'd' then
             insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
-            values (_store.visible_at + mqpg._ahead(), v_xid, v_batch * 1024, v_piece.n, mqpg._written_at(v_now), _store.topic.topic_id, v_queue);
+            select _store.visible_at + b.ahead, v_xid, v_batch * 1024, v_piece.n, b.written_at,
+                _store.topic.topic_id, v_queue
+            from mqpg._broker_time(v_now) b;
         end if;
         for v_position in 1..v_piece.n loop
             v_ids[v_piece.ordinals[v_position]] := v_batch * 1024 + v_position - 1;

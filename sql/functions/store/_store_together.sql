@@ -16,12 +16,11 @@ declare
 begin
     insert into mqpg.commit_log (
         batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at,
-        delay, keys, tags, headers, payloads, relay, checksum)
+        delay, tags, headers, payloads, relay, checksum)
     values (
         v_batch, v_xid, v_now, _store_together.topic.topic_id, _store_together.producer_group_id,
         _store_together.incarnation, v_queue, v_n, _store_together.kind, _store_together.nonce,
         _store_together.check_at, _store_together.delay,
-        null,
         case when cardinality(array_remove(_store_together.tags, null)) > 0 then _store_together.tags[:] end,
         case when cardinality(array_remove(_store_together.headers, null)) > 0 then _store_together.headers[:] end,
         _store_together.payloads[:]::json [],

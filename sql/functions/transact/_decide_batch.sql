@@ -130,8 +130,9 @@ begin
         end);
         if cardinality(array_remove(v_delays, null)) > 0 then
             insert into mqpg.delayed (visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
-            select o.visible_at, v_xid, o.message_id, o.deliver_id, 1, mqpg._written_at(v_now), o.topic_id, o.queue_id
+            select o.visible_at, v_xid, o.message_id, o.deliver_id, 1, b.written_at, o.topic_id, o.queue_id
             from mqpg.op_log o
+            cross join mqpg._broker_time(v_now) b
             where o.message_id = any(v_decided) and o.message_id between v_halves[1] and v_halves[cardinality(v_halves)]
                 and o.stage = 0 and o.visible_at < 'infinity';
         end if;
