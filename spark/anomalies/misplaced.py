@@ -10,13 +10,13 @@ from .rows import anomaly_rows, union_rows
 __all__ = ["misplaced"]
 
 
-def misplaced(messages: DataFrame, entries: DataFrame, topics: DataFrame) -> DataFrame:
+def misplaced(messages: DataFrame, entries: DataFrame, growth: DataFrame) -> DataFrame:
     """Find messages in another queue than the others of their key, or than their own record says.
 
     Where queues were added, the new number is a multiple of the first one. So a key has one queue before and
     one after, and one modulo the first number all the time. There is at most one anomaly for each message.
     """
-    named = messages.join(topics, "topic_id")
+    named = messages.join(growth, "topic_id")
     found = union_rows(_by_key(named), _in_another_queue(entries), _final_elsewhere(named))
     first = Window.partitionBy("message_id").orderBy("evidence")
     return found.withColumn("nth", F.row_number().over(first)).where("nth = 1").drop("nth")

@@ -54,8 +54,7 @@ def topic_totals(messages: DataFrame, entries: DataFrame, queued_ids: DataFrame,
         .groupBy("topic_id")
         .agg(_n("state <> 'expired'").alias("queued"), _n("state = 'expired'").alias("expired"))
     )
-    named = topics.select("topic_id", "topic")
-    return named.join(stored, "topic_id", "left").join(offsets, "topic_id", "left").drop("topic_id").fillna(0)
+    return topics.join(stored, "topic_id", "left").join(offsets, "topic_id", "left").drop("topic_id").fillna(0)
 
 
 def group_totals(deliveries: DataFrame, effects: DataFrame, queued_ids: DataFrame) -> DataFrame:

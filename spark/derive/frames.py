@@ -54,6 +54,7 @@ class Frames:
 
     Attributes:
         topics: The audited topics.
+        growth: The same, with the numbers of queues that they had.
         ticks: The ticks of the appender.
         queue_rows: The consume queues as stored.
         messages: One row for each message, with its state.
@@ -85,6 +86,7 @@ class Frames:
     """
 
     topics: DataFrame
+    growth: DataFrame
     ticks: DataFrame
     queue_rows: DataFrame
     messages: DataFrame
@@ -118,6 +120,7 @@ def derive_frames(inputs: AuditInputs, store: FrameStore) -> Frames:
     """Derive all frames."""
     raw = {name: store.narrow(frame) for name, frame in inputs.frames.items()}
     raw |= {name: F.broadcast(raw[name]) for name in _LOOKED_UP if store.tuning.broadcasts(inputs.rows_of(name))}
+    raw["growth"], raw["topic"] = raw["topic"], raw["topic"].select("topic_id", "topic")
     raw["body"] = store.narrow(raw["commit_log"].unionByName(raw["survivor"]))
     messages, positions, transitions = _derive_states(raw, store)
     entries, effects = _derive_places(raw, messages, inputs, store)
@@ -136,6 +139,7 @@ def derive_frames(inputs: AuditInputs, store: FrameStore) -> Frames:
         witnesses |= _outside_witnesses(effects, outbox, ledger_matches)
     return Frames(
         topics=raw["topic"],
+        growth=raw["growth"],
         ticks=raw["tick"],
         queue_rows=raw["consume_queue"],
         messages=messages,

@@ -76,7 +76,7 @@ def _of_messages(frames: Frames, inputs: AuditInputs, options: AuditOptions) -> 
         ),
         anomalies.gap(frames.queue_rows, frames.positions, frames.topics, complete=inputs.complete),
         anomalies.deleted(frames.deleted),
-        anomalies.misplaced(frames.messages, frames.entries, frames.topics),
+        anomalies.misplaced(frames.messages, frames.entries, frames.growth),
     )
 
 
