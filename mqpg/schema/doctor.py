@@ -48,6 +48,7 @@ group by n.nspowner
 """
 _IDS = "select last_value from mqpg.subscription_subscription_id_seq"
 _LAST_ID = 2_097_150  # greatest id of a subscription; see _require_subscription_id()
+_BATCHES = "select last_value * 1024 from mqpg.batch_id where last_value * 1024 > 0.8 * 2::numeric ^ 53"
 _FUNCTIONS = "select distinct p.proname from pg_proc p where p.pronamespace = 'mqpg'::regnamespace"
 _VIEWS = """
 select n.nspname || '.' || c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -98,6 +99,12 @@ def problems(connection: psycopg.Connection[Any], installed: Installed, source: 
             found.append(
                 f"{row[0]:,} of {_LAST_ID:,} ids of subscriptions are used up, and each new member of a broadcast "
                 "group takes one: give consumers names that they keep over restarts, and plan to move to a new broker"
+            )
+        row = cursor.execute(_BATCHES).fetchone()
+        if row is not None:
+            found.append(
+                f"message ids have come to {row[0]:,}, and JavaScript's numbers are exact up to {2**53:,}: "
+                "there select message_id::text"
             )
         there = {name for (name,) in cursor.execute(_FUNCTIONS)}
         views = {name for (name,) in cursor.execute(_VIEWS)}

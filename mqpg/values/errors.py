@@ -39,6 +39,7 @@ A class has an SQLSTATE where SQL can raise it.
      ├── WrongState                MQ018  not possible for this half message now
      ├── WrongTopicKind            MQ024  a relay topic cannot be read like that
      ├── TooManyUndecided          MQ026  the producer group is over its max_undecided
+     ├── IdsUsedUp                 MQ027  the broker has given out all ids of subscriptions
      ├── LedgerError               the ledger (or offsets) table is not what it must be
      ├── Undecodable              JSON of a message that Python does not decode; `raw` has the text
      ├── OffsetBeyondLog           the consumer's own offset is beyond the broker's log
@@ -66,6 +67,7 @@ __all__ = [
     "Fenced",
     "HandlerStuck",
     "HandlerTimeout",
+    "IdsUsedUp",
     "InvalidArgument",
     "InvalidFilter",
     "InvalidName",
@@ -327,6 +329,15 @@ class TooManyUndecided(Error):
     """
 
     sqlstate = "MQ026"
+
+
+class IdsUsedUp(Error):
+    """The broker has given out all 2,097,150 ids of subscriptions.
+
+    Each member of a broadcast group uses one. Those that exist work on. `mqpg doctor` warns at 80 %.
+    """
+
+    sqlstate = "MQ027"
 
 
 class WrongTopicKind(Error):

@@ -12,7 +12,7 @@ comment on column mqpg.settings.value is 'The current value, as text';
 comment on column mqpg.settings.least is 'The smallest allowed value, a number or an interval';
 comment on column mqpg.settings.most is 'The greatest allowed value';
 insert into mqpg.settings (name, value, least, most, description) values
-('segment_ids', '1073741824', '1', '1152921504606846976',
+('segment_ids', '268435456', '1', '1099511627776',
     'batch ids in a commit_log segment; closing one early skips the rest'),
 ('segment_age', '6 hours', '0 s', '100 years',
     'a commit_log segment older than this is closed, and the next one begins'),

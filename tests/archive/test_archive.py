@@ -113,7 +113,7 @@ def test_appends_continue_meanwhile(mq: Session, broker: Broker, dsn: str, tmp_p
     _, errors = process.communicate()
     assert process.returncode == 0, errors
     assert sent > 10
-    live = "select count(*) from mqpg.commit_log where batch_id < 1073741824"
+    live = "select count(*) from mqpg.commit_log where batch_id < 268435456"
     assert count(mq, "commit_log") == mq.scalar(live)
 
 

@@ -29,6 +29,83 @@ def test_message_ids_and_handles_beyond_those_of_javascript(batch: int, mq: Sess
     assert len(got) == 4
 
 
+def last_id(mq: Session) -> int:
+    return int(mq.scalar("select last_value * 1024 from mqpg.batch_id"))
+
+
+def ticked(mq: Session, ago: str) -> None:
+    """Append something that long ago."""
+    mq.send("one")
+    mq.append()
+    mq.execute("update mqpg.tick set at = at - cast(%s as interval)", ago)
+
+
+def test_message_ids_after_many_adoptions_are_exact_in_javascript(mq: Session) -> None:
+    for _ in range(100):
+        mq.value("adopt")
+    assert mq.send("one") < 2**48
+    assert mq.append() == 1
+
+
+@pytest.mark.parametrize("days", [1, 30])
+def test_adopt_moves_ids_beyond_those_of_the_time_that_is_missing(days: int, mq: Session) -> None:
+    ticked(mq, f"{days} days")
+    before = last_id(mq)
+    mq.value("adopt")
+    assert before + 2**40 + days * 86400 * 2**28 < mq.send("one") < before + 2**41 + (days + 1) * 86400 * 2**28
+
+
+def test_adopt_moves_ids_beyond_segments_that_are_begun_each_minute(mq: Session) -> None:
+    mq.execute("update mqpg.settings set value = '1 minute' where name = 'segment_age'")
+    ticked(mq, "1 hour")
+    segment = int(mq.scalar("select value from mqpg.settings where name = 'segment_ids'"))
+    ends = int(mq.scalar("select max(upper_bound::bigint) from mqpg.segment where family = 'log'"))
+    mq.value("adopt")
+    assert mq.send("one") > (ends + 60 * segment) * 1024
+    assert mq.append() == 1
+
+
+@pytest.mark.parametrize("ids", [1, 1000, 2**40])
+def test_adopt_moves_ids_beyond_segments_of_any_length(ids: int, mq: Session) -> None:
+    mq.execute("update mqpg.settings set value = '10' where name = 'segments_ahead'")
+    mq.execute("update mqpg.settings set value = %s where name = 'segment_ids'", ids)
+    mq.call("keep")
+    mq.execute("update mqpg.settings set value = '1000' where name = 'segment_ids'")
+    last = mq.send("one")
+    ends = int(mq.scalar("select max(upper_bound::bigint) from mqpg.segment where family = 'log'"))
+    mq.value("adopt")
+    assert mq.send("one") > max(last + 2**40, ends * 1024)
+    mq.call("keep")
+    assert mq.append() == 2
+
+
+def test_a_broker_that_was_idle_for_thirty_years_is_adopted(mq: Session) -> None:
+    ticked(mq, "30 years")
+    for _ in range(3):
+        mq.value("adopt")
+    handle = mq.prepare("one")
+    mq.send("one")
+    assert mq.commit(handle) == "committed"
+    assert mq.append() == 2
+
+
+def test_segments_that_are_begun_by_age_leave_ids_below_2_53_for_twenty_years(mq: Session) -> None:
+    mq.send("one")
+    mq.append()
+    before = last_id(mq)
+    mq.execute("update mqpg.settings set value = '0 s' where name = 'segment_age'")
+    assert "rolled" in [row.action for row in mq.call("keep")]
+    assert (last_id(mq) - before) * 20 * 365 * 4 < 2**53
+
+
+@pytest.mark.parametrize(("batch", "said"), [(2**43 * 7 // 10, False), (2**43 * 9 // 10, True)])
+def test_message_ids_beyond_those_of_javascript_are_said_before(
+    batch: int, said: bool, broker: Broker, mq: Session
+) -> None:
+    mq.execute("select setval('mqpg.batch_id', %s)", batch)
+    assert any("message_id::text" in one for one in migrate.problems(broker.dsn)) == said
+
+
 @pytest.mark.parametrize("digits", ["9223372036854775808", "9999999999999999999", "99999999999999999999"])
 def test_a_number_that_is_no_id_is_no_handle(digits: str, mq: Session) -> None:
     broker, incarnation, _, nonce = mq.prepare("one").split(".")
@@ -45,9 +122,9 @@ def test_the_end_of_subscription_ids_is_said(mq: Session) -> None:
     mq.send("one")
     mq.append()
     assert len(mq.receive("one", group="last")) == 1
-    with refused("54000", "2097150"):
+    with refused("MQ027", "2097150"):
         mq.call("subscribe", "more", "one")
-    with refused("54000", "2097150"):
+    with refused("MQ027", "2097150"):
         mq.receive("one", group="all", consumer="pod")
 
 

@@ -83,6 +83,7 @@ class Subscriptions(BaseClient):
                 changes them.
             WrongTopicKind: The topic is a relay topic, which needs mode "exclusive" or "pinned" and
                 no filter.
+            IdsUsedUp: The broker has given out all ids of subscriptions.
         """
         begins = position(start, "start", offset=False)
         values = _SUBSCRIBE.values(

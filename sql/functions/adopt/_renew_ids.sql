@@ -1,6 +1,9 @@
--- Moves batch ids and tick ids 1024 segments ahead, beyond every id that the original may have used
--- after the copy was made. It writes the newest tick again under the new ids. After a restore into
--- another cluster, that tick's snapshot is one in which only the caller's own rows are new.
+-- Moves batch ids and tick ids beyond every id that the original may have used after the copy was
+-- made: batch ids by the segments that were ready and 2^30 more, and by 2^18 for each second since
+-- the newest tick, or by one segment for each segment_age, if that is faster. Tick ids move 1024
+-- segments ahead.
+-- It writes the newest tick again under the new ids. After a restore into another cluster, that
+-- tick's snapshot is one in which only the caller's own rows are new.
 -- Locks: the caller's; those of making a segment.
 -- Cost: a few inserts; after a restore also every row of the hot tables.
 create function mqpg._renew_ids(last_tick mqpg.tick, foreign_xids boolean) returns void
@@ -9,12 +12,17 @@ declare
     v_own xid8 := pg_current_xact_id();
     v_ids bigint := mqpg._setting('segment_ids');
     v_ticks bigint := mqpg._setting('segment_ticks');
-    v_batch bigint := (select b.last_value from mqpg.batch_id b);
+    v_batch bigint := greatest(
+        (select b.last_value from mqpg.batch_id b),
+        (select max(s.upper_bound::bigint) from mqpg.segment s where s.family = 'log'));
+    v_missed double precision := greatest(
+        date_part('epoch', clock_timestamp() - (_renew_ids.last_tick).at), 0);
     v_tick_id bigint := greatest((_renew_ids.last_tick).tick_id, (select max(h.half_tick_id) from mqpg.half_tick h));
     v_snapshot pg_snapshot := (_renew_ids.last_tick).snapshot;
     v_half mqpg.half_tick;
 begin
-    v_batch := (v_batch / v_ids + 1024) * v_ids;
+    v_batch := v_batch + 1073741824 + (coalesce(v_missed, 0) * greatest(
+        262144, v_ids / greatest(date_part('epoch', mqpg._segment_age('log')), 1)))::bigint;
     v_tick_id := (v_tick_id / v_ticks + 1024) * v_ticks;
     perform mqpg._make_segment('log', v_batch::text, (v_batch + v_ids)::text, true);
     perform mqpg._make_segment('tick', v_tick_id::text, (v_tick_id + v_ticks)::text, true);

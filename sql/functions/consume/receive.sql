@@ -30,7 +30,7 @@
 -- the messages that it does not choose; with `ack` of another queue a cursor version.
 -- Errors: MQ001 (argument, or a receipt of another subscription), MQ003 (unknown topic), MQ005
 -- (unknown subscription), MQ007, MQ008, MQ009 (receipt, as in ack()), MQ014 (a body is missing),
--- 55P03 (ack), 40001 (a lost race).
+-- MQ027 (no id is left for a new member), 55P03 (ack), 40001 (a lost race).
 --
 -- Example:
 --     begin;

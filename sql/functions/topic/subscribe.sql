@@ -18,7 +18,7 @@
 -- _cursor_slot().
 -- Cost: one cursor row per queue.
 -- Errors: MQ001 (argument), MQ002 (name), MQ003 (unknown topic), MQ011 (subscribed with other
--- arguments), MQ020 (filter), MQ024 (not for a relay topic), 55P03.
+-- arguments), MQ020 (filter), MQ024 (not for a relay topic), MQ027 (no id is left), 55P03.
 --
 -- Example:
 --     select mqpg.subscribe('billing', 'orders', mode => 'shared', max_attempts => 5);
