@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mqpg._sync.stores.ledger import Ledger
     from mqpg.decorator import consumer
     from mqpg.handlers.outcomes import Reject, Retry
+    from mqpg.values.declarations import Grant, ProducerGroup, Subscription, Topic
     from mqpg.values.errors import (
         ConfigurationError,
         ConnectionFailed,
@@ -56,6 +57,7 @@ __all__ = [
     "Delivery",
     "Error",
     "Fenced",
+    "Grant",
     "HalfCheck",
     "Json",
     "Ledger",
@@ -63,9 +65,12 @@ __all__ = [
     "Message",
     "Outcome",
     "OutcomeUnknown",
+    "ProducerGroup",
     "Reject",
     "Retry",
     "SerializationFailure",
+    "Subscription",
+    "Topic",
     "TransactionalProducer",
     "Verdict",
     "connect",
@@ -97,6 +102,7 @@ _HOMES = {
         "SerializationFailure",
     ),
     "mqpg.handlers.outcomes": ("Reject", "Retry"),
+    "mqpg.values.declarations": ("Grant", "ProducerGroup", "Subscription", "Topic"),
     "mqpg.values.messages": ("HalfCheck", "Json", "Message", "Outcome", "Verdict"),
 }
 _MODULES = ("errors", "migrate", "protocols")

@@ -27,6 +27,7 @@ QUEUE: Rooms = {
     "sql": (("mqpg.sql.*",), ()),
     "values": (("mqpg.values.*",), ()),
     # floor 2
+    "alembic": (("mqpg.alembic.*",), ("values",)),
     "connection": (("mqpg.connection.*",), ("values",)),
     "tracing": (("mqpg.tracing.*",), ("values",)),
     # floor 3
