@@ -199,10 +199,17 @@ class Queries:
 
         Each part has the consumer's name, the first offset, and the one behind the last.
         """
-        first, end = messages[0].queue_offset, messages[-1].queue_offset + 1
-        values = _BY_OTHERS.values(consumer_group, topic, queue_id, consumers, first, end)
-        rows = await self._client._rows(_BY_OTHERS, values, repeat=True)
-        return [(owner, start, stop) for owner, start, stop, is_finished in rows if is_finished == finished]
+        first, last = messages[0].queue_offset, messages[-1].queue_offset
+        values = _BY_OTHERS.values(consumer_group, topic, queue_id, consumers, first, last + 1)
+        parts: list[tuple[str, int, int]] = []
+        for owner, start, stop, is_finished in await self._client._rows(_BY_OTHERS, values, repeat=True):
+            if is_finished != finished:
+                continue
+            if parts and parts[-1][0] == owner and start <= parts[-1][2]:
+                _, start, end = parts.pop()
+                stop = max(stop, end)
+            parts.append((owner, start, stop))
+        return parts
 
     async def surviving_offset(
         self, consumer_group: str, topic: str, queue_id: int, incarnation: int

@@ -201,7 +201,7 @@ class OwnDatabase:
                 start = upto
                 continue
             missing = await self._fetch(mq, queue_id, wanted, messages[0].receipt)
-            await self._require_own(mq, missing)
+            await self._require_own(mq, missing, messages[-1])
             if position.next_offset == self._left.get(queue_id):
                 await self._require_alone(mq, missing)
             await self._apply(mq, missing, claimed=False)
@@ -209,29 +209,34 @@ class OwnDatabase:
 
     async def _doubt(self, mq: AsyncClient, conn: Connection, messages: Sequence[Message]) -> None:
         """Let those messages fail that a consumer with another database may have applied."""
-        names = await self._names(mq, conn)
+        # The names of the consumers that have, or had, this database.
+        names = {self._options.name} | await self._offsets.consumers(conn, await self._broker_id(mq))
+        if None in names:
+            return  # an earlier release did not write who had this database
         for owner, first, end in await self._by_others(mq, names, messages, finished=False):
             for message in messages:
                 if first <= message.queue_offset < end:
                     self._runner.suspect([message], RecordedFailure(f"{_IN_DOUBT}{owner}"))
 
-    async def _require_own(self, mq: AsyncClient, missing: Sequence[Message]) -> None:
-        """Raise WrongState if a consumer with another database finished one of these messages."""
+    async def _require_own(self, mq: AsyncClient, missing: Sequence[Message], last: Message) -> None:
+        """Raise WrongState if a consumer of another name finished one of these messages.
+
+        That this database had its name before proves nothing, because it may be a copy of the other one's.
+        """
+        finished = await self._by_others(mq, {self._options.name}, [*missing, last], finished=True)
+        if not finished:
+            return
         async with self._database.engine.connect() as conn:
-            finished = await self._by_others(mq, await self._names(mq, conn), missing, finished=True)
-            states = await self._offsets.states(conn, await self._broker_id(mq), missing) if finished else {}
-            unknown = [
-                m.queue_offset
-                for m in missing
-                if finished and m.message_id not in states and not await self._inbox.holds(m, conn)
-            ]
+            known = set(await self._offsets.states(conn, await self._broker_id(mq), missing))
+        known |= await mq.queries.dead_among(self._options.group, self._options.topic, [m.message_id for m in missing])
+        unknown = [message.queue_offset for message in missing if message.message_id not in known]
         for owner, first, end in finished:
             if any(first <= offset < end for offset in unknown):
                 raise WrongState(
                     f"offsets {first} to {end - 1} of queue {missing[0].queue_id} of topic {self._options.topic} were "
-                    f"finished by consumer {owner} and are not in {self._database.describe()}: set next_offset of "
-                    f"mqpg_offsets to {end} if {owner} had another database, or let a consumer named {owner} apply "
-                    "them here if this one was restored"
+                    f"finished by consumer {owner} and are not in {self._database.describe()}: if {owner} had another "
+                    f"database, of which this one may be a copy, set next_offset of mqpg_offsets to {end} here; "
+                    f"if this one was restored, unpin the queue and let a consumer named {owner} apply them here"
                 )
 
     async def _require_alone(self, mq: AsyncClient, missing: Sequence[Message]) -> None:
@@ -252,15 +257,9 @@ class OwnDatabase:
                     f"each process a name of its own, and set next_offset of mqpg_offsets to {end} here"
                 )
 
-    async def _names(self, mq: AsyncClient, conn: Connection) -> set[str | None]:
-        """The names of the consumers that have, or had, this database."""
-        return {self._options.name} | await self._offsets.consumers(conn, await self._broker_id(mq))
-
     async def _by_others(
         self, mq: AsyncClient, names: set[str | None], messages: Sequence[Message], *, finished: bool
     ) -> list[tuple[str, int, int]]:
-        if None in names:
-            return []  # an earlier release did not write who had this database
         return await mq.queries.handled_by_others(
             self._options.group, self._options.topic, messages[0].queue_id, [str(one) for one in names], messages,
             finished=finished,
@@ -364,8 +363,8 @@ class OwnDatabase:
     async def _never_applied(self, mq: AsyncClient, conn: Connection, strange: Sequence[Message]) -> list[Message]:
         """The messages without an inbox row that certainly have no effect yet.
 
-        This database has not come to their offset, or it has the PREPARE of their COMMIT, or they
-        expired before anybody read them.
+        This database has not come to their offset, and no consumer of another name has handled them.
+        Or it has the PREPARE of their COMMIT, or they expired before anybody read them.
         """
         if not strange:
             return []
@@ -377,7 +376,13 @@ class OwnDatabase:
         for message in strange:
             queue_id, offset, unread = places.get(message.message_id, (0, None, False))
             position = await self._offsets.position(conn, broker_id, queue_id, lock=True)
-            ahead = position is not None and offset is not None and offset >= position.next_offset
+            ahead = False
+            if position is not None and offset is not None and offset >= position.next_offset:
+                place = [replace(message, queue_id=queue_id, queue_offset=offset)]
+                others = [
+                    await self._by_others(mq, {self._options.name}, place, finished=done) for done in (False, True)
+                ]
+                ahead = not any(others)
             if ahead or (unread and message.attempt == 1) or await self._inbox.holds(message, conn):
                 found.append(message)
         # Another worker may have written a row before it unlocked the position.
