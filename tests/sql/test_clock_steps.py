@@ -42,6 +42,33 @@ def notice(mq: Session) -> None:
     mq.drain("t")
 
 
+@pytest.mark.parametrize("ticks", [0, 1])
+def test_an_append_that_was_rolled_back_under_a_wrong_clock_delays_nothing(ticks: int, by: str, mq: Session) -> None:
+    for _ in range(ticks):
+        notice(mq)
+    mq.send("t")
+    mq.execute("update mqpg.clock set ahead = cast(%s as interval), seen_at = clock_timestamp()", by)
+    with mq.transaction():
+        assert mq.append() == 1
+        raise psycopg.Rollback
+    mq.execute("update mqpg.clock set ahead = '0'")
+    soon = mq.send("one", delay="0.3 s")
+    handle = mq.prepare("one", delay="0.3 s")
+    mq.commit(handle)
+    first = mq.send("one", dedup_id="x", delay="0.3 s")
+    mq.send_batch("one", ["1"], delay="0.3 s")
+    came: list[Any] = []
+
+    def all_came() -> bool:
+        mq.append()
+        came.extend(mq.drain("one"))
+        return len(came) == 4
+
+    eventually(all_came, timeout=10)
+    assert {soon, first} < {row.message_id for row in came}
+    assert mq.send("one", dedup_id="x") == first
+
+
 @pytest.mark.parametrize("noticed", [False, True])
 def test_delays_are_kept(noticed: bool, by: str, mq: Session) -> None:
     was_ahead(mq, by)
