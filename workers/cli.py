@@ -14,7 +14,7 @@ import typer
 from mqpg.cli.options import Dsn, printable, warn_of_password
 from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
 from mqpg.embedded import locate
-from mqpg.schema.versions import EXIT_TOO_OLD
+from mqpg.schema.compatibility import EXIT_TOO_OLD
 from mqpg.status import Source
 from mqpg.status.workers import failing_roles, silent_roles
 from mqpg.values import errors

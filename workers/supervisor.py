@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from mqpg.connection.backoff import Backoff
-from mqpg.schema.versions import EXIT_TOO_OLD
+from mqpg.schema.compatibility import EXIT_TOO_OLD
 
 __all__ = ["Supervisor"]
 

@@ -39,7 +39,7 @@ from mqpg.cli import (
 from mqpg.cli.options import printable
 from mqpg.cli.plugins import PluginGroup, missing_extra
 from mqpg.cli.sentences import hint
-from mqpg.schema.versions import EXIT_TOO_OLD
+from mqpg.schema.compatibility import EXIT_TOO_OLD
 from mqpg.values import errors
 from mqpg.values.translation import translate
 

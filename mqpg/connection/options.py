@@ -31,7 +31,9 @@ def set_for_session(settings: Mapping[str, str]) -> str:
     Args:
         settings: Names and values.
     """
-    return "select " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
+    return "select " + ", ".join(
+        f"pg_catalog.set_config('{name}', '{value}', false)" for name, value in settings.items()
+    )
 
 
 # append, keep and others refuse any other level, and the server's default may be another one.

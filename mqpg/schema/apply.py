@@ -1,55 +1,52 @@
-"""Installing and upgrading, while producers and consumers work."""
+"""Running the revisions of a release, while producers and consumers work, or writing them as a script."""
 
 from __future__ import annotations
 
+import io
 import logging
 import time
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import psycopg
-from psycopg.rows import tuple_row
+from alembic.runtime.migration import MigrationContext
+from alembic.script import Script, ScriptDirectory
+from sqlalchemy import create_engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
 
 from mqpg.connection.backoff import Backoff
-from mqpg.connection.options import transport
-from mqpg.schema import script
+from mqpg.connection.options import FORMATS, set_for_session, transport
+from mqpg.schema.compatibility import LOCK, read, require_compatible
 from mqpg.schema.source import Source
-from mqpg.schema.versions import FIND, READ, Installed, is_there, require_compatible
 from mqpg.values import errors
 from mqpg.values.translation import translate
 
-__all__ = ["apply", "read"]
+__all__ = ["apply", "write"]
 
 logger = logging.getLogger("mqpg")
 
-# Others queue behind a migration that waits for a lock, so it waits briefly and tries again.
-_SHORT = "set local lock_timeout = '200ms'"
+# SQLAlchemy calls functions without their schema, so before it does, nothing that others have made may be found.
+# Others queue behind a migration that waits for a lock, so it waits briefly and tries again. After it has waited for
+# another migrator, the next statement must see what that one did.
+_SESSION = {
+    **FORMATS,
+    "search_path": "pg_catalog, pg_temp",
+    "lock_timeout": "200ms",
+    "statement_timeout": "0",
+    "default_transaction_isolation": "read committed",
+}
 _BUSY = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
-_DROP_PATIENCE = 2.0  # seconds to wait for older transactions before retired functions are left
-
-_RETIRED = """
-select p.oid::regprocedure::text from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-where n.nspname = 'mqpg_retired'
-"""
-# When another role's transaction began is shown only to superusers and pg_read_all_stats. That it
-# runs is shown to everybody, by the lock on its virtual transaction id.
-_RUNNING = """
-select l.virtualtransaction from pg_locks l join pg_stat_activity a on a.pid = l.pid
-where l.locktype = 'virtualxid' and l.granted and l.virtualxid = l.virtualtransaction
-    and a.datname = current_database() and a.pid <> pg_backend_pid()
-"""
-
-
-def read(connection: psycopg.Connection[Any]) -> Installed | None:
-    """Read the version of the installed schema; None if mqpg is not installed."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        if not is_there(cursor.execute(FIND).fetchone()):
-            return None
-        row = cursor.execute(READ).fetchone()
-        return None if row is None else Installed(*row)
+# Also during steps outside of a transaction, until the end of the session.
+_LOCK = LOCK.replace("_xact", "")
+_BEGIN = """\
+-- mqpg: brings the schema of the current database to mqpg {}.
+--   psql -v ON_ERROR_STOP=1 -f this-file"""
 
 
 def apply(dsn: str, source: Source, patience: float, owner: str | None = None) -> None:
-    """Install a release, or upgrade to it, in one transaction.
+    """Run the revisions that a database does not have.
 
     A newer schema that the release works with is left alone.
 
@@ -58,76 +55,69 @@ def apply(dsn: str, source: Source, patience: float, owner: str | None = None) -
         owner: The role that owns a new schema. None: `mqpg_owner` if that is possible.
     """
     deadline, backoff = time.monotonic() + patience, Backoff(0.1, 1.0)
+    engine = create_engine("postgresql+psycopg://", creator=partial(_connect, dsn), poolclass=NullPool)
     while True:
         try:
-            with psycopg.connect(dsn, **transport(dsn)) as connection:
-                # After waiting for another migrator, the next statement must see what that one did.
-                connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-                _once(connection, source, owner)
-            break
-        except _BUSY as error:
-            if time.monotonic() > deadline:
+            with engine.connect() as connection:
+                context = MigrationContext.configure(connection, opts=_options(source, owner))
+                with context.begin_transaction():
+                    connection.exec_driver_sql(_LOCK)
+                    connection.exec_driver_sql(source.trusted(owner), execution_options={"no_parameters": True})
+                    for revision in _pending(connection.connection.driver_connection, source):
+                        revision.module.upgrade(context)
+            return
+        except DBAPIError as error:
+            if not isinstance(error.orig, _BUSY) or time.monotonic() > deadline:
                 raise translate(error) from error
             pause = backoff.next()
-            logger.info("migration waits for a lock: %s, again in %.1f s", error.diag.message_primary, pause)
+            logger.info("migration waits for a lock: %s, again in %.1f s", error.orig.diag.message_primary, pause)
             time.sleep(pause)
         except psycopg.Error as error:
             raise translate(error) from error
-    _drop_retired(dsn)
 
 
-def _once(connection: psycopg.Connection[Any], source: Source, owner: str | None) -> None:
+def write(source: Source, current: int, owner: str | None = None) -> str:
+    """Write the revisions after `current` as a script, by Alembic's offline mode."""
+    script = io.StringIO()
+    options = {**_options(source, owner), "as_sql": True, "output_buffer": script}
+    context = MigrationContext.configure(dialect_name="postgresql", opts=options)
+    context.impl.static_output(_BEGIN.format(source.release))
+    with context.begin_transaction():
+        context.impl.static_output("set local statement_timeout = 0;")
+        for revision in _revisions(source)[current:]:
+            context.impl.static_output(f"-- Running upgrade {revision.down_revision or ''} -> {revision.revision}")
+            revision.module.upgrade(context)
+    return script.getvalue()
+
+
+def _options(source: Source, owner: str | None) -> dict[str, Any]:
+    return {"version_table_schema": "mqpg", "mqpg_source": source, "mqpg_owner": owner}
+
+
+def _connect(dsn: str) -> psycopg.Connection[Any]:
+    connection = psycopg.connect(dsn, autocommit=True, **transport(dsn))
     _require_utf8(connection)
-    # A role may have switched it off, and then PGMQ's SQL would be read in another way.
-    connection.execute("set local standard_conforming_strings = on")
-    connection.execute("set local statement_timeout = 0")
-    # Nothing that others have made may take the place of what is called from here on.
-    connection.execute("set local search_path = pg_catalog, pg_temp")
-    # Everybody can take this lock.
-    connection.execute(_SHORT)
-    connection.execute(script.LOCK)
-    connection.execute(source.trusted(owner).encode())
-    # If no schema was found, one that is made meanwhile must not be called.
-    found = connection.execute("select current_setting('mqpg.trusted_schema') <> ''").fetchone()
-    installed = read(connection) if found == (True,) else None
+    connection.execute(set_for_session(_SESSION).encode())
+    connection.autocommit = False
+    return connection
+
+
+def _pending(connection: Any, source: Source) -> Sequence[Script]:
+    installed, revisions = read(connection), _revisions(source)
     if installed is None:
-        connection.execute(script.install(source, owner).encode())
-        return
+        return revisions
     if installed.is_newer_than(source):
         require_compatible(installed, source)
         logger.info("the schema is of mqpg %s already", installed.release)
-        return
+        return []
     if installed.matches(source):
-        return
-    connection.execute(script.upgrade(source, installed.migration, owner).encode())
+        return []
+    return revisions[installed.migration :] or revisions[-1:]  # the last one replaces the code
 
 
-def _drop_retired(dsn: str) -> None:
-    """Drop the functions that are gone, once no older transaction can call them.
-
-    The next upgrade drops what is left.
-    """
-    deadline = time.monotonic() + _DROP_PATIENCE
-    try:
-        with psycopg.connect(dsn, autocommit=True, **transport(dsn)) as connection:
-            names = [row[0] for row in connection.execute(_RETIRED)]
-            there = connection.execute("select from pg_namespace where nspname = 'mqpg_retired'").rowcount
-            if there and not names:
-                connection.execute(f"drop schema {script.RETIRED}".encode())
-            older = {row[0] for row in connection.execute(_RUNNING)} if names else set()
-            while names and time.monotonic() < deadline:
-                older &= {row[0] for row in connection.execute(_RUNNING)}
-                if not older:
-                    with connection.transaction():
-                        for name in names:
-                            connection.execute(f"drop function {name}".encode())
-                        connection.execute(f"drop schema {script.RETIRED}".encode())
-                    return
-                time.sleep(0.1)
-            if names:
-                logger.info("%s old functions stay in schema %s until the next upgrade", len(names), script.RETIRED)
-    except psycopg.Error as error:
-        logger.warning("old functions are not dropped: %s", translate(error))
+def _revisions(source: Source) -> list[Script]:
+    folder = str(source.revisions)
+    return list(ScriptDirectory(folder, version_locations=[folder]).walk_revisions())[::-1]
 
 
 def _require_utf8(connection: psycopg.Connection[Any]) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import psycopg
 from psycopg.rows import tuple_row
 
+from mqpg.schema.compatibility import Installed
 from mqpg.schema.source import Source
-from mqpg.schema.versions import Installed
 
 __all__ = ["out_of_reach", "problems"]
 

@@ -11,11 +11,9 @@ from typing import Any, LiteralString
 import psycopg
 
 from mqpg.connection.options import transport
-from mqpg.schema import apply, doctor
-from mqpg.schema import script as texts
-from mqpg.schema.script import LOCK
+from mqpg.schema import doctor
+from mqpg.schema.compatibility import LOCK, Installed, read, require_compatible
 from mqpg.schema.source import Source, packaged
-from mqpg.schema.versions import Installed, release_numbers, require_compatible
 from mqpg.values import errors
 from mqpg.values.translation import translate
 
@@ -80,6 +78,8 @@ def upgrade(dsn: str, *, owner: str | None = None, source: Source | None = None,
         DatabaseError: The server refused a statement, for instance because the migrating role may
             not become the owner. Nothing was changed.
     """
+    from mqpg.schema import apply  # with Alembic, which nothing else here needs
+
     apply.apply(dsn, source or packaged(), patience, owner)
     return status(dsn, source=source)
 
@@ -173,7 +173,7 @@ def problems(dsn: str, *, if_allowed: bool = False) -> list[str]:
     """
     try:
         with _connect(dsn) as connection:
-            installed = apply.read(connection)
+            installed = read(connection)
             if installed is None:
                 raise errors.SchemaMissing("mqpg is not installed in this database: run mqpg migrate")
             owner = doctor.out_of_reach(connection)
@@ -215,7 +215,7 @@ def check_connection(connection: psycopg.Connection[Any]) -> None:
         SchemaTooOld: The schema is too old for this release.
         SchemaTooNew: The schema is too new for this release.
     """
-    verify(apply.read(connection))
+    verify(read(connection))
 
 
 def verify(installed: Installed | None) -> None:
@@ -242,11 +242,13 @@ def head() -> int:
 
 
 def script(upgrade_from: int | None = None, *, owner: str | None = None, source: Source | None = None) -> str:
-    """Build the script that installs or upgrades the schema with psql, in one transaction.
+    """Write the script that installs or upgrades the schema with psql: Alembic's offline mode.
+
+    It does what `upgrade` does, in one transaction, and leaves out what the database has already.
 
     Args:
-        upgrade_from: The last migration that the database has (`mqpg migrate status`). None: mqpg
-            is not installed there.
+        upgrade_from: The last migration that the database has (`mqpg migrate status`), to write
+            only what comes after it. None: the script installs, or upgrades any release.
         owner: The role that will own the schema, as for `upgrade`. None: the default there.
         source: The SQL to install. None: that of this release.
 
@@ -257,55 +259,18 @@ def script(upgrade_from: int | None = None, *, owner: str | None = None, source:
         ConfigurationError: The package pgmq cannot be built in, or this release has no such
             migration.
     """
+    from mqpg.schema import apply
+
     wanted = source or packaged()
-    if upgrade_from is None:
-        return _INSTALL + wanted.trusted(owner) + "\n" + texts.install(wanted, owner) + "\ncommit;\n"
-    if not 1 <= upgrade_from <= wanted.head:
+    if upgrade_from is not None and not 1 <= upgrade_from <= wanted.head:
         raise errors.ConfigurationError(f"mqpg {wanted.release} has migrations 1 to {wanted.head}, not {upgrade_from}")
-    release = ",".join(map(str, release_numbers(wanted.release)))
-    expected = _UPGRADE.format(number=upgrade_from, release=release)
-    return (
-        _BEGIN.format(what="upgrades the schema of")
-        + wanted.trusted(owner)
-        + "\n"
-        + expected
-        + texts.upgrade(wanted, upgrade_from, owner)
-        + "\ncommit;\n"
-    )
-
-
-_BEGIN = f"""\
--- mqpg: {{what}} the current database, in one transaction.
---   psql -v ON_ERROR_STOP=1 -f this-file
-begin;
-set local standard_conforming_strings = on;
-set local statement_timeout = 0;
-set local search_path = pg_catalog, pg_temp;
-{LOCK};
-"""
-_INSTALL = _BEGIN.format(what="installs the whole schema into")
-_UPGRADE = """\
-set local lock_timeout = '200ms';
-do $$
-declare
-    v_installed record;
-begin
-    select v.migration, v.release into v_installed from mqpg.schema_version() v;
-    if v_installed.migration is distinct from {number} then
-        raise exception 'this script upgrades from migration {number}, and this database has migration %',
-            v_installed.migration;
-    end if;
-    if (regexp_match(v_installed.release, '^(\\d+)\\.(\\d+)(?:\\.(\\d+))?'))::int [] > '{{{release}}}' then
-        raise exception 'this script is of an older release than this database, which has mqpg %', v_installed.release;
-    end if;
-end $$;
-"""
+    return apply.write(wanted, min(upgrade_from or 0, wanted.head - 1), owner)
 
 
 def _installed(dsn: str) -> Installed | None:
     try:
         with _connect(dsn) as connection:
-            return apply.read(connection)
+            return read(connection)
     except psycopg.Error as error:
         raise translate(error) from error
 

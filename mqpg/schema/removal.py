@@ -8,7 +8,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import tuple_row
 
-from mqpg.schema import apply, script
+from mqpg.schema.compatibility import LOCK, read
 from mqpg.values.errors import SchemaMissing, TopicInUse
 
 __all__ = ["remove", "require_nothing_left", "unfinished"]
@@ -83,7 +83,7 @@ _ROLES = "select r.rolname from pg_roles r where r.rolname like 'mqpg%' order by
 
 def unfinished(connection: psycopg.Connection[Any]) -> list[str]:
     """Say what an uninstallation would lose, for instance `["12 undelivered messages"]`."""
-    if apply.read(connection) is None:
+    if read(connection) is None:
         raise SchemaMissing("mqpg is not installed in this database")
     with connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute(_UNFINISHED).fetchone()
@@ -97,8 +97,8 @@ def remove(connection: psycopg.Connection[Any], *, force: bool) -> list[str]:
     that say what was dropped and what remains.
     """
     connection.execute("set local search_path = pg_catalog, pg_temp")
-    connection.execute(script.LOCK)
-    if apply.read(connection) is not None:
+    connection.execute(LOCK)
+    if read(connection) is not None:
         connection.execute(_STOP)
     require_nothing_left(unfinished(connection), force=force)
     done = []

@@ -13,14 +13,18 @@ import re
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources.abc import Traversable
+from pathlib import Path
 
 from mqpg.schema.assemble import assemble, described, manifest
 from mqpg.values.errors import ConfigurationError
 
-__all__ = ["RELEASE", "Migration", "Object", "Source", "packaged"]
+__all__ = ["RELEASE", "REVISIONS", "Migration", "Object", "Source", "packaged"]
 
 RELEASE = importlib.metadata.version("mqpg")
 """The release of this package, from pyproject.toml."""
+
+REVISIONS = Path(__file__).parent / "versions"
+"""Alembic's modules of this release."""
 
 # The folders of the code: what each file makes, and in which schema.
 _CODE = {
@@ -31,14 +35,18 @@ _CODE = {
 }
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 _BREAKING = re.compile(r"^-- breaking: (yes|no)$", re.MULTILINE)
+_OUTSIDE = re.compile(r"^-- transaction: no$", re.MULTILINE)
+_STEP = re.compile(r"^-- step$", re.MULTILINE)
+_MARKER = re.compile(r"/\* mqpg: (\w+) \*/")
 _BUNDLED_MARKER = "/* mqpg: bundled PGMQ SQL */"
 _BUNDLED_QUOTE = "$mqpg_pgmq_bundled$"
+# What install/revision.sql and install/code.sql quote other texts with.
+_TEXT, _ITEM = "$mqpg_text$", "$mqpg_item$"
 # An owner who may not create schemas finds it made, but IF NOT EXISTS would ask for the right.
 _BUNDLED_SCHEMA = (
     "CREATE SCHEMA IF NOT EXISTS pgmq;",
     "IF to_regnamespace('pgmq') IS NULL THEN CREATE SCHEMA pgmq; END IF;",
 )
-_OWNER_MARKER = "/* mqpg: owner */"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +55,16 @@ class Migration:
 
     Attributes:
         breaking: Whether clients and workers that do not know it must stop.
+        sql: What runs in the transaction of the upgrade.
+        steps: Statements that run outside of a transaction before, one by one. Each can be
+            repeated after it was killed.
     """
 
     number: int
     name: str
     breaking: bool
     sql: str
+    steps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +88,16 @@ class Object:
 class Source:
     """The SQL of one release.
 
-    Its folder is `sql` of a checkout, or the installed package `mqpg.sql`.
+    Its folder is `sql` of a checkout, or the installed package `mqpg.sql`. `revisions` is the folder
+    with Alembic's modules, one for each migration.
     """
 
-    def __init__(self, folder: Traversable, release: str = RELEASE) -> None:
+    def __init__(self, folder: Traversable, release: str = RELEASE, revisions: Path = REVISIONS) -> None:
+        if not re.fullmatch(r"[\w.+-]+", release):
+            raise ConfigurationError(f"a release has letters, digits, dots and dashes, not {release!r}")
         self._folder = folder
         self.release = release
+        self.revisions = revisions
 
     @cached_property
     def migrations(self) -> tuple[Migration, ...]:
@@ -98,7 +114,9 @@ class Source:
                 raise ConfigurationError(f"migrations/{entry.name} must be named {len(found) + 1:04}_what_it_does.sql")
             if marked is None:
                 raise ConfigurationError(f"migrations/{entry.name} must have a line -- breaking: yes, or no")
-            found.append(Migration(int(named[1]), named[2], marked[1] == "yes", text))
+            outside = _OUTSIDE.search(text) is not None
+            steps = tuple(step.strip() for step in _STEP.split(text)) if outside else ()
+            found.append(Migration(int(named[1]), named[2], marked[1] == "yes", "" if outside else text, steps))
         return tuple(found)
 
     @property
@@ -121,30 +139,64 @@ class Source:
             )
         return text.replace(_BUNDLED_MARKER, bundled.replace(*_BUNDLED_SCHEMA))
 
-    def owner(self, role: str | None) -> str:
-        """The SQL that decides who owns the schema, and becomes that role. None: `mqpg_owner` if possible."""
-        return self._naming("owner", role)
+    def trusted(self, owner: str | None) -> str:
+        """The SQL that raises for a schema mqpg whose functions must not be called.
 
-    def trusted(self, role: str | None) -> str:
-        """The SQL that raises for a schema mqpg whose functions must not be called. `role` as for `owner`."""
-        return self._naming("trusted", role)
+        `owner` is the role that may own it. None: `mqpg_owner`, or the migrating role.
+        """
+        return self._install("trusted", role=_quoted(owner))
 
-    @cached_property
-    def privileges(self) -> str:
-        """The SQL that takes away what PostgreSQL lets everybody do with new objects."""
-        return self._install("privileges") + self._install("asker")
+    def revision(self, number: int, owner: str | None) -> str:
+        """The statement that a revision runs (see install/revision.sql). `owner` as for `trusted`."""
+        migration, last = self.migrations[number - 1], number == self.head
+        texts = {
+            "trusted": self.trusted(owner),
+            "owner": self._install("owner", role=_quoted(owner)),
+            "whole": self.whole if number == 1 else "",
+            "alembic_version": described(self._read("tables/alembic_version.sql")),
+            "file": migration.sql,
+            "code": self._code if last else "",
+            "privileges": self._install("privileges"),
+            "asker": self._install("asker"),
+        }
+        for name, text in texts.items():
+            if _TEXT in text:
+                raise ConfigurationError(f"the SQL of {name} must not contain {_TEXT}")
+        breaking = max((known.number for known in self.migrations if known.breaking), default=0)
+        return self._install(
+            "revision",
+            number=str(number),
+            head=str(self.head),
+            release=self.release,
+            checksum=self.checksum,
+            breaking=str(migration.breaking),
+            last_breaking=str(breaking),
+            **texts,
+        )
 
-    def _naming(self, name: str, role: str | None) -> str:
-        return self._install(name).replace(_OWNER_MARKER, (role or "").replace("'", "''"))
+    @property
+    def _code(self) -> str:
+        columns = {
+            "kinds": [item.kind for item in self.code],
+            "schemas": [item.schema for item in self.code],
+            "names": [item.name for item in self.code],
+            "definitions": [item.definition for item in self.code],
+            "comments": [item.comments or "select" for item in self.code],
+        }
+        return self._install("code", **{name: ",\n".join(map(_item, values)) for name, values in columns.items()})
 
-    def _install(self, name: str) -> str:
-        return (self._folder / "install" / f"{name}.sql").read_text(encoding="utf-8")
+    def _install(self, name: str, **values: str) -> str:
+        """A file of install/, with values in the place of its markers."""
+        return _MARKER.sub(lambda marker: values[marker[1]], self._read(f"install/{name}.sql"))
+
+    def _read(self, path: str) -> str:
+        return self._folder.joinpath(path).read_text(encoding="utf-8")
 
     @cached_property
     def code(self) -> tuple[Object, ...]:
         """The functions, views and triggers, in install order."""
         paths = (path for path in manifest(self._folder) if path.split("/", 1)[0] in _CODE)
-        return tuple(_object(path, self._folder.joinpath(path).read_text(encoding="utf-8")) for path in paths)
+        return tuple(_object(path, self._read(path)) for path in paths)
 
     @cached_property
     def checksum(self) -> str:
@@ -152,7 +204,7 @@ class Source:
         digest = hashlib.sha256()
         for item in self.code:
             digest.update("\0".join((item.kind, item.schema, item.name, item.definition, item.comments, "")).encode())
-        digest.update(self.privileges.encode())
+        digest.update((self._install("privileges") + self._install("asker")).encode())
         return digest.hexdigest()
 
 
@@ -160,6 +212,16 @@ class Source:
 def packaged() -> Source:
     """The source that this package was installed with."""
     return Source(importlib.resources.files("mqpg.sql"))
+
+
+def _quoted(role: str | None) -> str:
+    return (role or "").replace("'", "''")
+
+
+def _item(text: str) -> str:
+    if _ITEM in text:
+        raise ConfigurationError(f"a file of the code must not contain {_ITEM}: {text[:60]!r}")
+    return f"{_ITEM}{text}{_ITEM}"
 
 
 def _object(path: str, text: str) -> Object:

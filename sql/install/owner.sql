@@ -14,7 +14,7 @@
 set local search_path = pg_catalog, pg_temp;
 do $mqpg$
 declare
-    v_named text := nullif('/* mqpg: owner */', '');
+    v_named text := nullif('/* mqpg: role */', '');
     v_owner text := coalesce(v_named, 'mqpg_owner');
     v_me text := current_user;
     v_installed text;
@@ -141,14 +141,6 @@ begin
             end if;
             execute format('alter schema mqpg_audit owner to %I', v_owner);
         end if;
-    end if;
-    -- Functions that are gone wait here. A role that may not create schemas drops them at once.
-    if v_installed is not null and to_regnamespace('mqpg_retired') is null then
-        begin
-            execute format('create schema mqpg_retired authorization %I', v_owner);
-        exception when insufficient_privilege then
-            null;
-        end;
     end if;
     -- PGMQ belongs to the owner too, where its SQL comes with mqpg. Where it is an extension or was
     -- there before, the owner gets its one queue there, and no more.

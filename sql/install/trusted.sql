@@ -8,7 +8,7 @@
 -- Locks: none. Cost: one look at the roles.
 do $mqpg$
 declare
-    v_named text := nullif('/* mqpg: owner */', '');
+    v_named text := nullif('/* mqpg: role */', '');
     v_schema record;
 begin
     select n.oid, r.oid as owner, r.rolname, r.rolsuper, r.rolcanlogin into v_schema

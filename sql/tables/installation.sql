@@ -4,7 +4,10 @@ create table mqpg.installation (
     singleton boolean primary key default true check (singleton),
     release text not null,
     checksum text not null,
-    replaced_at timestamptz not null default clock_timestamp()
+    replaced_at timestamptz not null default clock_timestamp(),
+    breaking int not null default 0
 );
 comment on column mqpg.installation.singleton is 'Always true: the table has exactly one row';
 comment on column mqpg.installation.checksum is 'SHA-256 of the text of all functions and views';
+comment on column mqpg.installation.breaking is
+    'The last migration that clients and workers must know or stop; 0: there is none';

@@ -121,7 +121,9 @@ def test_schema_missing_older_newer(mqpg: Run, empty_dsn: str) -> None:
     assert mqpg("migrate", "--dsn", empty_dsn).returncode == 0
     assert mqpg("migrate", "status", "--dsn", empty_dsn).returncode == 0
     with psycopg.connect(empty_dsn) as connection:
-        connection.execute("insert into mqpg.migration values (9999, 'later', true, '0.2.0')")
+        connection.execute(
+            "update mqpg.alembic_version set version_num = '9999_mqpg'; update mqpg.installation set breaking = 9999"
+        )
     _one_line(mqpg("topic", "list", MQPG_DATABASE_URL=empty_dsn), 4, "upgrade mqpg")
     _one_line(mqpg("migrate", MQPG_DATABASE_URL=empty_dsn), 4, "upgrade mqpg")
     assert "4 a schema that is too new" in mqpg("--help").stdout

@@ -45,7 +45,9 @@ def test_a_database_that_is_not_there(dsn: str) -> None:
 def test_schema_missing_too_new_too_old(empty_dsn: str, dsn: str, db: psycopg.Connection[Any]) -> None:
     with pytest.raises(errors.SchemaMissing, match="run mqpg migrate"):
         mqpg.connect(empty_dsn)
-    db.execute("insert into mqpg.migration values (9999, 'later', true, '0.2.0')")
+    db.execute(
+        "update mqpg.alembic_version set version_num = '9999_mqpg'; update mqpg.installation set breaking = 9999"
+    )
     with pytest.raises(errors.SchemaTooNew, match="upgrade mqpg"):
         mqpg.connect(dsn)
 

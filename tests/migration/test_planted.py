@@ -10,7 +10,6 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from mqpg import errors, migrate
-from mqpg.schema import script
 from mqpg.schema.source import packaged
 
 Connection = psycopg.Connection[Any]
@@ -96,7 +95,7 @@ def test_a_schema_that_is_made_meanwhile_is_not_used(empty_dsn: str, planter: Co
         connection.execute(packaged().trusted(None).encode())
         planter.execute("create schema mqpg")
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="made or dropped the schema mqpg just now"):
-            connection.execute(script.install(packaged()).encode())
+            connection.execute(packaged()._install("owner", role="").encode())
 
 
 def test_an_empty_schema_of_another_role_is_not_used(empty_dsn: str, planter: Connection) -> None:
@@ -201,7 +200,7 @@ def test_an_owner_that_others_can_become_is_named_explicitly(
 ) -> None:
     """All in a transaction that is rolled back, because other databases use the role, too."""
     role = f"member_{uuid.uuid4().hex[:8]}"
-    text, named = (migrate.script(owner=owner).removesuffix("commit;\n").encode() for owner in (None, "mqpg_owner"))
+    text, named = (migrate.script(owner=owner).removesuffix("COMMIT;\n\n").encode() for owner in (None, "mqpg_owner"))
     with psycopg.connect(empty_dsn) as connection:
         connection.execute(f"create role {role}; {change.format(role)}".encode())
         with (

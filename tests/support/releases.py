@@ -3,9 +3,9 @@
 import shutil
 from pathlib import Path
 
-from mqpg.schema.source import Source
+from mqpg.schema.source import REVISIONS, Source
 
-__all__ = ["HEAD", "ORIGIN", "later_release"]
+__all__ = ["HEAD", "ORIGIN", "later_release", "release_in"]
 
 SQL = Path(__file__).parents[2] / "sql"
 HEAD = Source(SQL).head
@@ -54,7 +54,17 @@ def later_release(folder: Path, release: str = "0.2.0", *, breaking: bool = Fals
         path.write_text(path.read_text().replace("_awaits_members", "_expects_members"))
     for path in (folder / "views").rglob("*.sql"):
         path.write_text(path.read_text().replace("_awaits_members", "_expects_members"))
-    return Source(folder, release)
+    return release_in(folder, release)
+
+
+def release_in(folder: Path, release: str) -> Source:
+    """The release whose SQL is in a folder, with a revision of Alembic for each of its migrations."""
+    versions = folder / "versions"
+    shutil.rmtree(versions, ignore_errors=True)
+    shutil.copytree(REVISIONS, versions, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in (folder / "migrations").glob("*.sql"):
+        shutil.copy(REVISIONS / "0001_initial.py", versions / f"{file.stem}.py")
+    return Source(folder, release, versions)
 
 
 def _edit(path: Path, old: str, new: str, count: int = -1) -> None:

@@ -28,8 +28,8 @@ from mqpg.connection.settings import Settings
 from mqpg.connection.statements import Statement, statement
 from mqpg.connection.stopping import BrokerAway, is_stopping
 from mqpg.connection.time_limit import time_limit
+from mqpg.schema.compatibility import FIND, READ, Installed, is_there, require_compatible
 from mqpg.schema.source import packaged
-from mqpg.schema.versions import FIND, READ, Installed, is_there, require_compatible
 from mqpg.values.errors import ConnectionFailed, Error, OutcomeUnknown, SpentReceipt
 from mqpg.values.messages import BrokerInfo
 from mqpg.values.translation import translate

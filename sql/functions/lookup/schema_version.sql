@@ -9,10 +9,7 @@ returns table (migration int, breaking int, release text, checksum text)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
     return query
-    select m.migration, m.breaking, i.release, i.checksum
-    from mqpg.installation i, (
-        select max(k.migration_no) as migration, coalesce(max(k.migration_no) filter (where k.breaking), 0) as breaking
-        from mqpg.migration k
-    ) m;
+    select left(a.version_num, 4)::int, i.breaking, i.release, i.checksum
+    from mqpg.installation i cross join mqpg.alembic_version a;
 end
 $$;

@@ -5,17 +5,35 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.rows import tuple_row
 
 from mqpg.schema.source import Source
 from mqpg.values.errors import ConfigurationError, SchemaMissing, SchemaTooNew, SchemaTooOld
 
-__all__ = ["EXIT_TOO_OLD", "FIND", "READ", "SKEW", "Installed", "is_there", "release_numbers", "require_compatible"]
+__all__ = [
+    "EXIT_TOO_OLD",
+    "FIND",
+    "LOCK",
+    "READ",
+    "SKEW",
+    "Installed",
+    "is_there",
+    "read",
+    "release_numbers",
+    "require_compatible",
+]
 
 SKEW = 1
 """How many minor releases a client and a schema may be apart."""
 
 EXIT_TOO_OLD = 4
 """The exit status of a process whose release is too old for the schema. A restart cannot help."""
+
+LOCK = "select pg_catalog.pg_advisory_xact_lock(1836150836, 0)"
+"""Migrators wait for each other on this lock, until the end of the transaction."""
 
 FIND = "select to_regprocedure('mqpg.schema_version()') is not null, to_regclass('mqpg.broker') is not null"
 """Asks what `is_there` needs to know."""
@@ -57,6 +75,15 @@ def is_there(found: Sequence[bool] | None) -> bool:
             "create a new database, or drop the schemas mqpg and pgmq with all messages"
         )
     return has_version
+
+
+def read(connection: psycopg.Connection[Any]) -> Installed | None:
+    """Read the version of the installed schema; None if mqpg is not installed."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        if not is_there(cursor.execute(FIND).fetchone()):
+            return None
+        row = cursor.execute(READ).fetchone()
+        return None if row is None else Installed(*row)
 
 
 def require_compatible(installed: Installed | None, source: Source) -> None:

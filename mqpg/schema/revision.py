@@ -1,0 +1,84 @@
+"""What the modules of `versions/` consist of. Only Alembic imports it, and what runs Alembic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from alembic import op
+from alembic.runtime.migration import MigrationContext
+
+from mqpg.schema.source import Source, packaged
+from mqpg.values.errors import ConfigurationError
+
+__all__ = ["Revision", "revision_of"]
+
+# Steps outside of a transaction run as the owner of the schema, too. They may take long: a concurrent
+# index waits for all transactions, but nobody waits for it.
+_CHANGED = ("search_path", "role", "lock_timeout", "statement_timeout")
+_SET = "pg_catalog.set_config('{}', {}, false)"
+_ENTER = f"""\
+select {", ".join(_SET.format(f"mqpg.{name}", f"pg_catalog.current_setting('{name}')") for name in _CHANGED)},
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false),
+    pg_catalog.set_config('lock_timeout', '0', false), pg_catalog.set_config('statement_timeout', '0', false),
+    pg_catalog.set_config('role', pg_catalog.pg_get_userbyid(n.nspowner), false)
+from pg_catalog.pg_namespace as n where n.nspname operator(pg_catalog.=) 'mqpg';"""
+_LEAVE = f"""\
+select {", ".join(_SET.format(name, f"pg_catalog.current_setting('mqpg.{name}')") for name in _CHANGED)};"""
+
+Revision = tuple[str, str | None, tuple[str, ...], Callable[..., None], Callable[[], None]]
+"""What Alembic looks for in a module: revision, down_revision, branch_labels, upgrade, downgrade."""
+
+
+def revision_of(file: str) -> Revision:
+    """Make the revision that runs a migration.
+
+    An app's revision names it in `depends_on` by its id, or by a label such as `mqpg@0001`.
+
+    Args:
+        file: The path of the module, which has the name of the migration's file in `sql/migrations/`.
+    """
+    number = int(Path(file).name[:4])
+    labels = (f"mqpg@{number:04}",) if number > 1 else ("mqpg", "mqpg@0001")
+
+    def upgrade(context: MigrationContext | None = None) -> None:
+        _upgrade(context or op.get_context(), number)
+
+    return f"{number:04}_mqpg", f"{number - 1:04}_mqpg" if number > 1 else None, labels, upgrade, _downgrade
+
+
+def _upgrade(context: MigrationContext, number: int) -> None:
+    source: Source = context.opts.get("mqpg_source") or packaged()
+    owner: str | None = context.opts.get("mqpg_owner")
+    steps = source.migrations[number - 1].steps
+    if steps:
+        _run(context, source.trusted(owner))
+        with context.autocommit_block():
+            _run(context, _ENTER)
+            try:
+                if context.as_sql or _current(context) < number:
+                    for step in steps:
+                        _run(context, step)
+            finally:
+                _run(context, _LEAVE)
+    _run(context, source.revision(number, owner))
+
+
+def _downgrade() -> None:
+    raise ConfigurationError(
+        "mqpg has no way back to an earlier schema: restore a backup, or remove it with mqpg uninstall"
+    )
+
+
+def _current(context: MigrationContext) -> int:
+    return int(_run(context, "select s.migration from mqpg.schema_version() as s").scalar_one())
+
+
+def _run(context: MigrationContext, statement: str) -> Any:
+    """Execute a statement, or write it. Neither reads `:name` or `%I` in it as a parameter."""
+    if context.as_sql:
+        context.impl.static_output(statement)
+        return None
+    assert context.connection is not None
+    return context.connection.exec_driver_sql(statement, execution_options={"no_parameters": True})

@@ -1,0 +1,5 @@
+"""Makes the whole schema: the first installation."""
+
+from mqpg.schema.revision import revision_of
+
+revision, down_revision, branch_labels, upgrade, downgrade = revision_of(__file__)

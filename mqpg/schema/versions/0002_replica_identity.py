@@ -1,0 +1,5 @@
+"""Gives every table a primary key or a replica identity."""
+
+from mqpg.schema.revision import revision_of
+
+revision, down_revision, branch_labels, upgrade, downgrade = revision_of(__file__)

@@ -1,0 +1,1 @@
+"""Alembic's branch `mqpg`: a revision for each migration. Its file in `sql/migrations/` has the same name."""
