@@ -52,6 +52,8 @@ _WATCHED = {
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
+    # While data are on the way to a host that is gone, TCP sends no keepalives.
+    "tcp_user_timeout": "10s",
 }
 
 

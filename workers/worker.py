@@ -15,6 +15,7 @@ from mqpg.values import errors
 from .foreign_locks import ForeignLocks
 from .heartbeat import Heartbeat
 from .session import CALL_TIMEOUT, Connection, connect, patiently, stay_connected
+from .silent_leader import PULSE, SilentLeader
 
 __all__ = ["Options", "Worker"]
 
@@ -59,10 +60,10 @@ class Worker(ABC):
     Any number of processes may run, on any host. One of each role leads, and the others stand by.
 
     Leadership is a session lock on the same connection that does the work. A worker that loses the connection
-    therefore loses the lock at the same moment, and the server frees the lock of a killed process. Leadership
-    only saves work. The result is correct with any number of leaders. A worker therefore also leads if a
-    session that is no worker holds the lock. It then tries for the lock until it has it, and stands by if
-    another worker gets it first.
+    therefore loses the lock at the same moment, and the server frees the lock of a killed process. A standby
+    ends the session of a leader that falls silent without dying. Leadership only saves work. The result is
+    correct with any number of leaders. A worker therefore also leads if a session that is no worker holds the
+    lock. It then tries for the lock until it has it, and stands by if another worker gets it first.
 
     Attributes:
         lock_id: The second key of the role's lock.
@@ -79,6 +80,7 @@ class Worker(ABC):
         self._streak = FailureStreak()
         self._heartbeat = Heartbeat(self.role, options.heartbeat, self.detail, self._streak.described)
         self._foreign_locks = ForeignLocks(self.detail)
+        self._silent_leader = SilentLeader((LEADERSHIP, self.lock_id), self.detail)
         self._has_lock = False
 
     @abstractmethod
@@ -146,6 +148,8 @@ class Worker(ABC):
             if self._heartbeat.due_in() == 0 and self._is_lock_foreign(conn):
                 logger.warning("leading without the lock", extra={"backend": conn.info.backend_pid})
                 return True
+            if self._silent_leader.end(conn):
+                continue
             self._heartbeat.beat(conn, self.stand_by(conn))
             self.stop.wait(self.options.standby_poll)
         return False
@@ -174,14 +178,17 @@ class Worker(ABC):
             logger.info("no longer leading")
 
     def _rest(self, conn: Connection, seconds: float) -> None:
-        """Pause, with heartbeats.
+        """Pause, with heartbeats, and with statements in between that show a standby that this process lives.
 
-        A heartbeat that fails shows a lost connection before the pause ends.
+        A statement that fails shows a lost connection before the pause ends.
         """
         deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0 and not self.stop.wait(min(left, self._heartbeat.due_in())):
+        while (left := deadline - time.monotonic()) > 0 and not self.stop.wait(
+            min(left, self._heartbeat.due_in(), PULSE)
+        ):
             if not self._beat(conn):
                 break
+            conn.execute("")
 
     def _beat(self, conn: Connection) -> bool:
         """Report, if it is due. False: another worker has the lock, so this one has to stand by."""
