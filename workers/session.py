@@ -13,7 +13,7 @@ import psycopg
 
 from mqpg.connection.backoff import Backoff
 from mqpg.connection.dsn import describe
-from mqpg.connection.options import FORMATS, set_for_session, transport
+from mqpg.connection.options import FORMATS, WATCHED, set_for_session, transport
 from mqpg.connection.time_limit import LimitedConnection, time_limit
 from mqpg.schema import migrate
 from mqpg.values import errors
@@ -26,8 +26,6 @@ logger = logging.getLogger(__name__)
 Connection = psycopg.Connection[Any]
 T = TypeVar("T")
 
-# The server, too, notices a host that no longer answers (see _WATCHED), and then frees the lock of
-# the lost worker for a standby. The DSN may set other values.
 _CONNECT_TIMEOUT = 5
 # How many seconds a worker waits for a server that says nothing. It is far longer than a client
 # waits, because one iteration of the appender may move a transaction of many millions of messages,
@@ -44,17 +42,11 @@ _SESSION = set_for_session(
         "statement_timeout": "0",
         "idle_session_timeout": "0",
         **FORMATS,
+        **WATCHED,
     }
 )
-# Not every server platform has all of these settings.
-_WATCHED = {
-    "client_connection_check_interval": "1s",
-    "tcp_keepalives_idle": "10",
-    "tcp_keepalives_interval": "5",
-    "tcp_keepalives_count": "3",
-    # While data are on the way to a host that is gone, TCP sends no keepalives.
-    "tcp_user_timeout": "10s",
-}
+# The server then notices a lost client during a statement, too. Not every platform has this setting.
+_CHECK_CLIENT = "select set_config('client_connection_check_interval', '1s', false)"
 
 
 def connect(dsn: str, name: str) -> Connection:
@@ -72,9 +64,8 @@ def connect(dsn: str, name: str) -> Connection:
         with time_limit(_CONNECTING):
             _require_session(conn, dsn, extra)
             conn.execute(_SESSION)
-            for setting in _WATCHED.items():
-                with suppress(psycopg.errors.InvalidParameterValue):
-                    conn.execute("select set_config(%s, %s, false)", setting)
+            with suppress(psycopg.errors.InvalidParameterValue):
+                conn.execute(_CHECK_CLIENT)
             migrate.check_connection(conn)
     except BaseException as error:
         conn.close()

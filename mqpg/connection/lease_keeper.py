@@ -2,6 +2,10 @@
 
 A handler can block its event loop, and handlers can hold all connections of their client. So a
 heartbeat uses neither. The thread also notices a loop that does not turn, and names the handler.
+
+For sessions in whose transaction a delivery is handled (C1) it holds an advisory lock that names
+the session, and sends a statement every two seconds. Others see by it whether the process lives: a
+transaction that waits for its program looks the same, whether that works or is frozen.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -33,6 +38,8 @@ _EXTEND = b"select mqpg.extend(cast(%s as text), cast(%s as interval))"
 _IDLE = 5.0  # seconds until a thread without leases ends
 _PAUSE = 1.0  # seconds between two checks of what is held, so that a new lease need not wake the thread
 _BLOCKED = 2.0  # seconds in which an event loop has to turn
+_PULSE = 2.0  # seconds between two statements that show that the process lives
+_VOUCH = "select pg_advisory_lock_shared(1836150847, pid) from unnest(cast(%s as int[])) as pid"
 
 
 @dataclass(eq=False)
@@ -72,6 +79,9 @@ class LeaseKeeper:
     def __init__(self, dsn: str, settings: Settings) -> None:
         self._dsn, self._settings = dsn, settings
         self._held: set[HeldLease] = set()
+        self._sessions: dict[int, Callable[[], Any]] = {}  # process ids at the server, and their connections
+        self._vouched: set[int] = set()
+        self._said_at = 0.0
         self._changed = threading.Condition()
         self._running = False
         self._conn: BrokerConnection | None = None
@@ -80,10 +90,15 @@ class LeaseKeeper:
         """Extend this lease three times in its length from now on."""
         with self._changed:
             self._held.add(held)
-            if not self._running:
-                self._running = True
-                threading.Thread(target=self._run, name="mqpg-leases", daemon=True).start()
-            elif held.seconds < 3 * _PAUSE:
+            if self._start() and held.seconds < 3 * _PAUSE:
+                self._changed.notify()
+
+    def vouch(self, conn: Any) -> None:
+        """Show that the process lives that has this connection of psycopg, until the connection is closed."""
+        with self._changed:
+            if self._sessions.get(conn.info.backend_pid, _nothing)() is not conn:
+                self._sessions[conn.info.backend_pid] = weakref.ref(conn)
+                self._start()
                 self._changed.notify()
 
     def let_go(self, held: HeldLease) -> None:
@@ -91,12 +106,20 @@ class LeaseKeeper:
         with self._changed:
             self._held.discard(held)
 
+    def _start(self) -> bool:
+        """Start the thread. True: it runs already."""
+        before, self._running = self._running, True
+        if not before:
+            threading.Thread(target=self._run, name="mqpg-leases", daemon=True).start()
+        return before
+
     def _run(self) -> None:
         idle_since = time.monotonic()
         while True:
+            self._show_life()
             with self._changed:
                 now = time.monotonic()
-                idle_since = now if self._held else idle_since
+                idle_since = now if self._held or self._sessions else idle_since
                 if now - idle_since > _IDLE:
                     self._running = False
                     self._close()
@@ -110,6 +133,26 @@ class LeaseKeeper:
                     self._connection()
             for one in held:
                 self._check(one)
+
+    def _show_life(self) -> None:
+        """Hold the locks of all sessions, and let the server see a statement now and then."""
+        with self._changed:
+            self._sessions = {
+                pid: ref for pid, ref in self._sessions.items() if (conn := ref()) is not None and not conn.closed
+            }
+            wanted = self._sessions.keys() - self._vouched
+        now = time.monotonic()
+        if not self._sessions or not (wanted or now >= self._said_at + _PULSE):
+            return
+        self._said_at = now
+        try:
+            with time_limit(self._settings.call_timeout):
+                self._connection().execute(_VOUCH, [sorted(wanted)])
+        except psycopg.Error as error:
+            logger.debug("cannot show that this process lives: %s", translate(error))
+            self._close()
+            return
+        self._vouched |= wanted
 
     @staticmethod
     def _next_turn(one: HeldLease) -> float:
@@ -155,9 +198,13 @@ class LeaseKeeper:
         return self._conn
 
     def _close(self) -> None:
-        conn, self._conn = self._conn, None
+        conn, self._conn, self._vouched = self._conn, None, set()
         if conn is not None:
             conn.close()
+
+
+def _nothing() -> None:
+    """Stand for a connection that is not there."""
 
 
 class _Shared:
@@ -180,4 +227,6 @@ _shared = _Shared()
 def lease_keeper(dsn: str, settings: Settings) -> LeaseKeeper:
     """The keeper of this process for one broker. A child of fork has one of its own."""
     with _shared.lock:
-        return _shared.keepers.setdefault(dsn, LeaseKeeper(dsn, settings))
+        if dsn not in _shared.keepers:
+            _shared.keepers[dsn] = LeaseKeeper(dsn, settings)
+        return _shared.keepers[dsn]

@@ -17,6 +17,7 @@ from mqpg._async.consumer.handler import HandlerInvoker
 from mqpg._async.consumer.no_delivery import NoDelivery
 from mqpg._async.consumer.own_database import OwnDatabase
 from mqpg._async.consumer.same_database import SameDatabase
+from mqpg._async.consumer.silent_members import SilentMembers
 from mqpg.connection.forking import in_child
 from mqpg.connection.stopping import stops_with
 from mqpg.connection.streak import FailureStreak
@@ -147,6 +148,7 @@ class AsyncConsumer:
         self._invoke = HandlerInvoker(self.handler, self.options)
         self._site = _SITES[self.options.where](self.options, self._invoke)
         self._gone_owners = GoneOwners(self.options)
+        self._silent_members = SilentMembers(self.options)
         self._streaks = [FailureStreak() for _ in range(self.options.concurrency)]
 
     async def _serve(self, mq: AsyncClient) -> None:
@@ -190,6 +192,8 @@ class AsyncConsumer:
                 if found:
                     no_delivery.delivered()
                     continue
+                if unread:
+                    await self._silent_members.check(mq)
                 await no_delivery.check(mq, unread=unread)
                 soonest = _sooner(self._gone_owners.until_next_check(), no_delivery.until_next_check())
                 unread = await waiter.wait(stop, soonest)

@@ -27,6 +27,7 @@ from mqpg._async._acompat import (
     PgConnection,
     Returns,
     database_url,
+    driver_connection,
     make_engine,
     sync_engine,
 )
@@ -41,6 +42,7 @@ from mqpg._async.consumer.savepoints import DeliveryResult, SavepointRunner, wha
 from mqpg._async.stores.journal import Journal
 from mqpg._async.stores.statements import create_beside_queue
 from mqpg.connection.engines import reset_sessions
+from mqpg.connection.lease_keeper import lease_keeper
 from mqpg.connection.time_limit import time_limit
 from mqpg.handlers.failures import IterationLost, TransactionEnded
 from mqpg.handlers.options import ConsumerOptions
@@ -223,6 +225,7 @@ class SameDatabase:
     async def _connection(self, mq: AsyncClient) -> AsyncGenerator[PgConnection | Connection]:
         if self._wants_driver:
             async with mq.transaction() as conn:
+                lease_keeper(mq.dsn, mq.settings).vouch(conn)
                 yield conn
             return
         if self._engine is None:
@@ -231,6 +234,7 @@ class SameDatabase:
             self._engine = make_engine(url, pool_size=size, pool_pre_ping=True, isolation_level="READ COMMITTED")
             reset_sessions(sync_engine(self._engine))
         async with self._engine.begin() as conn:
+            lease_keeper(mq.dsn, mq.settings).vouch(await driver_connection(conn))
             yield conn
 
     async def _after(self, mq: AsyncClient, conn: Any, messages: Sequence[Message], replies: list[Reply]) -> None:

@@ -73,6 +73,24 @@ _BY_OTHERS = function(
     columns="owner, part_from, part_to, finished",
     reads=True,
 )
+# Sessions that hold a queue's lock while their transaction waits for a program that does not show that it lives. The
+# other session of that program, which names them, must be of the same role and host, and as silent.
+_SILENT = statement("""
+    select a.pid, case when a.pid = any(cast(%(pids)s as int[])) then pg_terminate_backend(a.pid) end
+    from pg_stat_activity a
+    where a.state like 'idle in transaction%%'
+        and a.state_change < clock_timestamp() - make_interval(secs => %(seconds)s)
+        and exists (
+            select from pg_locks k
+            where k.pid = a.pid and k.locktype = 'advisory' and k.granted and k.objsubid = 2
+                and k.classid::bigint = 1836150833)
+        and (
+            select max(v.state_change) from pg_locks k join pg_stat_activity v on v.pid = k.pid
+            where k.locktype = 'advisory' and k.granted and k.objsubid = 2 and k.classid::bigint = 1836150847
+                and k.objid::bigint = a.pid and k.database = a.datid and v.usesysid = a.usesysid
+                and v.client_addr is not distinct from a.client_addr
+        ) < clock_timestamp() - make_interval(secs => %(seconds)s)
+""")
 
 
 class Queries:
@@ -94,6 +112,19 @@ class Queries:
     def lease_seconds(self, lease: str) -> float:
         """A lease that was given in PostgreSQL's notation, in seconds."""
         return float(self._scalar(_SECONDS, {"lease": lease}))
+
+    def silent_sessions(self, seconds: float) -> list[int]:
+        """Sessions of programs that have not shown for so long that they live, and that hold a queue: process ids."""
+        rows = self._client._rows(_SILENT, {"seconds": seconds, "pids": []}, repeat=True)
+        return [row[0] for row in rows]
+
+    def end_silent_sessions(self, seconds: float, pids: list[int]) -> list[int]:
+        """End those of these sessions that still are such ones, and return them.
+
+        Raises NotGranted for a session of another role.
+        """
+        rows = self._client._rows(_SILENT, {"seconds": seconds, "pids": pids}, repeat=True)
+        return [row[0] for row in rows if row[1]]
 
     def queue_count(self, topic: str) -> int:
         """How many queues a topic has. Raises UnknownTopic."""

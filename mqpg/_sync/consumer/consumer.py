@@ -18,6 +18,7 @@ from mqpg._sync.consumer.handler import HandlerInvoker
 from mqpg._sync.consumer.no_delivery import NoDelivery
 from mqpg._sync.consumer.own_database import OwnDatabase
 from mqpg._sync.consumer.same_database import SameDatabase
+from mqpg._sync.consumer.silent_members import SilentMembers
 from mqpg.connection.forking import in_child
 from mqpg.connection.stopping import stops_with
 from mqpg.connection.streak import FailureStreak
@@ -148,6 +149,7 @@ class Consumer:
         self._invoke = HandlerInvoker(self.handler, self.options)
         self._site = _SITES[self.options.where](self.options, self._invoke)
         self._gone_owners = GoneOwners(self.options)
+        self._silent_members = SilentMembers(self.options)
         self._streaks = [FailureStreak() for _ in range(self.options.concurrency)]
 
     def _serve(self, mq: Client) -> None:
@@ -189,6 +191,8 @@ class Consumer:
                 if found:
                     no_delivery.delivered()
                     continue
+                if unread:
+                    self._silent_members.check(mq)
                 no_delivery.check(mq, unread=unread)
                 soonest = _sooner(self._gone_owners.until_next_check(), no_delivery.until_next_check())
                 unread = waiter.wait(stop, soonest)

@@ -28,6 +28,7 @@ from mqpg._sync._acompat import (
     PgConnection,
     Returns,
     database_url,
+    driver_connection,
     make_engine,
     sync_engine,
 )
@@ -42,6 +43,7 @@ from mqpg._sync.consumer.savepoints import DeliveryResult, SavepointRunner, what
 from mqpg._sync.stores.journal import Journal
 from mqpg._sync.stores.statements import create_beside_queue
 from mqpg.connection.engines import reset_sessions
+from mqpg.connection.lease_keeper import lease_keeper
 from mqpg.connection.time_limit import time_limit
 from mqpg.handlers.failures import IterationLost, TransactionEnded
 from mqpg.handlers.options import ConsumerOptions
@@ -222,6 +224,7 @@ class SameDatabase:
     def _connection(self, mq: Client) -> Generator[PgConnection | Connection]:
         if self._wants_driver:
             with mq.transaction() as conn:
+                lease_keeper(mq.dsn, mq.settings).vouch(conn)
                 yield conn
             return
         if self._engine is None:
@@ -230,6 +233,7 @@ class SameDatabase:
             self._engine = make_engine(url, pool_size=size, pool_pre_ping=True, isolation_level="READ COMMITTED")
             reset_sessions(sync_engine(self._engine))
         with self._engine.begin() as conn:
+            lease_keeper(mq.dsn, mq.settings).vouch(driver_connection(conn))
             yield conn
 
     def _after(self, mq: Client, conn: Any, messages: Sequence[Message], replies: list[Reply]) -> None:
