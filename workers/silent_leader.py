@@ -29,7 +29,8 @@ _PAUSE = 0.5  # seconds between two looks
 # hide what it does, and then its session is left alone.
 _END = """
 select a.pid, a.client_addr::text as host, a.application_name as application,
-    extract(epoch from clock_timestamp() - a.state_change)::float8 as seconds, pg_terminate_backend(a.pid) as ended
+    extract(epoch from clock_timestamp() - a.state_change)::float8 as seconds,
+    date_trunc('second', clock_timestamp())::text as at, pg_terminate_backend(a.pid) as ended
 from pg_locks as k
 join pg_stat_activity as a on k.pid = a.pid
 where k.locktype = 'advisory' and k.granted and k.objsubid = 2 and k.classid::bigint = %s and k.objid::bigint = %s
@@ -61,6 +62,6 @@ class SilentLeader:
             logger.debug("cannot end the session of a silent leader: %s", error)
             return False
         for one in found:
-            self._detail["ended_silent"] = one | {"at": time.time()}
+            self._detail["ended_silent"] = one
             logger.warning("ended the session of a leader that fell silent", extra=one)
         return bool(found)

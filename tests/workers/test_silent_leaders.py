@@ -9,9 +9,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.support.appending import Sender, appended, check_dense_and_once
 from tests.support.processes import Processes, workers
 from tests.support.waiting import eventually
-from tests.workers.test_appender import Sender, appended, check_dense_and_once
 
 Connection = psycopg.Connection[Any]
 _AT_MOST = 10.0  # seconds without a delivery
