@@ -37,7 +37,7 @@ _SESSION = {
     "statement_timeout": "0",
     "default_transaction_isolation": "read committed",
 }
-_BUSY = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
+_BUSY = ("55P03", "40P01")  # lock_not_available, deadlock_detected
 # Also during steps outside of a transaction, until the end of the session.
 _LOCK = LOCK.replace("_xact", "")
 _BEGIN = """\
@@ -66,14 +66,13 @@ def apply(dsn: str, source: Source, patience: float, owner: str | None = None) -
                     for revision in _pending(connection.connection.driver_connection, source):
                         revision.module.upgrade(context)
             return
-        except DBAPIError as error:
-            if not isinstance(error.orig, _BUSY) or time.monotonic() > deadline:
-                raise translate(error) from error
+        except (DBAPIError, psycopg.Error, errors.Error) as error:
+            failure = translate(error)
+            if failure.sqlstate not in _BUSY or time.monotonic() > deadline:
+                raise failure from (error if isinstance(error, psycopg.Error) else error.__cause__)
             pause = backoff.next()
-            logger.info("migration waits for a lock: %s, again in %.1f s", error.orig.diag.message_primary, pause)
+            logger.info("migration waits for a lock: %s, again in %.1f s", failure, pause)
             time.sleep(pause)
-        except psycopg.Error as error:
-            raise translate(error) from error
 
 
 def write(source: Source, current: int, owner: str | None = None) -> str:

@@ -8,9 +8,11 @@ from typing import Any
 
 from alembic import op
 from alembic.runtime.migration import MigrationContext
+from sqlalchemy.exc import DBAPIError
 
 from mqpg.schema.source import Source, packaged
 from mqpg.values.errors import ConfigurationError
+from mqpg.values.translation import translate
 
 __all__ = ["Revision", "revision_of"]
 
@@ -43,7 +45,11 @@ def revision_of(file: str) -> Revision:
     labels = (f"mqpg@{number:04}",) if number > 1 else ("mqpg", "mqpg@0001")
 
     def upgrade(context: MigrationContext | None = None) -> None:
-        _upgrade(context or op.get_context(), number)
+        try:
+            _upgrade(context or op.get_context(), number)
+        except DBAPIError as error:
+            # SQLAlchemy would print the statement, which has the whole schema in it.
+            raise translate(error) from error.orig
 
     return f"{number:04}_mqpg", f"{number - 1:04}_mqpg" if number > 1 else None, labels, upgrade, _downgrade
 
@@ -53,7 +59,8 @@ def _upgrade(context: MigrationContext, number: int) -> None:
     owner: str | None = context.opts.get("mqpg_owner")
     steps = source.migrations[number - 1].steps
     if steps:
-        _run(context, source.trusted(owner))
+        # It looks whether the schema can be trusted, and whether it is the one that the steps change.
+        _run(context, source.revision(number - 1, owner))
         with context.autocommit_block():
             _run(context, _ENTER)
             try:

@@ -1,82 +1,24 @@
 """The schema as a branch of Alembic: in an app's environment, online and offline, and beside `mqpg migrate`."""
 
-import io
+import gzip
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
-from alembic import command
-from alembic.config import Config
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from psycopg.conninfo import make_conninfo
 
-from mqpg import migrate
+from mqpg import errors, migrate
 from mqpg.schema.source import REVISIONS, packaged
 from tests.migration.catalog import catalog
-
-# What `alembic init` writes, in short.
-ENV = """
-import sqlalchemy
-from alembic import context
-
-url = context.config.get_main_option("sqlalchemy.url")
-if context.is_offline_mode():
-    context.configure(url=url, literal_binds=True, dialect_opts={"paramstyle": "named"})
-    with context.begin_transaction():
-        context.run_migrations()
-else:
-    with sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool).connect() as connection:
-        context.configure(connection=connection, transaction_per_migration=PER_MIGRATION)
-        with context.begin_transaction():
-            context.run_migrations()
-"""
-APP = """
-from alembic import op
-
-revision, down_revision, depends_on = "{revision}", None, {depends_on!r}
-
-def upgrade():
-    op.execute("create table app_{revision} as select current_user as who, current_setting('search_path') as path")
-    op.execute("select mqpg.create_topic('orders_{revision}')")
-
-def downgrade():
-    op.execute("drop table app_{revision}")
-"""
-
-
-class App:
-    """An app with an Alembic environment of its own, as in the documentation."""
-
-    def __init__(self, folder: Path, dsn: str, *, per_migration: bool = False) -> None:
-        self.folder = folder
-        self.dsn = dsn
-        (folder / "versions").mkdir(parents=True)
-        (folder / "env.py").write_text(ENV.replace("PER_MIGRATION", str(per_migration)))
-        self.written = io.StringIO()
-        ini = folder / "alembic.ini"
-        with psycopg.connect(dsn) as connection:
-            info = connection.info
-            url = f"postgresql+psycopg://{info.user}:{info.password}@{info.host}:{info.port}/{info.dbname}"
-        ini.write_text(
-            "[alembic]\n"
-            f"script_location = {folder}\n"
-            "path_separator = newline\n"
-            "version_locations =\n"
-            f"    {folder}/versions\n"
-            "    mqpg:schema/versions\n"
-            f"sqlalchemy.url = {url}\n"
-        )
-        self.config = Config(str(ini), output_buffer=self.written)
-
-    def revision(self, name: str, depends_on: str | None = "mqpg@0001") -> None:
-        """Add a revision of the app's own."""
-        (self.folder / "versions" / f"{name}.py").write_text(APP.format(revision=name, depends_on=depends_on))
-
-    def upgrade(self, target: str = "heads") -> None:
-        command.upgrade(self.config, target)
-
-    def script(self, target: str = "heads") -> str:
-        command.upgrade(self.config, target, sql=True)
-        return self.written.getvalue()
+from tests.migration.test_frozen import FROZEN, comparable
+from tests.support.alembic_app import App
 
 
 @pytest.fixture
@@ -107,3 +49,127 @@ def test_app_and_broker_come_up_together(app: App, dsn: str) -> None:
     assert versions == {"first", f"{migrate.head():04}_mqpg"}
     migrate.upgrade(app.dsn)
     assert catalog(app.dsn) == catalog(dsn)
+
+
+def by_upgrade(app: App, psql: Callable[[str, str], None]) -> None:
+    migrate.upgrade(app.dsn)
+
+
+def by_script(app: App, psql: Callable[[str, str], None]) -> None:
+    psql(app.dsn, migrate.script())
+
+
+def by_app(app: App, psql: Callable[[str, str], None]) -> None:
+    app.upgrade("mqpg@head")
+
+
+def by_script_of_app(app: App, psql: Callable[[str, str], None]) -> None:
+    with psycopg.connect(app.dsn) as connection:
+        connection.execute("drop table if exists public.alembic_version")  # the script makes it
+    psql(app.dsn, app.script("mqpg@head"))
+
+
+WAYS = [by_upgrade, by_script, by_app, by_script_of_app]
+
+
+@pytest.mark.parametrize(
+    "start", [None, *FROZEN], ids=lambda path: path.name.removesuffix(".sql.gz") if path else "new"
+)
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_gives_one_catalog(
+    app: App, dsn: str, psql: Callable[[str, str], None], way: Callable[..., None], start: Path | None
+) -> None:
+    """And each other way then finds nothing to do."""
+    if start:
+        with psycopg.connect(app.dsn, autocommit=True) as connection:
+            connection.execute(gzip.decompress(start.read_bytes()))
+    way(app, psql)
+    assert comparable(app.dsn) == comparable(dsn)
+    assert migrate.status(app.dsn).up_to_date
+    if start is None:
+        before = catalog(app.dsn)
+        assert before == catalog(dsn)
+        for other in {*WAYS} - {way}:
+            other(app, psql)
+        assert catalog(app.dsn) == before
+
+
+def test_an_upgrade_of_the_app_alone_runs_what_it_depends_on(app: App) -> None:
+    app.revision("first")
+    app.upgrade("first")
+    assert migrate.status(app.dsn).up_to_date
+
+
+def test_a_transaction_for_each_migration(tmp_path: Path, empty_dsn: str, dsn: str) -> None:
+    app = App(tmp_path / "app", empty_dsn, per_migration=True)
+    app.revision("first")
+    app.upgrade()
+    assert catalog(empty_dsn) == catalog(dsn)
+
+
+def test_the_script_of_an_app_leaves_role_and_path_to_its_own_revisions(
+    app: App, psql: Callable[[str, str], None]
+) -> None:
+    app.revision("first")
+    psql(app.dsn, app.script())
+    with psycopg.connect(app.dsn) as connection:
+        found = connection.execute("select who, path from app_first").fetchone()
+        assert found == (connection.info.user, '"$user", public')
+
+
+def test_an_app_has_revisions_of_the_same_number(app: App) -> None:
+    app.revision("0001", depends_on="mqpg@0009")
+    app.upgrade()
+    with psycopg.connect(app.dsn) as connection:
+        assert connection.execute("select count(*) from app_0001").fetchone() == (1,)
+
+
+def test_an_app_that_fails_leaves_nothing(app: App) -> None:
+    app.revision("first")
+    app.revision("second", depends_on="mqpg@0001")
+    text = (app.folder / "versions" / "second.py").read_text()
+    (app.folder / "versions" / "second.py").write_text(text.replace("as select", "as select 1 / 0,"))
+    with pytest.raises(Exception, match="division by zero"):
+        app.upgrade()
+    assert migrate.status(app.dsn).current is None
+
+
+def test_there_is_no_way_back(app: App) -> None:
+    app.revision("first")
+    app.upgrade()
+    with pytest.raises((errors.ConfigurationError, CommandError), match="no way back"):
+        app.downgrade("mqpg@base")
+    app.downgrade("first@base")  # of the app alone
+    assert migrate.status(app.dsn).up_to_date
+
+
+def test_other_roles_do_not_use_what_the_apps_transaction_may(app: App) -> None:
+    """The version table of the app belongs to its role, and mqpg's to the owner of the schema."""
+    app.upgrade()
+    with psycopg.connect(app.dsn) as connection:
+        owners = connection.execute(
+            "select relnamespace::regnamespace::text, relowner::regrole::text from pg_class "
+            "where relname = 'alembic_version' order by 1"
+        ).fetchall()
+        assert owners == [("mqpg", "mqpg_owner"), ("public", connection.info.user)]
+
+
+@pytest.mark.parametrize("module", ["mqpg", "mqpg.migrate", "mqpg.workers.worker", "mqpg.cli"])
+def test_only_migrations_import_alembic(module: str) -> None:
+    code = f"import sys, {module}; print('alembic' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_a_role_that_only_uses_the_broker_finds_it_there(dsn: str, db: psycopg.Connection[Any], tmp_path: Path) -> None:
+    """The operators have installed it, and the app's role is no member of the owner."""
+    role = f"app_{uuid.uuid4().hex[:8]}"
+    db.execute(f"create role {role} login password 'x'; grant create, usage on schema public to {role}")
+    try:
+        theirs = make_conninfo(dsn, user=role, password="x")
+        with pytest.raises(Exception, match=f"{role} is not a member of mqpg_owner"):
+            App(tmp_path / "without", theirs).upgrade()
+        db.execute("select mqpg.create_topic('t'), mqpg.grant_send('t', %s)", [role])
+        App(tmp_path / "with", theirs).upgrade()
+    finally:
+        db.execute(f"drop owned by {role}; drop role {role}")

@@ -2,10 +2,7 @@
 
 import importlib.resources
 import re
-import shutil
-import subprocess
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -83,18 +80,6 @@ def test_script_on_an_installed_database_changes_nothing(dsn: str) -> None:
     assert catalog(dsn) == before
 
 
-def test_script_by_psql(empty_dsn: str, dsn: str, psql: str) -> None:
-    done = subprocess.run(
-        [psql, "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", empty_dsn],
-        input=migrate.script(),
-        text=True,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert catalog(empty_dsn) == catalog(dsn)
-
-
 def test_the_plain_file_says_how_to_bring_pgmq_along(empty_dsn: str) -> None:
     """Where PGMQ is missing on the server, the numbered file alone fails before it has done anything."""
     text = assemble(importlib.resources.files("mqpg.sql"))
@@ -149,12 +134,6 @@ def test_isolation_default_of_the_database_does_not_matter(empty_dsn: str) -> No
         connection.execute(f'alter database "{name}" set default_transaction_isolation = "serializable"')
     migrate.upgrade(empty_dsn)
     migrate.check(empty_dsn)
-
-
-@pytest.fixture
-def psql(server_bin: Callable[[str], str]) -> str:
-    """The psql that came with the server's binaries, or the one on the PATH."""
-    return shutil.which("psql") or server_bin("psql")
 
 
 def _load(dsn: str, script: str) -> None:

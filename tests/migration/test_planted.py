@@ -1,7 +1,8 @@
 """What other roles have put into a database, or made of the role mqpg_owner, before the first `mqpg migrate`."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -11,6 +12,8 @@ from psycopg.conninfo import make_conninfo
 
 from mqpg import errors, migrate
 from mqpg.schema.source import packaged
+from tests.support.alembic_app import App
+from tests.support.releases import release_with_steps
 
 Connection = psycopg.Connection[Any]
 LOOT = """
@@ -88,6 +91,52 @@ def test_a_planted_installation_is_not_called(empty_dsn: str, planter: Connectio
         ):
             connection.execute(text.encode())
     assert planter.execute("select count(*) from public.loot").fetchone() == (0,)
+
+
+# Functions and a type that take the place of PostgreSQL's where the path leads to them first.
+_SHADOWS = f"""
+create schema shadow;
+create domain shadow.text as pg_catalog.text;
+create function shadow.steal() returns boolean language plpgsql as $$ begin
+    insert into public.loot values (current_user);
+    return true;
+end $$;
+alter domain shadow.text add check (shadow.steal());
+create function shadow.set_config(pg_catalog.text, pg_catalog.text, boolean) returns pg_catalog.text
+language plpgsql as $$ {STEAL} $$;
+create function shadow.current_setting(pg_catalog.text) returns pg_catalog.text language plpgsql as $$ {STEAL} $$;
+create function shadow.current_schema() returns name language plpgsql as $$ {STEAL} $$;
+create function shadow.version() returns pg_catalog.text language plpgsql as $$ {STEAL} $$;
+create function shadow.pg_advisory_lock(int, int) returns boolean language plpgsql as $$ {STEAL} $$;
+create function shadow.pg_advisory_xact_lock(int, int) returns boolean language plpgsql as $$ {STEAL} $$;
+create function shadow.equal(name, name) returns boolean language plpgsql as $$ {STEAL} $$;
+create operator shadow.= (leftarg = name, rightarg = name, function = shadow.equal);
+"""
+
+
+@pytest.fixture
+def shadowed(empty_dsn: str, boss: Connection) -> str:
+    """A database whose path leads to functions of another role before it leads to PostgreSQL's."""
+    boss.execute(_SHADOWS.encode())
+    database = sql.Identifier(boss.info.dbname)
+    boss.execute(sql.SQL("alter database {} set search_path = shadow, pg_catalog, public").format(database))
+    boss.execute("grant usage on schema shadow to public")
+    return empty_dsn
+
+
+def test_a_path_that_leads_to_others_is_not_followed(
+    shadowed: str, boss: Connection, tmp_path: Path, psql: Callable[[str, str], None]
+) -> None:
+    """By what `mqpg migrate` and the revisions remember before they set their own, neither."""
+    source = release_with_steps(tmp_path / "sql")
+    for again in range(2):
+        migrate.upgrade(shadowed, source=source if again else None)
+        assert boss.execute("select * from public.loot").fetchall() == []
+        psql(shadowed, App(tmp_path / f"app{again}", shadowed, source=source).script())
+        boss.execute("drop table shadow.alembic_version")
+        assert boss.execute("select * from public.loot").fetchall() == []
+        psql(shadowed, migrate.script(source=source))
+        assert boss.execute("select * from public.loot").fetchall() == []
 
 
 def test_a_schema_that_is_made_meanwhile_is_not_used(empty_dsn: str, planter: Connection) -> None:

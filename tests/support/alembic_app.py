@@ -1,120 +1,80 @@
-"""An application with an Alembic environment of its own, in a folder."""
+"""An app beside mqpg with an Alembic environment of its own."""
 
 import io
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+import psycopg
 from alembic import command
 from alembic.config import Config
 
+from mqpg.schema.source import Source
+
+__all__ = ["App"]
+
+# What `alembic init` writes, in short.
 ENV = """
-import logging, runpy
+import sqlalchemy
 from alembic import context
-from sqlalchemy import create_engine, pool
-import mqpg.alembic
 
-config = context.config
-url = config.get_main_option("sqlalchemy.url")
-metadata = runpy.run_path(config.get_main_option("models"))["metadata"]
-options = {"target_metadata": metadata, "include_name": lambda name, kind, parents: name != "mqpg"}
-
+url = context.config.get_main_option("sqlalchemy.url")
 if context.is_offline_mode():
-    context.configure(url=url, literal_binds=True, **options)
+    context.configure(url=url, literal_binds=True, dialect_opts={"paramstyle": "named"}, **context.config.attributes)
     with context.begin_transaction():
         context.run_migrations()
 else:
-    engine = create_engine(url, poolclass=pool.NullPool)
-    with engine.connect() as connection:
-        context.configure(connection=connection, **options)
+    with sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool).connect() as connection:
+        context.configure(connection=connection, transaction_per_migration=PER_MIGRATION, **context.config.attributes)
         with context.begin_transaction():
             context.run_migrations()
 """
-TEMPLATE = '''"""${message}"""
+APP = """
 from alembic import op
-import sqlalchemy as sa
-${imports if imports else ""}
 
-revision = ${repr(up_revision)}
-down_revision = ${repr(down_revision)}
-branch_labels = None
-depends_on = None
-
+revision, down_revision, depends_on = "{revision}", None, {depends_on!r}
 
 def upgrade():
-    ${upgrades if upgrades else "pass"}
-
+    op.execute("create table app_{revision} as select current_user as who, current_setting('search_path') as path")
+    op.execute("select mqpg.create_topic('orders_{revision}')")
 
 def downgrade():
-    ${downgrades if downgrades else "pass"}
-'''
-MODELS = """
-import datetime
-import mqpg
-from sqlalchemy import Column, Integer, MetaData, Table
-metadata = MetaData()
+    op.execute("drop table app_{revision}")
 """
 
 
-@dataclass
-class AlembicApp:
-    """Its folder and its database."""
+class App:
+    """An app with an Alembic environment of its own, as in the documentation."""
 
-    folder: Path
-    url: str
-    revisions: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        (self.folder / "versions").mkdir(parents=True)
-        (self.folder / "env.py").write_text(ENV)
-        (self.folder / "script.py.mako").write_text(TEMPLATE)
-        self.models("")
-
-    def models(self, text: str) -> None:
-        """What the application declares now."""
-        (self.folder / "models.py").write_text(MODELS + text)
-
-    def config(self, output: io.StringIO | None = None) -> Config:
-        config = Config(output_buffer=output, stdout=io.StringIO())
-        config.set_main_option("script_location", str(self.folder))
-        config.set_main_option("path_separator", "os")
-        config.set_main_option("sqlalchemy.url", self.url.replace("%", "%%"))
-        config.set_main_option("models", str(self.folder / "models.py"))
-        return config
-
-    def generate(self) -> str:
-        """The text between Alembic's marks in a new revision: upgrade, then downgrade."""
-        script: Any = command.revision(self.config(), "generated", autogenerate=True)
-        self.revisions.append(script.revision)
-        return Path(script.path).read_text().partition("def upgrade")[2]
-
-    def directives(self) -> tuple[list[str], list[str]]:
-        """The calls of a new revision: of its upgrade and of its downgrade."""
-        up, _, down = self.generate().partition("def downgrade")
-        return _calls(up), _calls(down)
-
-    def upgrade(self, revision: str = "head") -> None:
-        command.upgrade(self.config(), revision)
-
-    def downgrade(self, revision: str = "-1") -> None:
-        command.downgrade(self.config(), revision)
-
-    def script(self, revisions: str, *, down: bool = False) -> str:
-        """The SQL of some revisions, in offline mode."""
-        output = io.StringIO()
-        (command.downgrade if down else command.upgrade)(self.config(output), revisions, sql=True)
-        return output.getvalue()
-
-    def write(self, upgrade: str, downgrade: str = "pass") -> None:
-        """A revision by hand."""
-        script: Any = command.revision(self.config(), "by hand")
-        path = Path(script.path)
-        text = (
-            path.read_text().replace("    pass\n", f"    {upgrade}\n", 1).replace("    pass\n", f"    {downgrade}\n", 1)
+    def __init__(self, folder: Path, dsn: str, *, per_migration: bool = False, source: Source | None = None) -> None:
+        self.folder = folder
+        self.dsn = dsn
+        (folder / "versions").mkdir(parents=True)
+        (folder / "env.py").write_text(ENV.replace("PER_MIGRATION", str(per_migration)))
+        self.written = io.StringIO()
+        ini = folder / "alembic.ini"
+        with psycopg.connect(dsn) as connection:
+            info = connection.info
+            url = f"postgresql+psycopg://{info.user}:{info.password}@{info.host}:{info.port}/{info.dbname}"
+        ini.write_text(
+            "[alembic]\n"
+            f"script_location = {folder}\n"
+            "path_separator = newline\n"
+            "version_locations =\n"
+            f"    {folder}/versions\n"
+            f"    {source.revisions if source else 'mqpg:schema/versions'}\n"
+            f"sqlalchemy.url = {url}\n"
         )
-        path.write_text(text)
+        self.config = Config(str(ini), output_buffer=self.written, attributes={"mqpg_source": source})
 
+    def revision(self, name: str, depends_on: str | None = "mqpg@0001") -> None:
+        """Add a revision of the app's own."""
+        (self.folder / "versions" / f"{name}.py").write_text(APP.format(revision=name, depends_on=depends_on))
 
-def _calls(text: str) -> list[str]:
-    lines = [line.strip() for line in text.splitlines()[1:]]
-    return [line for line in lines if line and not line.startswith("# ###")]
+    def upgrade(self, target: str = "heads") -> None:
+        command.upgrade(self.config, target)
+
+    def downgrade(self, target: str) -> None:
+        command.downgrade(self.config, target)
+
+    def script(self, target: str = "heads") -> str:
+        command.upgrade(self.config, target, sql=True)
+        return self.written.getvalue()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from mqpg.schema.source import REVISIONS, Source
 
-__all__ = ["HEAD", "ORIGIN", "later_release", "release_in"]
+__all__ = ["HEAD", "ORIGIN", "later_release", "release_in", "release_with_steps"]
 
 SQL = Path(__file__).parents[2] / "sql"
 HEAD = Source(SQL).head
@@ -15,6 +15,31 @@ ORIGIN = f"migrations/{HEAD + 1:04}_origin.sql"
 # What a next release may do: a column, another body, an argument with a default, a result with
 # one more column, a function less, a view with other columns, and a new function.
 _COLUMN = "alter table mqpg.commit_log add column origin text;\ncomment on column mqpg.commit_log.origin is 'Test';\n"
+
+# Of sql/migrations/README.md: an index that nobody waits for, and a back-fill in batches.
+_STEPS = """\
+-- Adds the lengths of notes.
+-- breaking: no
+-- transaction: no
+do $$
+begin
+    if exists (select from pg_index i where i.indexrelid = to_regclass('mqpg.note_length') and not i.indisvalid) then
+        drop index mqpg.note_length;
+    end if;
+end $$;
+-- step
+create index concurrently if not exists note_length on mqpg.note (length);
+-- step
+do $$
+begin
+    loop
+        update mqpg.note n set length = length(n.text)
+        where n.note_id in (select m.note_id from mqpg.note m where m.length is null order by m.note_id limit 1000);
+        exit when not found;
+        commit;
+    end loop;
+end $$;
+"""
 
 
 def later_release(folder: Path, release: str = "0.2.0", *, breaking: bool = False) -> Source:
@@ -55,6 +80,22 @@ def later_release(folder: Path, release: str = "0.2.0", *, breaking: bool = Fals
     for path in (folder / "views").rglob("*.sql"):
         path.write_text(path.read_text().replace("_awaits_members", "_expects_members"))
     return release_in(folder, release)
+
+
+def release_with_steps(folder: Path, *, steps: bool = True) -> Source:
+    """A release with a new table and, with `steps`, a second migration that runs outside of a transaction."""
+    shutil.copytree(SQL, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    note = "-- Notes, for a test.\ncreate table mqpg.note (note_id int primary key, text text, length int);\n"
+    comment = "comment on table mqpg.note is 'Notes, for a test';\n"
+    rows = "insert into mqpg.note (note_id, text) select i, 'note ' || i from generate_series(1, 5000) i;\n"
+    (folder / f"migrations/{HEAD + 1:04}_note.sql").write_text(f"{note}-- breaking: no\n{comment}{rows}")
+    index = ""
+    if steps:
+        (folder / f"migrations/{HEAD + 2:04}_length.sql").write_text(_STEPS)
+        index = "create index note_length on mqpg.note (length);\n"
+    (folder / "tables/note.sql").write_text(note + index)
+    _edit(folder / "manifest.txt", "tables/worker.sql\n", "tables/worker.sql\ntables/note.sql\n")
+    return release_in(folder, "0.2.0")
 
 
 def release_in(folder: Path, release: str) -> Source:
