@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mqpg import errors as errors
     from mqpg import migrate as migrate
     from mqpg import protocols as protocols
+    from mqpg import tables as tables
     from mqpg._async.client.client import AsyncClient, connect_async
     from mqpg._async.client.delivery import AsyncDelivery
     from mqpg._async.consumer.consumer import AsyncConsumer
@@ -105,7 +106,7 @@ _HOMES = {
     "mqpg.values.declarations": ("Grant", "ProducerGroup", "Subscription", "Topic"),
     "mqpg.values.messages": ("HalfCheck", "Json", "Message", "Outcome", "Verdict"),
 }
-_MODULES = ("errors", "migrate", "protocols")
+_MODULES = ("errors", "migrate", "protocols", "tables")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 

@@ -31,6 +31,8 @@ def consumer(
     *,
     group: str,
     database: str | URL | Engine | AsyncEngine | None = None,
+    schema: str | None = None,
+    create_tables: bool = True,
     effect: Effect | None = None,
     mode: Mode | None = None,
     batch: bool = False,
@@ -74,6 +76,10 @@ def consumer(
         group: The consumer group.
         database: The SQLAlchemy URL or engine of the database of the effect (C2). None: the
             broker's database.
+        schema: The schema of mqpg's tables there (MySQL: the database). None: where the connection
+            looks for them.
+        create_tables: Create these tables where they are missing. False: raise LedgerError, which says
+            how to create them.
         effect: "broker", "database" or "external". None: "database" where `database` is given, else
             "broker".
         mode: The mode that the subscription gets, or has to have. None: the mode that it has; a new
@@ -116,6 +122,8 @@ def consumer(
         topic=topic,
         group=group,
         database=database,
+        schema=schema,
+        create_tables=create_tables,
         effect=effect,
         mode=mode,
         batch=batch,

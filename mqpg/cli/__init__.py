@@ -32,6 +32,7 @@ from mqpg.cli import (
     server,
     status,
     subscription,
+    tables,
     topic,
     uninstall,
     why,
@@ -61,6 +62,7 @@ app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(group.app, name="group")
 app.add_typer(half.app, name="half")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(tables.app, name="tables")
 app.add_typer(rights.grant, name="grant")
 app.add_typer(rights.revoke, name="revoke")
 app.command("rights")(rights.rights)

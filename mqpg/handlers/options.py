@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, get_args
 
 from mqpg.connection.dsn import to_sqlalchemy
-from mqpg.values.arguments import interval, listed, position, text_of, whole
+from mqpg.values.arguments import interval, listed, position, schema_of, text_of, whole
 from mqpg.values.choices import AckTiming, Effect, Mode, OnFailure
 from mqpg.values.errors import ConfigurationError, InvalidArgument, shown
 from mqpg.values.messages import RETRY_LANE, Interval
@@ -30,6 +30,8 @@ class ConsumerOptions:
     topic: str
     group: str
     database: Any = None
+    schema: str | None = None
+    create_tables: bool = True
     effect: Effect | None = None
     mode: Mode | None = None
     batch: bool = False
@@ -66,6 +68,8 @@ class ConsumerOptions:
             raise ConfigurationError(f"ack={self.ack!r} needs effect='external', not {self.where!r}")
         if self.where == "external" and (self.journal or self.session):
             raise ConfigurationError("journal and session need a transaction, which effect='external' does not have")
+        if self.where == "external" and (self.schema is not None or not self.create_tables):
+            raise ConfigurationError("schema and create_tables are for tables, which effect='external' does not have")
         try:
             self._require_texts()
             self._require_lists()
@@ -76,6 +80,7 @@ class ConsumerOptions:
     def _require_texts(self) -> None:
         for name in ("topic", "group"):
             text_of(getattr(self, name), name)
+        schema_of(self.schema)
         for name in ("consumer", "filter"):
             if getattr(self, name) is not None:
                 text_of(getattr(self, name), name)
@@ -159,7 +164,9 @@ class ConsumerOptions:
         database = url.database
         if url.get_backend_name() == "sqlite" and database:
             database = os.path.abspath(database)
-        place = (url.get_backend_name(), url.host, url.port, sorted(url.query.items()), database)
+        place: tuple[Any, ...] = (url.get_backend_name(), url.host, url.port, sorted(url.query.items()), database)
+        if self.schema is not None:
+            place = (*place, self.schema)
         return hashlib.sha256(repr(place).encode()).hexdigest()[:8]
 
 

@@ -43,10 +43,10 @@ _DEFERRABLE = text(
     " and contype = 'p' and condeferrable)"
 )
 _PERSISTENCE = text("select cast(relpersistence as text) from pg_class where oid = cast(:name as regclass)")
-_ENGINE = text("select engine from information_schema.tables where table_schema = database() and table_name = :name")
+_MINE = "where table_schema = coalesce(:schema, database()) and table_name = :name"
+_ENGINE = text(f"select engine from information_schema.tables {_MINE}")
 _PREFIXED = text(
-    "select count(*) from information_schema.statistics where table_schema = database() and table_name = :name"
-    " and index_name = 'PRIMARY' and sub_part is not null"
+    f"select count(*) from information_schema.statistics {_MINE} and index_name = 'PRIMARY' and sub_part is not null"
 )
 
 # MySQL: no right to the database, table, column, or statement.
@@ -73,7 +73,7 @@ def chunks(ids: Iterable[Id]) -> Iterator[list[Id]]:
 
 def has(conn: Connection, table: Table) -> bool:
     """Whether a table of this name exists."""
-    return inspect(conn).has_table(table.name)
+    return inspect(conn).has_table(table.name, schema=table.schema)
 
 
 def verify(conn: Connection, table: Table) -> None:
@@ -87,10 +87,10 @@ def verify(conn: Connection, table: Table) -> None:
     - An engine without transactions would not undo a row.
     - An unlogged table loses in a crash what was committed.
     """
-    name, catalog = table.name, inspect(conn)
-    where = f"table {name} in {_where(conn)}"
+    catalog = inspect(conn)
+    where = f"table {table.fullname} in {_where(conn)}"
     try:
-        found = {column["name"]: column["type"] for column in catalog.get_columns(name)}
+        found = {column["name"]: column["type"] for column in catalog.get_columns(table.name, schema=table.schema)}
     except NoSuchTableError:
         raise LedgerError(f"no {where}: create it first") from None
     remedy = "".join(f"; {one}" for one in upgrade_statements(conn, table))
@@ -100,7 +100,7 @@ def verify(conn: Connection, table: Table) -> None:
     if missing:
         raise LedgerError(f"{where} lacks the columns {', '.join(missing)}{remedy}")
     wanted = {column.name for column in table.primary_key}
-    key = set(catalog.get_pk_constraint(name)["constrained_columns"])
+    key = set(catalog.get_pk_constraint(table.name, schema=table.schema)["constrained_columns"])
     if key != wanted:
         has = f"({', '.join(sorted(key))})" if key else "none"
         raise LedgerError(f"{where} must have the primary key ({', '.join(sorted(wanted))}), but has {has}{remedy}")
@@ -109,12 +109,13 @@ def verify(conn: Connection, table: Table) -> None:
         if length is not None and least is not None and length < least:
             raise LedgerError(f"column {column.name} of {where} must hold {least} characters, not {length}")
     if conn.dialect.name == "postgresql":
-        _verify_postgresql(conn, name, where)
+        _verify_postgresql(conn, table, where)
     if conn.dialect.name in MYSQL:
-        _verify_mysql(conn, name, where)
+        _verify_mysql(conn, table, where)
 
 
-def _verify_postgresql(conn: Connection, name: str, where: str) -> None:
+def _verify_postgresql(conn: Connection, table: Table, where: str) -> None:
+    name = conn.dialect.identifier_preparer.format_table(table)
     if conn.execute(_DEFERRABLE, {"name": name}).scalar():
         raise LedgerError(f"the primary key of {where} must not be deferrable")
     kept = conn.execute(_PERSISTENCE, {"name": name}).scalar()
@@ -123,11 +124,12 @@ def _verify_postgresql(conn: Connection, name: str, where: str) -> None:
         raise LedgerError(f"{where} must be an ordinary table, not {kind}: a crash must not empty it")
 
 
-def _verify_mysql(conn: Connection, name: str, where: str) -> None:
-    engine = str(conn.execute(_ENGINE, {"name": name}).scalar())
+def _verify_mysql(conn: Connection, table: Table, where: str) -> None:
+    values = {"name": table.name, "schema": table.schema}
+    engine = str(conn.execute(_ENGINE, values).scalar())
     if engine.lower() != "innodb":
         raise LedgerError(f"{where} must be in the engine InnoDB, not {engine}, which has no transactions")
-    if conn.execute(_PREFIXED, {"name": name}).scalar():
+    if conn.execute(_PREFIXED, values).scalar():
         raise LedgerError(f"the primary key of {where} must be on whole columns, not on their first letters")
 
 

@@ -9,47 +9,46 @@ databases.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
     DateTime,
+    Executable,
     Index,
     Integer,
     MetaData,
     String,
     Table,
     Text,
+    text,
 )
 from sqlalchemy.dialects import mysql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 __all__ = [
+    "FAMILIES",
     "IDENTITY",
     "applied",
+    "by_hand",
     "clock",
-    "consumer_metadata",
+    "in_schema",
     "inbox",
     "ledger",
     "ledger_message",
-    "ledger_message_metadata",
-    "ledger_metadata",
+    "located",
     "offsets",
     "outbox",
     "outbox_count",
-    "outbox_metadata",
     "prepared",
-    "prepared_metadata",
 ]
 
-ledger_metadata = MetaData()
-ledger_message_metadata = MetaData()
-consumer_metadata = MetaData()
-outbox_metadata = MetaData()
-prepared_metadata = MetaData()
+S = TypeVar("S", bound=Executable)
+
+_metadata = MetaData()
 
 
 class clock(FunctionElement[datetime]):
@@ -86,9 +85,7 @@ def _word(length: int) -> String:
     return String(length).with_variant(exact, "mysql", "mariadb")
 
 
-# Any: ddl_if() takes tuples, but its annotation does not say so.
-_MYSQL: Any = ("mysql", "mariadb")
-_PARTIAL: Any = ("postgresql", "sqlite")
+_MYSQL = ("mysql", "mariadb")
 _name = _word(127)
 # Without a precision MySQL rounds to the second. A TEXT ends at 64 KiB.
 _time = DateTime(timezone=True).with_variant(mysql.DATETIME(fsp=6), *_MYSQL)
@@ -98,10 +95,11 @@ _transactional: dict[str, Any] = {"mysql_engine": "InnoDB", "mariadb_engine": "I
 
 # The handle of the row that has the identity of a ledger table, see mqpg._async.stores.identity.
 IDENTITY = "identity"
+_undone = text("done_at is null")
 
 ledger = Table(
     "mqpg_ledger",
-    ledger_metadata,
+    _metadata,
     Column("handle", _word(200), primary_key=True),
     Column("entry", _word(8), nullable=False),  # local, or the fence of a check-back
     Column("topic", _name),
@@ -109,20 +107,16 @@ ledger = Table(
     Column("created_at", _time, nullable=False),
     Column("done_at", _time),  # the broker has the decision
     CheckConstraint("entry in ('local', 'fence')", name="mqpg_ledger_entry"),
+    # MySQL has no partial indexes, so done_at is its first column.
+    Index("mqpg_ledger_undone", "done_at", "created_at", "handle", postgresql_where=_undone, sqlite_where=_undone),
     **_transactional,
 )
-_open = ledger.c.done_at.is_(None)
-Index("mqpg_ledger_open", ledger.c.created_at, ledger.c.handle, postgresql_where=_open, sqlite_where=_open).ddl_if(
-    dialect=_PARTIAL
-)
-# MySQL has no partial indexes.
-Index("mqpg_ledger_undone", ledger.c.done_at, ledger.c.created_at, ledger.c.handle).ddl_if(dialect=_MYSQL)
 
 # What a producer with keep_messages sent, by the handle of its ledger row. A broker that has lost
 # the half message gets it again.
 ledger_message = Table(
     "mqpg_ledger_message",
-    ledger_message_metadata,
+    _metadata,
     Column("handle", _word(200), primary_key=True),
     Column("producer_group", _name, nullable=False),
     Column("topic", _name, nullable=False),
@@ -136,7 +130,7 @@ ledger_message = Table(
 
 offsets = Table(
     "mqpg_offsets",
-    consumer_metadata,
+    _metadata,
     Column("consumer_group", _name, primary_key=True),
     Column("topic", _name, primary_key=True),
     Column("queue_id", Integer, primary_key=True, autoincrement=False),
@@ -160,7 +154,7 @@ offsets = Table(
 # Messages that the offset skipped because they failed. They are applied later, if at all.
 inbox = Table(
     "mqpg_inbox",
-    consumer_metadata,
+    _metadata,
     Column("consumer_group", _name, primary_key=True),
     Column("topic", _name, primary_key=True),
     Column("message_id", BigInteger, primary_key=True, autoincrement=False),
@@ -175,7 +169,7 @@ inbox = Table(
 # One row for each effect, in its transaction. Without a unique key an audit can see duplicates.
 applied = Table(
     "mqpg_applied",
-    consumer_metadata,
+    _metadata,
     Column("consumer_group", _name, nullable=False),
     Column("topic", _name, nullable=False),
     Column("queue_id", Integer, nullable=False),
@@ -194,7 +188,7 @@ applied = Table(
 # broker has it (P7, or P4 of QoS 1).
 outbox = Table(
     "mqpg_outbox",
-    outbox_metadata,
+    _metadata,
     Column("id", _word(64), primary_key=True),  # also the dedup id at the broker
     # send (QoS 1); stored (PREPARE may be under way); commit, rollback (decided here, while the
     # broker may not know yet)
@@ -220,7 +214,7 @@ outbox = Table(
 # row of topic '' is the identity of the outbox.
 outbox_count = Table(
     "mqpg_outbox_count",
-    outbox_metadata,
+    _metadata,
     Column("broker", _word(40), primary_key=True),
     Column("topic", _name, primary_key=True),
     Column("slot", Integer, primary_key=True, autoincrement=False),
@@ -234,7 +228,7 @@ outbox_count = Table(
 # empty payload, and prepared_at is when it was decided.
 prepared = Table(
     "mqpg_prepared",
-    prepared_metadata,
+    _metadata,
     Column("consumer_group", _name, primary_key=True),
     Column("topic", _name, primary_key=True),
     Column("handle", _word(200), primary_key=True),
@@ -244,3 +238,33 @@ prepared = Table(
     Column("prepared_at", _time, nullable=False),
     **_transactional,
 )
+
+# What is created together, by the names that users choose them by.
+FAMILIES: dict[str, tuple[Table, ...]] = {
+    "ledger": (ledger,),
+    "ledger_message": (ledger_message,),
+    "outbox": (outbox, outbox_count),
+    "consumer": (offsets, inbox, applied),
+    "prepared": (prepared,),
+}
+
+
+def by_hand(dialect: str, table: Table, schema: str | None) -> str:
+    """How a user makes a table, or upgrades it, where the library may not."""
+    family = next(name for name, tables in FAMILIES.items() if table.name in [one.name for one in tables])
+    place = "" if schema is None else f" --schema {schema}"
+    return (
+        f"create_tables=False: `mqpg tables sql --dialect {dialect}{place} {family}` prints what creates it. "
+        f"With Alembic, mqpg.tables.add_to(target_metadata, {family}=True) lets autogenerate write it, and "
+        "`alembic upgrade mqpg_tables@head` upgrades one of an earlier release"
+    )
+
+
+def in_schema(statement: S, schema: str | None) -> S:
+    """A statement over mqpg's tables that finds them in a schema."""
+    return statement if schema is None else statement.execution_options(schema_translate_map={None: schema})
+
+
+def located(table: Table, schema: str | None) -> Table:
+    """The same table in a schema. None: where the connection looks for tables."""
+    return table if schema is None else table.to_metadata(MetaData(), schema=schema)

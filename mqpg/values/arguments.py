@@ -28,6 +28,7 @@ __all__ = [
     "listed",
     "moment",
     "position",
+    "schema_of",
     "seconds",
     "text_of",
     "whole",
@@ -126,6 +127,13 @@ def text_of(value: object, name: str) -> str:
     if isinstance(value, str):
         return value
     raise InvalidArgument(f"{name} must be text, not {shown(value)}")
+
+
+def schema_of(value: object) -> str | None:
+    """The name of a schema, or None. Raises InvalidArgument."""
+    if value is None or (isinstance(value, str) and value and "\0" not in value):
+        return value
+    raise InvalidArgument(f"schema must be the name of a schema or None, not {shown(value)}")
 
 
 def handles_of(values: Iterable[Any] | None, name: str = "handles") -> list[str] | None:

@@ -16,9 +16,8 @@ from sqlalchemy.orm import Session
 
 import mqpg
 from lab.proxy import proxy
-from mqpg import errors, protocols
+from mqpg import errors, protocols, tables
 from mqpg.connection.dsn import to_sqlalchemy
-from mqpg.user_tables.tables import outbox_metadata
 from tests.support.business import INSERT, business, delivered, rows
 from tests.support.killing import die_at, killed
 from tests.support.losing import losing_the_unflushed
@@ -306,7 +305,7 @@ def hasty(losing_database: str) -> Iterator[Engine]:
     patient = create_engine(url, poolclass=NullPool)
     with patient.begin() as conn:  # the tables are on disk
         conn.execute(text("create table business (id int primary key)"))
-        outbox_metadata.create_all(conn)
+        tables.metadata(outbox=True).create_all(conn)
     engine = create_engine(url, poolclass=NullPool, connect_args={"options": "-c synchronous_commit=off"})
     yield engine
     engine.dispose()

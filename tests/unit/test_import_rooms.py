@@ -27,7 +27,6 @@ QUEUE: Rooms = {
     "sql": (("mqpg.sql.*",), ()),
     "values": (("mqpg.values.*",), ()),
     # floor 2
-    "alembic": (("mqpg.alembic.*",), ("values",)),
     "connection": (("mqpg.connection.*",), ("values",)),
     "tracing": (("mqpg.tracing.*",), ("values",)),
     # floor 3
@@ -38,6 +37,7 @@ QUEUE: Rooms = {
     "schema": (("mqpg.schema.*",), ("connection", "values")),
     "user_tables": (("mqpg.user_tables.*",), ("connection", "values")),
     # floor 4
+    "alembic": (("mqpg.alembic.*",), ("user_tables", "values")),
     "embedded": (("mqpg.embedded.*",), ("connection", "schema", "values")),
     "handlers": (("mqpg.handlers.*",), ("connection", "user_tables", "values")),
     "stores": (("mqpg._async.stores.*",), ("compat", "connection", "tracing", "user_tables", "values")),
@@ -52,15 +52,18 @@ QUEUE: Rooms = {
     "producer": (("mqpg._async.producer.*",), ("client", "compat", "connection", "stores", "user_tables", "values")),
     # floor 7
     "public": (
-        ("mqpg", "mqpg.application", "mqpg.decorator", "mqpg.protocols", "mqpg.errors", "mqpg.migrate"),
-        ("client", "consumer", "handlers", "producer", "schema", "stores", "values"),
+        ("mqpg", "mqpg.application", "mqpg.decorator", "mqpg.protocols", "mqpg.errors", "mqpg.migrate", "mqpg.tables"),
+        ("client", "consumer", "handlers", "producer", "schema", "stores", "user_tables", "values"),
     ),
     # floor 8
     "status": (("mqpg.status.*",), ("embedded", "public", "values")),
     "testing": (("mqpg.testing.*",), ("embedded", "public", "schema")),
     "workers": (("mqpg.workers.*",), ("connection", "handlers", "public", "schema", "user_tables", "values")),
     # floor 9
-    "cli": (("mqpg.__main__", "mqpg.cli.*"), ("connection", "embedded", "public", "schema", "status", "values")),
+    "cli": (
+        ("mqpg.__main__", "mqpg.cli.*"),
+        ("connection", "embedded", "public", "schema", "status", "user_tables", "values"),
+    ),
     "metrics": (("mqpg.metrics.*",), ("status", "values")),
     # floor 10
     "archive/cli": (("mqpg.archive.cli",), ("archive", "cli", "values")),

@@ -203,9 +203,9 @@ def empty(node: Node, _: Path) -> None:
 def rename(node: Node, copy: Path) -> None:
     node.execute("alter table mqpg_ledger rename to mqpg_ledger_before")
     if node.engine.dialect.name == "sqlite":
-        node.execute("drop index mqpg_ledger_open")
+        node.execute("drop index mqpg_ledger_undone")
     else:
-        node.execute("alter index mqpg_ledger_open rename to mqpg_ledger_open_before")
+        node.execute("alter index mqpg_ledger_undone rename to mqpg_ledger_undone_before")
         node.execute("alter table mqpg_ledger_before rename constraint mqpg_ledger_pkey to mqpg_ledger_before_pkey")
     with mqpg.connect(node.dsn) as mq:
         mqpg.TransactionalProducer(mq, group=GROUP, ledger=node.engine).create_ledger()

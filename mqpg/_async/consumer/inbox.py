@@ -18,7 +18,7 @@ from mqpg._async._acompat import Connection, DriverConnection, Engine, PgConnect
 from mqpg._async.closing import AsyncClosing
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.prepared import PreparedMessages
-from mqpg.user_tables.tables import prepared_metadata
+from mqpg.user_tables.tables import prepared
 from mqpg.values.arguments import encode
 from mqpg.values.errors import InvalidArgument, InvalidName, shown
 from mqpg.values.messages import decode
@@ -47,18 +47,30 @@ class AsyncInbox(AsyncClosing):
             database are one inbox.
         remember: How long a decided id is remembered. Within this time after its decision no
             redelivery takes effect again; 7 days by default.
+        schema: The schema of the table (MySQL: the database). None: where the connection looks for it.
+        create_tables: False lets `create_inbox` raise LedgerError where the table is missing, instead
+            of creating it.
 
     Raises:
         InvalidName: `name` is no such name.
+        InvalidArgument: `schema` is no name.
     """
 
-    def __init__(self, database: str | URL | Engine, *, name: str, remember: timedelta = timedelta(days=7)) -> None:
+    def __init__(
+        self,
+        database: str | URL | Engine,
+        *,
+        name: str,
+        remember: timedelta = timedelta(days=7),
+        schema: str | None = None,
+        create_tables: bool = True,
+    ) -> None:
         if not _is_short_ascii(name, _LONGEST_NAME):
             raise InvalidName(f"name must have 1 to {_LONGEST_NAME} ASCII characters, not {shown(name)}")
         self.name = name
         self._remember = remember
-        self._database = UserDatabase(database)
-        self._prepared = PreparedMessages(name, _NO_TOPIC, remembers=True)
+        self._database = UserDatabase(database, schema, create_tables)
+        self._prepared = PreparedMessages(name, _NO_TOPIC, schema, remembers=True)
         # What an outage left unacknowledged comes first, so nothing is forgotten before that.
         self._forget_at = time.monotonic() + _FORGET_EVERY
 
@@ -73,7 +85,7 @@ class AsyncInbox(AsyncClosing):
             LedgerError: The table is not as it must be.
             ConnectionFailed: The database does not answer.
         """
-        await self._database.ensure(prepared_metadata)
+        await self._database.ensure(prepared)
 
     async def prepare(self, conn: Caller, id: str, body: Any) -> None:
         """Store a PREPARE (S3). The last one of an id counts; after a decision it is dropped.

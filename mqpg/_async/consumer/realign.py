@@ -39,6 +39,7 @@ async def realign(
     *,
     without_journal: WithoutJournal | None = None,
     dry_run: bool = False,
+    schema: str | None = None,
 ) -> list[Realigned]:
     """Move a consumer that is ahead of its broker back to where both agree (protocol C2).
 
@@ -55,6 +56,7 @@ async def realign(
             "repeat" applies every message from there on, which may apply some a second time. "skip"
             continues at the queue's present end, which may leave some out for ever. None: refuse.
         dry_run: Only say what would be done.
+        schema: The schema of the consumer's tables. None: where the connection looks for them.
 
     Returns:
         The queues that were ahead.
@@ -70,7 +72,7 @@ async def realign(
     await mq.queries.require_subscription(group, topic)
     if await mq.queries.topic_kind(topic) == "relay":
         raise ConfigurationError(f"topic {topic} relays undecided messages: its inbox cannot be moved back")
-    own = UserDatabase(database)
+    own = UserDatabase(database, schema)
     try:
         return await _Realignment(mq, own, group, topic).run(without_journal, dry_run)
     finally:
@@ -83,7 +85,7 @@ class _Realignment:
     def __init__(self, mq: AsyncClient, database: UserDatabase, group: str, topic: str) -> None:
         self._mq, self._database, self._group, self._topic = mq, database, group, topic
         self._offsets = Offsets(database, group, topic)
-        self._journal = Journal(group, topic)
+        self._journal = Journal(group, topic, database.schema)
 
     async def run(self, without_journal: WithoutJournal | None, dry_run: bool) -> list[Realigned]:
         await self._offsets.ensure()

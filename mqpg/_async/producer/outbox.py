@@ -59,15 +59,27 @@ class AsyncOutboxProducer(AsyncRecovering):
         mq: The broker, or several of them (AsyncBrokers).
         database: The SQLAlchemy URL or engine of the database in which table mqpg_outbox lives.
         group: The producer group of QoS 2. None: only QoS 0 and 1 are used.
+        schema: The schema of the table (MySQL: the database). None: where the connection looks for it.
+        create_tables: False lets `create_outbox` raise LedgerError where a table is missing, instead of
+            creating it.
+
+    Raises:
+        InvalidArgument: `schema` is no name.
     """
 
     def __init__(
-        self, mq: AsyncClient | AsyncBrokers, *, database: str | URL | Engine, group: str | None = None
+        self,
+        mq: AsyncClient | AsyncBrokers,
+        *,
+        database: str | URL | Engine,
+        group: str | None = None,
+        schema: str | None = None,
+        create_tables: bool = True,
     ) -> None:
         super().__init__()
         self.brokers = AsyncBrokers._around(mq)
         self.group = group
-        self.outbox = Outbox(UserDatabase(database))
+        self.outbox = Outbox(UserDatabase(database, schema, create_tables))
 
     async def __aenter__(self) -> Self:
         """Start recovery, and log a warning if the producer group is missing or has another checker."""
@@ -85,6 +97,7 @@ class AsyncOutboxProducer(AsyncRecovering):
         Raises:
             ConnectionFailed: The database does not answer.
             DatabaseError: The table cannot be created.
+            LedgerError: With ``create_tables=False``: a table is missing or not as it must be.
         """
         await self.outbox.create()
 

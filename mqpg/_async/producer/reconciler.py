@@ -45,7 +45,7 @@ class AsyncReconciler(AsyncClosing):
 
     Args:
         mq: The broker, or several of them (AsyncBrokers).
-        ledger: The SQLAlchemy URL or engine of the ledger's database.
+        ledger: The SQLAlchemy URL or engine of the ledger's database, or an AsyncLedger.
         older_than: Leave younger rows to their producers; a minute by default.
         page: How many rows are compared at a time.
     """
@@ -133,7 +133,9 @@ class AsyncReconciler(AsyncClosing):
                 async with self.ledger.database.engine.connect() as conn:
                     now: Any = (await conn.execute(select(clock()))).scalar_one()
                     query = query.where(ledger.c.created_at <= now - self._older_than)
-                    rows = (await conn.execute(query.order_by(ledger.c.handle).limit(self._page))).all()
+                    rows = (
+                        await self.ledger.database.execute(conn, query.order_by(ledger.c.handle).limit(self._page))
+                    ).all()
             except SQLAlchemyError as error:
                 raise self._failure(error) from error
             if rows:

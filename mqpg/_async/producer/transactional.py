@@ -34,7 +34,7 @@ from mqpg._async.producer.recovery import DoneMarker, Recovery
 from mqpg._async.stores.ledger import AsyncLedger
 from mqpg.values.choices import Checker
 from mqpg.values.draft import Draft
-from mqpg.values.errors import UnknownHandle
+from mqpg.values.errors import ConfigurationError, UnknownHandle
 from mqpg.values.messages import Interval, LostHalf, Outcome
 
 __all__ = ["AsyncTransactionalProducer"]
@@ -55,10 +55,18 @@ class AsyncTransactionalProducer(AsyncRecovering):
         mq: The broker, or several of them (AsyncBrokers); each transaction uses one.
         group: The producer group, with any checker but `ledger`.
         ledger: The SQLAlchemy URL or engine of the database of the business tables, in which table
-            mqpg_ledger lives.
+            mqpg_ledger lives; or an AsyncLedger.
         keep_messages: Keep each message in table mqpg_ledger_message of that database, in the local
             transaction. If a broker loses it, because an asynchronous standby was promoted or a
             copy was restored, recovery prepares it again.
+        schema: The schema of these tables (MySQL: the database). None: where the connection looks for
+            them.
+        create_tables: False lets `create_ledger` raise LedgerError where a table is missing, instead of
+            creating it.
+
+    Raises:
+        ConfigurationError: `schema` or `create_tables` is given beside an AsyncLedger, which has its own.
+        InvalidArgument: `schema` is no name.
     """
 
     def __init__(
@@ -68,12 +76,18 @@ class AsyncTransactionalProducer(AsyncRecovering):
         group: str,
         ledger: str | URL | Engine | AsyncLedger,
         keep_messages: bool = False,
+        schema: str | None = None,
+        create_tables: bool = True,
     ) -> None:
         super().__init__()
         self.mq = mq
         self.brokers = AsyncBrokers._around(mq)
         self.group = group
-        self.ledger = ledger if isinstance(ledger, AsyncLedger) else AsyncLedger(ledger)
+        if not isinstance(ledger, AsyncLedger):
+            ledger = AsyncLedger(ledger, schema=schema, create_tables=create_tables)
+        elif schema is not None or not create_tables:
+            raise ConfigurationError("schema and create_tables are arguments of the ledger that is given")
+        self.ledger = ledger
         self.keep_messages = keep_messages
         self._marker = DoneMarker(self.ledger)
         self._recoveries: dict[str, Recovery] = {}
@@ -97,6 +111,7 @@ class AsyncTransactionalProducer(AsyncRecovering):
         Raises:
             ConnectionFailed: The ledger's database does not answer.
             DatabaseError: The table cannot be created.
+            LedgerError: With ``create_tables=False``: a table is missing or not as it must be.
         """
         await self.ledger.create(keep_messages=self.keep_messages, identify=True)
 

@@ -8,6 +8,7 @@ from uuid import uuid4
 from sqlalchemy import bindparam, delete, func, insert, text, update
 
 from mqpg._async._acompat import Connection, sleep
+from mqpg._async.stores.database import UserDatabase
 from mqpg.user_tables.dialects import MYSQL
 from mqpg.user_tables.tables import clock, ledger
 from mqpg.values.errors import LedgerError
@@ -41,14 +42,14 @@ _LOG = text(
 )
 
 
-async def flush_with_commit(conn: Connection, handle: str) -> None:
+async def flush_with_commit(database: UserDatabase, conn: Connection, handle: str) -> None:
     """Write in the open transaction, so that its commit flushes all earlier commits."""
     if conn.dialect.name == "postgresql":
-        await conn.execute(_REWRITE, {"one": handle})
+        await database.execute(conn, _REWRITE, {"one": handle})
         return
     mark = f"flush.{uuid4().hex}"
-    await conn.execute(_MARK, {"mark": mark})
-    await conn.execute(_UNMARK, {"mark": mark})
+    await database.execute(conn, _MARK, {"mark": mark})
+    await database.execute(conn, _UNMARK, {"mark": mark})
 
 
 async def wait_until_flushed(conn: Connection) -> bool:

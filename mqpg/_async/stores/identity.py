@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Any
 
-from sqlalchemy import insert, select, text, update
+from sqlalchemy import Select, Text, cast, insert, literal_column, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from mqpg._async._acompat import Connection
@@ -36,9 +36,10 @@ _ROW = select(ledger.c.payload, ledger.c.created_at).where(_MINE)
 _DATABASE = "(select d.oid from pg_catalog.pg_database d where d.datname = current_database())"
 # Where the row of the table was written, and where one would be written now. A row that a restore
 # wrote again has another xmin.
-_WRITTEN = f"(select cast(xmin as text) from mqpg_ledger where handle = '{IDENTITY}') || '.' || {_DATABASE}"
-_WRITES = f"txid_current() % 4294967296 || '.' || {_DATABASE}"
-_FILE = "select file from pragma_database_list where name = 'main'"
+_XMIN = select(cast(literal_column("xmin"), Text)).select_from(ledger).where(_MINE).scalar_subquery()
+_WRITTEN = select(_XMIN.concat(text(f"'.' || {_DATABASE}")))
+_WRITES = select(text(f"txid_current() % 4294967296 || '.' || {_DATABASE}"))
+_FILE = text("select file from pragma_database_list where name = :schema")
 
 
 class LedgerIdentity:
@@ -81,19 +82,19 @@ class LedgerIdentity:
 
         Empty with a time: it is not the row that was written, but a copy of it.
         """
-        row: Any = (await conn.execute(_ROW.with_for_update() if lock else _ROW)).first()
+        row: Any = (await self._database.execute(conn, _ROW.with_for_update() if lock else _ROW)).first()
         if row is None:
             return [], None
         written, *identities = row[0].split()
         made = row[1] if row[1].tzinfo else row[1].replace(tzinfo=UTC)
         return (identities if written == await self._where(conn, _WRITTEN) else []), made
 
-    async def _where(self, conn: Connection, postgresql: str) -> str:
+    async def _where(self, conn: Connection, postgresql: Select[Any]) -> str:
         """Where the row was written, or with _WRITES where it is written now."""
         if self._database.dialect == "postgresql":
-            return str((await conn.execute(text(f"select {postgresql}"))).scalar())
+            return str((await self._database.execute(conn, postgresql)).scalar())
         if self._database.dialect == "sqlite":
-            file = (await conn.execute(text(_FILE))).scalar()
+            file = (await conn.execute(_FILE, {"schema": self._database.schema or "main"})).scalar()
             return str(os.stat(file).st_ino) if file else "-"
         return "-"
 
@@ -114,7 +115,8 @@ class LedgerIdentity:
         payload = " ".join([await self._where(conn, _WRITES), identity, *identities][: _MOST + 1])
         if made is None:
             values = {"handle": IDENTITY, "entry": "fence", "payload": payload}
-            await conn.execute(insert(ledger).values(**values, created_at=clock() if new_table else _UNKNOWN))
+            row = insert(ledger).values(**values, created_at=clock() if new_table else _UNKNOWN)
+            await self._database.execute(conn, row)
         else:
-            await conn.execute(update(ledger).where(_MINE).values(payload=payload))
+            await self._database.execute(conn, update(ledger).where(_MINE).values(payload=payload))
         return identity

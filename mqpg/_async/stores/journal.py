@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, bindparam, func, insert, or_, select, upda
 from mqpg._async._acompat import Connection, PgConnection
 from mqpg._async.stores.statements import StoreStatement
 from mqpg.user_tables.dialects import chunks
-from mqpg.user_tables.tables import applied, clock
+from mqpg.user_tables.tables import applied, clock, in_schema
 from mqpg.values.messages import Message
 
 __all__ = ["Journal"]
@@ -20,10 +20,10 @@ _WRITE = StoreStatement(insert(applied).values({name: bindparam(name) for name i
 
 
 class Journal:
-    """The rows of one consumer group and topic."""
+    """The rows of one consumer group and topic. `schema`: that of the table, or None."""
 
-    def __init__(self, group: str, topic: str) -> None:
-        self._group, self._topic = group, topic
+    def __init__(self, group: str, topic: str, schema: str | None = None) -> None:
+        self._group, self._topic, self._schema = group, topic, schema
 
     async def write(self, conn: PgConnection | Connection, messages: Sequence[Message], broker_id: str) -> None:
         """Write one row for each effect, in its transaction, for the audit to count.
@@ -42,7 +42,7 @@ class Journal:
             }
             for message in messages
         ]
-        await _WRITE.execute_all(conn, rows)
+        await _WRITE.execute_all(conn, rows, self._schema)
 
     async def recognise(self, conn: Connection, messages: Mapping[int, Message], broker_id: str) -> set[int]:
         """Which of these ids were applied, whatever offsets they had then.
@@ -55,7 +55,8 @@ class Journal:
         query = select(applied.c.message_id).where(*mine)
         found: set[int] = set()
         for ids in chunks(messages):
-            found |= {row[0] for row in await conn.execute(query.where(applied.c.message_id.in_(ids)))}
+            chosen = query.where(applied.c.message_id.in_(ids))
+            found |= {row[0] for row in await conn.execute(in_schema(chosen, self._schema))}
         for one in sorted(found):
             message = messages[one]
             values: dict[str, Any] = {
@@ -65,18 +66,19 @@ class Journal:
             }
             if message.message_id != one:
                 values["applied_at"] = clock()
-            await conn.execute(update(applied).where(*mine, applied.c.message_id == one).values(**values))
+            moved = update(applied).where(*mine, applied.c.message_id == one).values(**values)
+            await conn.execute(in_schema(moved, self._schema))
         return found
 
     async def has(self, conn: Connection, message_id: int, broker_id: str) -> bool:
         """Whether this message was applied."""
         query = select(applied.c.message_id).where(*self._mine(broker_id), applied.c.message_id == message_id)
-        return (await conn.execute(query.limit(1))).first() is not None
+        return (await conn.execute(in_schema(query.limit(1), self._schema))).first() is not None
 
     async def begins_before(self, conn: Connection, queue_id: int, offset: int, broker_id: str) -> bool:
         """Whether the journal of a queue was kept already when this offset was applied."""
-        query = select(func.min(applied.c.queue_offset))
-        first = (await conn.execute(query.where(*self._mine(broker_id), applied.c.queue_id == queue_id))).scalar()
+        query = select(func.min(applied.c.queue_offset)).where(*self._mine(broker_id), applied.c.queue_id == queue_id)
+        first = (await conn.execute(in_schema(query, self._schema))).scalar()
         return first is not None and int(first) <= offset
 
     def _mine(self, broker_id: str) -> tuple[ColumnElement[bool], ...]:

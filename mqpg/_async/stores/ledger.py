@@ -18,7 +18,7 @@ from mqpg._async.stores.durability import DURABLE_COMMIT, flush_with_commit, wai
 from mqpg._async.stores.identity import LedgerIdentity
 from mqpg._async.stores.ledger_messages import LedgerMessages
 from mqpg.user_tables.dialects import chunks, is_denied, is_locked, is_read_only
-from mqpg.user_tables.tables import IDENTITY, clock, ledger, ledger_metadata
+from mqpg.user_tables.tables import IDENTITY, clock, ledger
 from mqpg.values.arguments import exactly_before
 from mqpg.values.choices import LedgerEntry
 from mqpg.values.errors import ConnectionFailed, Fenced, LedgerError
@@ -73,10 +73,17 @@ class AsyncLedger(AsyncClosing):
 
     Args:
         database: A SQLAlchemy URL, or an engine, which stays the caller's.
+        schema: The schema of the table (MySQL: the database). None: where the connection looks for it.
+        create_tables: False lets `create` raise LedgerError where the table is missing, instead of
+            creating it.
+
+    Raises:
+        ConfigurationError: The URL cannot be used.
+        InvalidArgument: `schema` is no name.
     """
 
-    def __init__(self, database: str | URL | Engine) -> None:
-        self.database = UserDatabase(database)
+    def __init__(self, database: str | URL | Engine, *, schema: str | None = None, create_tables: bool = True) -> None:
+        self.database = UserDatabase(database, schema, create_tables)
         self.messages = LedgerMessages(self.database)
         self.identities = LedgerIdentity(self.database)
 
@@ -90,9 +97,10 @@ class AsyncLedger(AsyncClosing):
         Raises:
             ConnectionFailed: The database does not answer.
             DatabaseError: The table cannot be created.
+            LedgerError: With ``create_tables=False``: it is missing or not as it must be.
         """
         new_table = not await self.database.has(ledger)
-        await self.database.create(ledger_metadata)
+        await self.database.create(ledger)
         if keep_messages:
             await self.messages.create()
         try:
@@ -164,7 +172,8 @@ class AsyncLedger(AsyncClosing):
         """
         values = {"new_handle": handle, "new_entry": "local", "new_topic": topic}
         try:
-            await conn.execute(_INSERT_DURABLE if self.database.dialect == "postgresql" else _INSERT, values)
+            written = _INSERT_DURABLE if self.database.dialect == "postgresql" else _INSERT
+            await self.database.execute(conn, written, values)
         except IntegrityError as error:
             raise Fenced(
                 f"a check-back has already ruled that this transaction rolls back (handle {handle})"
@@ -184,7 +193,7 @@ class AsyncLedger(AsyncClosing):
         for some in chunks(handles):
             chosen = ledger.c.handle.in_(some)
             query = select(ledger.c.handle, ledger.c.payload).where(chosen, ledger.c.entry == "local")
-            for handle, payload in await conn.execute(query):
+            for handle, payload in await self.database.execute(conn, query):
                 found[handle] = None if payload is None else Json(payload)
         return found
 
@@ -196,7 +205,7 @@ class AsyncLedger(AsyncClosing):
             handle: The half message's handle.
             payload: The final payload as JSON text.
         """
-        await conn.execute(update(ledger).where(ledger.c.handle == handle).values(payload=payload))
+        await self.database.execute(conn, update(ledger).where(ledger.c.handle == handle).values(payload=payload))
 
     async def before_commit(self, conn: Connection) -> None:
         """Do nothing: `begin` made the commit wait for the disk, which saves a round trip here.
@@ -255,8 +264,9 @@ class AsyncLedger(AsyncClosing):
         Returns:
             The final payload, or None if the prepared one is kept.
         """
+        query = select(ledger.c.payload).where(ledger.c.handle == handle)
         async with self.database.engine.connect() as conn:
-            found = (await conn.execute(select(ledger.c.payload).where(ledger.c.handle == handle))).scalar()
+            found = (await self.database.execute(conn, query)).scalar()
         return None if found is None else Json(found)
 
     async def _foreign_broker(self, broker_id: str, lock_timeout: float = 1.0) -> str | None:
@@ -266,9 +276,10 @@ class AsyncLedger(AsyncClosing):
         """
         async with self.database.short_transaction(lock_timeout) as conn:
             mine = select(ledger.c.handle).where(ledger.c.handle.startswith(f"{broker_id}.", autoescape=True)).limit(1)
-            if (await conn.execute(mine)).first() is not None:
+            if (await self.database.execute(conn, mine)).first() is not None:
                 return None
-            found = (await conn.execute(select(ledger.c.handle).where(ledger.c.handle != IDENTITY).limit(1))).scalar()
+            others = select(ledger.c.handle).where(ledger.c.handle != IDENTITY).limit(1)
+            found = (await self.database.execute(conn, others)).scalar()
         return None if found is None else str(found).partition(".")[0]
 
     async def mark_done(self, handles: Sequence[str]) -> None:
@@ -284,14 +295,14 @@ class AsyncLedger(AsyncClosing):
                 await conn.exec_driver_sql("set local synchronous_commit = off")
             # In order, so that two processes that mark the same rows cannot deadlock.
             for some in chunks(handles):
-                chosen = ledger.c.handle.in_(some)
-                await conn.execute(update(ledger).where(chosen, ledger.c.done_at.is_(None)).values(done_at=clock()))
+                chosen = update(ledger).where(ledger.c.handle.in_(some), ledger.c.done_at.is_(None))
+                await self.database.execute(conn, chosen.values(done_at=clock()))
 
     async def _reopen(self, handle: str) -> None:
         """Note that the broker has lost this decision: recovery tries again, and `purge` keeps the row."""
         async with self.database.engine.begin() as conn:
             mine = (ledger.c.handle == handle, ledger.c.entry == "local")
-            await conn.execute(update(ledger).where(*mine).values(done_at=None))
+            await self.database.execute(conn, update(ledger).where(*mine).values(done_at=None))
 
     async def _open_rows(
         self,
@@ -303,7 +314,7 @@ class AsyncLedger(AsyncClosing):
     ) -> list[OpenRow]:
         """Rows that are not marked done, oldest first, of one broker or of any, from behind `after` on."""
         mine = (ledger.c.done_at.is_(None), ledger.c.handle != IDENTITY)
-        query = _ROWS.where(*mine).order_by(ledger.c.created_at, ledger.c.handle).limit(limit)
+        query = _ROWS.where(*mine).order_by(ledger.c.done_at, ledger.c.created_at, ledger.c.handle).limit(limit)
         if broker_id is not None:
             query = query.where(ledger.c.handle.startswith(f"{broker_id}.", autoescape=True))
         if after is not None:
@@ -313,7 +324,7 @@ class AsyncLedger(AsyncClosing):
             await self.database.verify(conn, ledger)
             if older_than:
                 query = query.where(ledger.c.created_at <= exactly_before(await _now(conn), older_than))
-            rows = (await conn.execute(query)).all()
+            rows = (await self.database.execute(conn, query)).all()
         return [_open_row(*row) for row in rows]
 
     async def _topics(self, handles: Sequence[str]) -> dict[str, str | None]:
@@ -322,7 +333,7 @@ class AsyncLedger(AsyncClosing):
         async with self.database.engine.connect() as conn:
             for some in chunks(handles):
                 query = select(ledger.c.handle, ledger.c.topic).where(ledger.c.handle.in_(some))
-                found |= {row[0]: row[1] for row in await conn.execute(query)}
+                found |= {row[0]: row[1] for row in await self.database.execute(conn, query)}
         return found
 
     async def _committed_before(
@@ -337,7 +348,7 @@ class AsyncLedger(AsyncClosing):
         )
         async with self.database.engine.connect() as conn:
             await self.database.verify(conn, ledger)
-            rows = (await conn.execute(query.order_by(ledger.c.handle).limit(limit))).all()
+            rows = (await self.database.execute(conn, query.order_by(ledger.c.handle).limit(limit))).all()
         return [_open_row(*row) for row in rows]
 
     async def purge(self, older_than: timedelta = timedelta(days=1)) -> int:
@@ -354,7 +365,7 @@ class AsyncLedger(AsyncClosing):
             old = ledger.c.done_at <= exactly_before(await _now(conn), older_than)
             if keeps_messages:
                 await self.messages.purge(conn, old)
-            return int((await conn.execute(delete(ledger).where(old))).rowcount)
+            return int((await self.database.execute(conn, delete(ledger).where(old))).rowcount)
 
     async def _flush(self, handle: str, lock_timeout: float = 5.0) -> None:
         """Flush everything that is committed in this database, by rewriting the row of `handle`.
@@ -363,7 +374,7 @@ class AsyncLedger(AsyncClosing):
         otherwise. Raises LedgerError if it takes too long.
         """
         async with self.database.short_transaction(lock_timeout) as conn:
-            await flush_with_commit(conn, handle)
+            await flush_with_commit(self.database, conn, handle)
             await conn.commit()
             if not await wait_until_flushed(conn):
                 raise LedgerError(f"ledger {self.database.describe()}: its commits are not on disk yet")
@@ -378,7 +389,7 @@ class AsyncLedger(AsyncClosing):
         values = {"new_handle": handle, "new_entry": "fence", "new_topic": None}
         try:
             async with self.database.short_transaction(lock_timeout) as conn:
-                await conn.execute(_INSERT, values)
+                await self.database.execute(conn, _INSERT, values)
                 if doubt := await self.identities.doubt(conn, identity, born_at):
                     await conn.rollback()
                     return Finding(Verdict.WAIT, doubt, lost=True)
@@ -398,13 +409,13 @@ class AsyncLedger(AsyncClosing):
         disk either. A local row is a proof in any table.
         """
         async with self.database.short_transaction(lock_timeout) as conn:
-            entry = (await conn.execute(_ENTRY, {"one": handle})).scalar()
+            entry = (await self.database.execute(conn, _ENTRY, {"one": handle})).scalar()
             if entry is None:
                 return Finding(Verdict.WAIT, "the ledger row is gone; the next check-back sets a fence")
             if entry == "fence" and (doubt := await self.identities.doubt(conn, identity, born_at)):
                 await conn.rollback()
                 return Finding(Verdict.WAIT, doubt, lost=True)
-            await flush_with_commit(conn, handle)
+            await flush_with_commit(self.database, conn, handle)
             await conn.commit()
             if await wait_until_flushed(conn):
                 return Finding(Verdict.COMMIT if entry == "local" else Verdict.ROLLBACK)

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from mqpg._async._acompat import Connection, run_sync
+from mqpg._async._acompat import Connection
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.durability import wait_until_flushed
-from mqpg.user_tables.dialects import has
-from mqpg.user_tables.tables import ledger, ledger_message, ledger_message_metadata
+from mqpg.user_tables.tables import ledger, ledger_message
 from mqpg.values.arguments import encode
 from mqpg.values.draft import Draft, interval_text
 from mqpg.values.errors import InvalidArgument, LedgerError
@@ -54,7 +53,7 @@ class LedgerMessages:
 
     async def create(self) -> None:
         """Create the table if it is missing."""
-        await self._database.create(ledger_message_metadata)
+        await self._database.create(ledger_message)
 
     async def verify(self) -> None:
         """Verify once that the table is as it must be. Raises LedgerError."""
@@ -66,20 +65,24 @@ class LedgerMessages:
             return True
         # A database that does not answer must not look like a ledger that keeps no messages.
         async with self._database.engine.connect() as conn:
-            return bool(await run_sync(conn, has, ledger_message))
+            return await self._database.has_in(conn, ledger_message)
 
     async def store(self, conn: Connection, group: str, drafts: Mapping[str, Draft]) -> None:
         """Keep messages under their handles, in the local transaction.
 
         Raises InvalidArgument for a payload that is not JSON.
         """
-        await conn.execute(insert(ledger_message), [_row(group, handle, draft) for handle, draft in drafts.items()])
+        await self._database.execute(
+            conn, insert(ledger_message), [_row(group, handle, draft) for handle, draft in drafts.items()]
+        )
 
     async def read(self, handle: str) -> LedgerMessage | None:
         """The message of a handle. None if it was not kept."""
         columns = [ledger_message.c[name] for name in _COLUMNS]
         async with self._database.engine.connect() as conn:
-            row = (await conn.execute(select(*columns).where(ledger_message.c.handle == handle))).first()
+            row = (
+                await self._database.execute(conn, select(*columns).where(ledger_message.c.handle == handle))
+            ).first()
         return None if row is None else LedgerMessage(*row)
 
     async def replace_handle(self, handle: str, new: str, headers: str | None) -> bool:
@@ -93,10 +96,12 @@ class LedgerMessages:
             async with self._database.short_transaction(_LOCK_TIMEOUT) as conn:
                 mine = (ledger.c.handle == handle, ledger.c.entry == "local")
                 # The key refuses a new handle that has a fence, as it does for a new row.
-                if (await conn.execute(update(ledger).where(*mine).values(handle=new, done_at=None))).rowcount != 1:
+                if (
+                    await self._database.execute(conn, update(ledger).where(*mine).values(handle=new, done_at=None))
+                ).rowcount != 1:
                     return False
                 moved = update(ledger_message).where(ledger_message.c.handle == handle)
-                await conn.execute(moved.values(handle=new, headers=headers))
+                await self._database.execute(conn, moved.values(handle=new, headers=headers))
                 await conn.commit()
                 if await wait_until_flushed(conn):
                     return True
@@ -107,7 +112,7 @@ class LedgerMessages:
     async def purge(self, conn: Connection, old: ColumnElement[bool]) -> None:
         """Delete the messages of the ledger rows that fulfil a condition."""
         handles = select(ledger.c.handle).where(old)
-        await conn.execute(delete(ledger_message).where(ledger_message.c.handle.in_(handles)))
+        await self._database.execute(conn, delete(ledger_message).where(ledger_message.c.handle.in_(handles)))
 
 
 def _row(group: str, handle: str, draft: Draft) -> dict[str, str | None]:

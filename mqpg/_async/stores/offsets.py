@@ -11,7 +11,7 @@ from sqlalchemy import insert, select, update
 from mqpg._async._acompat import Connection
 from mqpg._async.stores.database import UserDatabase
 from mqpg.user_tables.dialects import chunks
-from mqpg.user_tables.tables import clock, consumer_metadata, inbox, offsets
+from mqpg.user_tables.tables import FAMILIES, clock, inbox, offsets
 from mqpg.values.messages import BrokerInfo, Message
 
 __all__ = ["Offsets", "Position"]
@@ -54,7 +54,7 @@ class Offsets:
 
         Raises LedgerError for a table that is not as it must be.
         """
-        await self._database.ensure(consumer_metadata)
+        await self._database.ensure(*FAMILIES["consumer"])
 
     async def position(self, conn: Connection, broker_id: str, queue_id: int, *, lock: bool) -> Position | None:
         """How far this queue is applied. None: nothing of it was applied yet.
@@ -62,19 +62,19 @@ class Offsets:
         `lock` keeps other processes of the same name out until the transaction ends.
         """
         query = select(*_POSITION).where(*self._where(offsets, broker_id), offsets.c.queue_id == queue_id)
-        row = (await conn.execute(query.with_for_update() if lock else query)).first()
+        row = (await self._database.execute(conn, query.with_for_update() if lock else query)).first()
         return None if row is None else _position(row)
 
     async def positions(self, conn: Connection, broker_id: str) -> dict[int, Position]:
         """How far each queue is applied."""
         query = select(offsets.c.queue_id, *_POSITION).where(*self._where(offsets, broker_id))
-        rows = await conn.execute(query.order_by(offsets.c.queue_id))
+        rows = await self._database.execute(conn, query.order_by(offsets.c.queue_id))
         return {row[0]: _position(row[1:]) for row in rows}
 
     async def consumers(self, conn: Connection, broker_id: str) -> set[str | None]:
         """The names of the consumers that had this database. None: one of an earlier release."""
         query = select(offsets.c.consumer).distinct().where(*self._where(offsets, broker_id))
-        return {row[0] for row in await conn.execute(query)}
+        return {row[0] for row in await self._database.execute(conn, query)}
 
     async def realign(self, conn: Connection, broker_id: str, queue_id: int, position: Position) -> None:
         """Put a queue's position where the broker and this database agree."""
@@ -86,7 +86,7 @@ class Offsets:
             "realigned_at": clock(),
         }
         where = (*self._where(offsets, broker_id), offsets.c.queue_id == queue_id)
-        await conn.execute(update(offsets).where(*where).values(**values))
+        await self._database.execute(conn, update(offsets).where(*where).values(**values))
 
     async def begin(self, conn: Connection, first: Message, info: BrokerInfo) -> Position:
         """Note that this database begins a queue with that message.
@@ -101,7 +101,7 @@ class Offsets:
             "first_offset": first.queue_offset,
             "consumer": self._consumer,
         }
-        await conn.execute(insert(offsets).values(**self._mine, broker=info.broker_id, **values))
+        await self._database.execute(conn, insert(offsets).values(**self._mine, broker=info.broker_id, **values))
         return Position(first.queue_offset, None, info.incarnation, first_offset=first.queue_offset)
 
     async def move(self, conn: Connection, last: Message, known: Position, info: BrokerInfo) -> None:
@@ -115,7 +115,7 @@ class Offsets:
             "consumer": self._consumer,
         }
         where = (*self._where(offsets, info.broker_id), offsets.c.queue_id == last.queue_id)
-        await conn.execute(update(offsets).where(*where).values(**values))
+        await self._database.execute(conn, update(offsets).where(*where).values(**values))
 
     async def states(
         self, conn: Connection, broker_id: str, messages: Sequence[Message]
@@ -134,19 +134,22 @@ class Offsets:
         query = query.order_by(inbox.c.message_id).with_for_update()
         found: dict[int, tuple[str, str | None]] = {}
         for ids in chunks(message_ids):
-            found |= {row[0]: (row[1], row[2]) for row in await conn.execute(query.where(inbox.c.message_id.in_(ids)))}
+            found |= {
+                row[0]: (row[1], row[2])
+                for row in await self._database.execute(conn, query.where(inbox.c.message_id.in_(ids)))
+            }
         return found
 
     async def defer(self, conn: Connection, broker_id: str, message: Message, reason: str) -> None:
         """Note that the offset skips this message. Only a retry may apply it, under this row."""
         values = {"message_id": message.message_id, "state": "deferred", "reason": reason, "updated_at": clock()}
-        await conn.execute(insert(inbox).values(**self._mine, broker=broker_id, **values))
+        await self._database.execute(conn, insert(inbox).values(**self._mine, broker=broker_id, **values))
 
     async def mark_applied(self, conn: Connection, broker_id: str, messages: Sequence[Message]) -> None:
         """Note that deferred messages have been applied."""
         ids = [message.message_id for message in messages]
         where = (*self._where(inbox, broker_id), inbox.c.message_id.in_(ids))
-        await conn.execute(update(inbox).where(*where).values(state="applied", updated_at=clock()))
+        await self._database.execute(conn, update(inbox).where(*where).values(state="applied", updated_at=clock()))
 
     def _where(self, table: Any, broker_id: str) -> tuple[Any, ...]:
         columns = self._mine | {"broker": broker_id}

@@ -18,7 +18,7 @@ from mqpg._async.stores.durability import DURABLE_COMMIT, wait_until_flushed
 from mqpg._async.stores.ledger import is_transient
 from mqpg.tracing import add_context
 from mqpg.user_tables.dialects import is_locked
-from mqpg.user_tables.tables import clock, outbox, outbox_count, outbox_metadata
+from mqpg.user_tables.tables import FAMILIES, clock, outbox, outbox_count
 from mqpg.values.arguments import encode, exactly_before
 from mqpg.values.draft import Draft, interval_text
 from mqpg.values.errors import Fenced, InvalidArgument, LedgerError
@@ -99,12 +99,12 @@ class Outbox:
 
     async def create(self) -> None:
         """Create the table if it is missing."""
-        await self.database.create(outbox_metadata)
+        await self.database.create(*FAMILIES["outbox"])
 
     async def verify(self) -> None:
         """Verify once that the tables are as they must be, or create them. Raises LedgerError."""
         await self.database.verify_table(outbox)
-        await self.database.ensure(outbox_metadata)  # an outbox of an earlier release has no counters
+        await self.database.ensure(*FAMILIES["outbox"])  # an outbox of an earlier release has no counters
 
     async def identity(self) -> str:
         """What `prepare` stores with half messages. No checker looks into an outbox, and without one no
@@ -113,10 +113,12 @@ class Outbox:
             query = select(outbox_count.c.broker).where(outbox_count.c.topic == "")
             try:
                 async with self.database.engine.begin() as conn:
-                    self._identity = (await conn.execute(query.order_by(outbox_count.c.broker).limit(1))).scalar()
+                    self._identity = (
+                        await self.database.execute(conn, query.order_by(outbox_count.c.broker).limit(1))
+                    ).scalar()
                     if self._identity is None:
                         row = {"broker": token_hex(4), "topic": "", "slot": 0, "sent": 0, "committed": 0}
-                        await conn.execute(insert(outbox_count).values(**row))
+                        await self.database.execute(conn, insert(outbox_count).values(**row))
             except SQLAlchemyError as error:
                 raise self.database.failure(error) from error
         return self._identity
@@ -124,7 +126,7 @@ class Outbox:
     async def store(self, conn: Connection | Session, row: StoredMessage) -> None:
         """Store a message in the caller's transaction (P1)."""
         values = {name: getattr(row, name) for name in StoredMessage.__slots__}
-        await conn.execute(insert(outbox).values(**values, created_at=clock()))
+        await self.database.execute(conn, insert(outbox).values(**values, created_at=clock()))
 
     async def store_now(self, row: StoredMessage) -> None:
         """Store a message in a transaction of its own (P1)."""
@@ -144,7 +146,7 @@ class Outbox:
         """
         values = {"state": state} if handle is None else {"state": state, "handle": handle}
         where = (outbox.c.id == row.id, outbox.c.state == row.state)
-        return bool((await conn.execute(update(outbox).where(*where).values(**values))).rowcount == 1)
+        return bool((await self.database.execute(conn, update(outbox).where(*where).values(**values))).rowcount == 1)
 
     async def rule_rollback(self, row: StoredMessage) -> bool:
         """Rule that a stored message is rolled back.
@@ -180,8 +182,8 @@ class Outbox:
         row = {"id": mark, "state": "stored", "broker": "", "topic": "", "payload": "", "created_at": clock()}
         try:
             async with self.database.short_transaction(lock_timeout) as conn:
-                await conn.execute(insert(outbox).values(**row))
-                await conn.execute(delete(outbox).where(outbox.c.id == mark))
+                await self.database.execute(conn, insert(outbox).values(**row))
+                await self.database.execute(conn, delete(outbox).where(outbox.c.id == mark))
                 await conn.commit()
                 if await wait_until_flushed(conn):
                     return True
@@ -194,7 +196,7 @@ class Outbox:
     async def store_handle(self, row: StoredMessage, handle: str) -> None:
         """Note the handle of a message that was prepared again."""
         async with self.database.engine.begin() as conn:
-            await conn.execute(update(outbox).where(outbox.c.id == row.id).values(handle=handle))
+            await self.database.execute(conn, update(outbox).where(outbox.c.id == row.id).values(handle=handle))
 
     async def delete(self, row: StoredMessage, counted: Literal["sent", "committed"] | None = None) -> None:
         """Delete a message that the broker has permanently (P7, or P4 of QoS 1), and count it.
@@ -206,14 +208,16 @@ class Outbox:
         while True:
             try:
                 async with self.database.engine.begin() as conn:
-                    gone = await conn.execute(delete(outbox).where(outbox.c.id == row.id))
+                    gone = await self.database.execute(conn, delete(outbox).where(outbox.c.id == row.id))
                     if counted is None or gone.rowcount != 1:
                         return
                     counter = outbox_count.c[counted]
-                    moved = await conn.execute(update(outbox_count).where(*where).values({counter: counter + 1}))
+                    moved = await self.database.execute(
+                        conn, update(outbox_count).where(*where).values({counter: counter + 1})
+                    )
                     if moved.rowcount != 1:
                         values = mine | {"sent": 0, "committed": 0} | {counted: 1}
-                        await conn.execute(insert(outbox_count).values(**values))
+                        await self.database.execute(conn, insert(outbox_count).values(**values))
                     return
             except IntegrityError:
                 continue  # another process has made the counter
@@ -225,7 +229,7 @@ class Outbox:
             if older_than:
                 now: Any = (await conn.execute(select(clock()))).scalar_one()
                 query = query.where(outbox.c.created_at <= exactly_before(now, older_than))
-            return [StoredMessage(*row) for row in await conn.execute(query.limit(limit).offset(skip))]
+            return [StoredMessage(*row) for row in await self.database.execute(conn, query.limit(limit).offset(skip))]
 
 
 class OutboxEntry:
@@ -255,8 +259,8 @@ class OutboxEntry:
             return
         values = {name: getattr(self._row, name) for name in StoredMessage.__slots__}
         try:
-            await conn.execute(
-                insert(outbox).values(**values | {"state": "commit", "handle": handle}, created_at=clock())
+            await self.database.execute(
+                conn, insert(outbox).values(**values | {"state": "commit", "handle": handle}, created_at=clock())
             )
         except IntegrityError as error:
             raise Fenced(f"message {self._row.id} is in the outbox already") from error
@@ -264,12 +268,12 @@ class OutboxEntry:
     async def surviving_rows(self, conn: Connection, handles: Sequence[str]) -> dict[str, Json | None]:
         """The handle, if its row survives, with the payload if that was replaced."""
         query = select(outbox.c.handle, outbox.c.payload).where(outbox.c.id == self._row.id, outbox.c.state == "commit")
-        rows = await conn.execute(query)
+        rows = await self.database.execute(conn, query)
         return {handle: None if payload == self._row.payload else Json(payload) for handle, payload in rows}
 
     async def set_payload(self, conn: Connection, handle: str, payload: str) -> None:
         """Keep the final payload."""
-        await conn.execute(update(outbox).where(outbox.c.id == self._row.id).values(payload=payload))
+        await self.database.execute(conn, update(outbox).where(outbox.c.id == self._row.id).values(payload=payload))
 
     async def before_commit(self, conn: Connection) -> None:
         """Make the commit wait for the disk, also if the block has switched that off.

@@ -50,8 +50,8 @@ class PreparedMessages:
     again is dropped. Without it the caller sees to it that no message comes again.
     """
 
-    def __init__(self, group: str, topic: str, *, remembers: bool = False) -> None:
-        self._group, self._topic, self._remembers = group, topic, remembers
+    def __init__(self, group: str, topic: str, schema: str | None = None, *, remembers: bool = False) -> None:
+        self._group, self._topic, self._schema, self._remembers = group, topic, schema, remembers
 
     async def store(
         self, conn: PgConnection | Connection, handle: str, payload: str, message_id: int = 0, queue_id: int = 0
@@ -62,11 +62,11 @@ class PreparedMessages:
         if found is None:
             await self._insert(conn, handle, values)
         elif found != _DECIDED:
-            await _REPLACE.execute(conn, values | self._wanted(handle))
+            await _REPLACE.execute(conn, values | self._wanted(handle), self._schema)
 
     async def has(self, conn: Connection, handle: str) -> bool:
         """Whether there is a PREPARE of a handle."""
-        return await _READ.scalar(conn, self._wanted(handle)) is not None
+        return await _READ.scalar(conn, self._wanted(handle), self._schema) is not None
 
     async def take(self, conn: PgConnection | Connection, handle: str) -> str | None:
         """Take out the PREPARE of a handle and return its payload, or None if there is none."""
@@ -74,7 +74,7 @@ class PreparedMessages:
         if payload is None or payload == _DECIDED:
             return None
         end = _DECIDE if self._remembers else _DELETE
-        return payload if await end.execute(conn, self._wanted(handle)) else None
+        return payload if await end.execute(conn, self._wanted(handle), self._schema) else None
 
     async def drop(self, conn: PgConnection | Connection, handle: str) -> None:
         """Take out the PREPARE of a handle. If it is still to come, remember that it is decided."""
@@ -83,13 +83,13 @@ class PreparedMessages:
 
     async def forget(self, conn: PgConnection | Connection, older_than: timedelta) -> int:
         """Delete the rows that were decided so long ago. Returns how many there were."""
-        until = exactly_before(await _NOW.scalar(conn, {}), older_than)
+        until = exactly_before(await _NOW.scalar(conn, {}, None), older_than)
         wanted = self._wanted("")
         del wanted["wanted_handle"]
-        return await _FORGET.execute(conn, wanted | {"until": until})
+        return await _FORGET.execute(conn, wanted | {"until": until}, self._schema)
 
     async def _read(self, conn: PgConnection | Connection, handle: str) -> str | None:
-        payload: str | None = await _READ.scalar(conn, self._wanted(handle))
+        payload: str | None = await _READ.scalar(conn, self._wanted(handle), self._schema)
         if self._remembers:
             driver = conn if isinstance(conn, DriverConnection) else await driver_connection(conn)
             if commits_each_statement(driver):
@@ -98,7 +98,7 @@ class PreparedMessages:
 
     async def _insert(self, conn: PgConnection | Connection, handle: str, values: dict[str, str | int]) -> None:
         key = {"consumer_group": self._group, "topic": self._topic, "handle": handle}
-        await _STORE.execute(conn, key | values)
+        await _STORE.execute(conn, key | values, self._schema)
 
     def _wanted(self, handle: str) -> dict[str, str | int]:
         return {"wanted_consumer_group": self._group, "wanted_topic": self._topic, "wanted_handle": handle}

@@ -8,7 +8,6 @@ statements are declared once and compiled for psycopg if that is needed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 from psycopg.errors import InsufficientPrivilege
@@ -17,6 +16,7 @@ from sqlalchemy.dialects.postgresql import psycopg as dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from mqpg._async._acompat import Connection, DriverConnection, PgConnection
+from mqpg.user_tables.tables import by_hand, in_schema, located
 from mqpg.user_tables.upgrades import UNIDENTIFIED, identify
 from mqpg.values.errors import LedgerError
 
@@ -33,65 +33,81 @@ class StoreStatement:
 
     def __init__(self, clause: Executable) -> None:
         self._clause: Any = clause
+        self._queries: dict[str | None, bytes] = {}
 
-    @cached_property
-    def _query(self) -> bytes:
-        return str(self._clause.compile(dialect=_POSTGRESQL)).encode()
+    def _query(self, schema: str | None) -> bytes:
+        if schema not in self._queries:
+            place: Any = {} if schema is None else {"schema_translate_map": {None: schema}}
+            compiled = self._clause.compile(dialect=_POSTGRESQL, render_schema_translate=bool(place), **place)
+            self._queries[schema] = str(compiled).encode()
+        return self._queries[schema]
 
-    async def execute(self, conn: PgConnection | Connection, values: dict[str, Any]) -> int:
+    async def execute(self, conn: PgConnection | Connection, values: dict[str, Any], schema: str | None) -> int:
         """Run it once, and return how many rows it wrote."""
         if isinstance(conn, DriverConnection):
-            return (await conn.execute(self._query, values)).rowcount
-        return (await conn.execute(self._clause, values)).rowcount
+            return (await conn.execute(self._query(schema), values)).rowcount
+        return (await conn.execute(in_schema(self._clause, schema), values)).rowcount
 
-    async def execute_all(self, conn: PgConnection | Connection, rows: Sequence[dict[str, Any]]) -> None:
+    async def execute_all(
+        self, conn: PgConnection | Connection, rows: Sequence[dict[str, Any]], schema: str | None
+    ) -> None:
         """Run it once for each row of values."""
         if not rows:
             return
         if isinstance(conn, DriverConnection):
             async with conn.cursor() as cursor:
-                await cursor.executemany(self._query, rows)
+                await cursor.executemany(self._query(schema), rows)
         else:
-            await conn.execute(self._clause, list(rows))
+            await conn.execute(in_schema(self._clause, schema), list(rows))
 
-    async def scalar(self, conn: PgConnection | Connection, values: dict[str, Any]) -> Any:
+    async def scalar(self, conn: PgConnection | Connection, values: dict[str, Any], schema: str | None) -> Any:
         """The first column of its first row, or None if there is no row."""
         if not isinstance(conn, DriverConnection):
-            return (await conn.execute(self._clause, values)).scalar()
-        row: Any = await (await conn.execute(self._query, values)).fetchone()
+            return (await conn.execute(in_schema(self._clause, schema), values)).scalar()
+        row: Any = await (await conn.execute(self._query(schema), values)).fetchone()
         if row is None:
             return None
         # The connection may have a row factory that makes dictionaries.
         return next(iter(row.values())) if isinstance(row, dict) else row[0]
 
 
-async def create_beside_queue(conn: PgConnection, table: Table) -> None:
+async def create_beside_queue(
+    conn: PgConnection, table: Table, schema: str | None = None, create_tables: bool = True
+) -> None:
     """Create a table in the broker's database where it is missing, with its indexes.
 
     A table of an earlier release gets the columns that it lacks. Raises LedgerError if that is
     not allowed.
     """
-    await conn.execute(_LOCK, [table.name])
-    await conn.execute(_compiled(CreateTable(table, if_not_exists=True)))
-    for index in table.indexes:
-        await conn.execute(_compiled(CreateIndex(index, if_not_exists=True)))
-    found = {row[0] for row in await (await conn.execute(_COLUMNS, [table.name])).fetchall()}
-    missing = [column for column in table.columns if column.name not in found]
+    one = located(table, schema)
+    name = _POSTGRESQL.identifier_preparer.format_table(one)
+    if create_tables:
+        await conn.execute(_LOCK, [name])
+        await conn.execute(_compiled(CreateTable(one, if_not_exists=True)))
+        for index in one.indexes:
+            await conn.execute(_compiled(CreateIndex(index, if_not_exists=True)))
+    found = {row[0] for row in await (await conn.execute(_COLUMNS, [name])).fetchall()}
+    missing = [column for column in one.columns if column.name not in found]
     if missing:
-        added = ", ".join(f"add column {one.name} {one.type.compile(dialect=_POSTGRESQL)}" for one in missing)
-        statement = f"alter table {table.name} {added}"
+        names = ", ".join(column.name for column in missing)
+        added = ", ".join(f"add column {column.name} {column.type.compile(dialect=_POSTGRESQL)}" for column in missing)
+        statement = f"alter table {name} {added}"
+        if not create_tables:
+            problem = (
+                f"table {name} lacks the columns {names}" if found else f"no table {name} in the broker's database"
+            )
+            raise LedgerError(f"{problem}; {by_hand('postgresql', table, schema)}")
         try:
             await conn.execute(statement.encode())
         except InsufficientPrivilege as error:
-            names = ", ".join(one.name for one in missing)
             raise LedgerError(
-                f"table {table.name} lacks the columns {names}, and only its owner can upgrade it: {statement}"
+                f"table {name} lacks the columns {names}, and only its owner can upgrade it: {statement}"
             ) from error
-    unidentified = UNIDENTIFIED.format(table.name).encode()
-    if not table.primary_key.columns and await (await conn.execute(unidentified)).fetchone():
+    unidentified = UNIDENTIFIED.format(name).encode()
+    if create_tables and not one.primary_key.columns and await (await conn.execute(unidentified)).fetchone():
         try:
             async with conn.transaction():
-                await conn.execute(identify(table).encode())
+                await conn.execute(identify(name).encode())
         except InsufficientPrivilege:  # only its owner can, and only a publication needs it
             return
 

@@ -19,7 +19,7 @@ from mqpg._sync._acompat import Connection, DriverConnection, Engine, PgConnecti
 from mqpg._sync.closing import Closing
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.prepared import PreparedMessages
-from mqpg.user_tables.tables import prepared_metadata
+from mqpg.user_tables.tables import prepared
 from mqpg.values.arguments import encode
 from mqpg.values.errors import InvalidArgument, InvalidName, shown
 from mqpg.values.messages import decode
@@ -48,18 +48,30 @@ class Inbox(Closing):
             database are one inbox.
         remember: How long a decided id is remembered. Within this time after its decision no
             redelivery takes effect again; 7 days by default.
+        schema: The schema of the table (MySQL: the database). None: where the connection looks for it.
+        create_tables: False lets `create_inbox` raise LedgerError where the table is missing, instead
+            of creating it.
 
     Raises:
         InvalidName: `name` is no such name.
+        InvalidArgument: `schema` is no name.
     """
 
-    def __init__(self, database: str | URL | Engine, *, name: str, remember: timedelta = timedelta(days=7)) -> None:
+    def __init__(
+        self,
+        database: str | URL | Engine,
+        *,
+        name: str,
+        remember: timedelta = timedelta(days=7),
+        schema: str | None = None,
+        create_tables: bool = True,
+    ) -> None:
         if not _is_short_ascii(name, _LONGEST_NAME):
             raise InvalidName(f"name must have 1 to {_LONGEST_NAME} ASCII characters, not {shown(name)}")
         self.name = name
         self._remember = remember
-        self._database = UserDatabase(database)
-        self._prepared = PreparedMessages(name, _NO_TOPIC, remembers=True)
+        self._database = UserDatabase(database, schema, create_tables)
+        self._prepared = PreparedMessages(name, _NO_TOPIC, schema, remembers=True)
         # What an outage left unacknowledged comes first, so nothing is forgotten before that.
         self._forget_at = time.monotonic() + _FORGET_EVERY
 
@@ -74,7 +86,7 @@ class Inbox(Closing):
             LedgerError: The table is not as it must be.
             ConnectionFailed: The database does not answer.
         """
-        self._database.ensure(prepared_metadata)
+        self._database.ensure(prepared)
 
     def prepare(self, conn: Caller, id: str, body: Any) -> None:
         """Store a PREPARE (S3). The last one of an id counts; after a decision it is dropped.

@@ -78,12 +78,12 @@ class OwnDatabase:
 
     def __init__(self, options: ConsumerOptions, invoke: HandlerInvoker) -> None:
         self._options = options
-        self._database = UserDatabase(options.database)
+        self._database = UserDatabase(options.database, options.schema, options.create_tables)
         self._offsets = Offsets(self._database, options.group, options.topic, options.name)
         self._inbox = RelayInbox(options, self._offsets)
         self._runner = SavepointRunner(invoke, self._inbox)
         self._assignment = QueueAssignment(options)
-        self._journal = Journal(options.group, options.topic)
+        self._journal = Journal(options.group, options.topic, options.schema)
         self._recognised = AppliedBefore(self._offsets, self._journal)
         self._log_check = LogCheck(options.topic, self._database)
         self._left: dict[int, int] = {}  # the next offset of each queue, as this process left it

@@ -40,6 +40,7 @@ def realign(
     *,
     without_journal: WithoutJournal | None = None,
     dry_run: bool = False,
+    schema: str | None = None,
 ) -> list[Realigned]:
     """Move a consumer that is ahead of its broker back to where both agree (protocol C2).
 
@@ -56,6 +57,7 @@ def realign(
             "repeat" applies every message from there on, which may apply some a second time. "skip"
             continues at the queue's present end, which may leave some out for ever. None: refuse.
         dry_run: Only say what would be done.
+        schema: The schema of the consumer's tables. None: where the connection looks for them.
 
     Returns:
         The queues that were ahead.
@@ -71,7 +73,7 @@ def realign(
     mq.queries.require_subscription(group, topic)
     if mq.queries.topic_kind(topic) == "relay":
         raise ConfigurationError(f"topic {topic} relays undecided messages: its inbox cannot be moved back")
-    own = UserDatabase(database)
+    own = UserDatabase(database, schema)
     try:
         return _Realignment(mq, own, group, topic).run(without_journal, dry_run)
     finally:
@@ -84,7 +86,7 @@ class _Realignment:
     def __init__(self, mq: Client, database: UserDatabase, group: str, topic: str) -> None:
         self._mq, self._database, self._group, self._topic = mq, database, group, topic
         self._offsets = Offsets(database, group, topic)
-        self._journal = Journal(group, topic)
+        self._journal = Journal(group, topic, database.schema)
 
     def run(self, without_journal: WithoutJournal | None, dry_run: bool) -> list[Realigned]:
         self._offsets.ensure()

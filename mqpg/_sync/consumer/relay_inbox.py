@@ -28,7 +28,7 @@ from mqpg._sync.stores.prepared import PreparedMessages
 from mqpg._sync.stores.statements import create_beside_queue
 from mqpg.handlers.failures import InboxFailed
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.user_tables.tables import prepared, prepared_metadata
+from mqpg.user_tables.tables import prepared
 from mqpg.values.errors import ConfigurationError, Error, InvalidArgument, WrongState
 from mqpg.values.messages import RETRY_LANE, Message
 from mqpg.values.translation import translate
@@ -53,7 +53,8 @@ class RelayInbox:
 
     def __init__(self, options: ConsumerOptions, offsets: Offsets | None = None) -> None:
         self._group, self._topic, self._mode = options.group, options.topic, options.wanted_mode
-        self._prepared = PreparedMessages(self._group, self._topic)
+        self._options = options
+        self._prepared = PreparedMessages(self._group, self._topic, options.schema)
         self._relays: bool | None = None
         self._offsets = offsets
         self._mq: Client | None = None
@@ -74,9 +75,9 @@ class RelayInbox:
             )
         if relays and database is None:
             with mq.transaction() as conn:
-                create_beside_queue(conn, prepared)
+                create_beside_queue(conn, prepared, self._options.schema, self._options.create_tables)
         elif relays and database is not None:
-            database.ensure(prepared_metadata)
+            database.ensure(prepared)
         self._relays = relays
 
     def refuse(self, mq: Client) -> None:

@@ -80,7 +80,7 @@ class SameDatabase:
         self._assignment = QueueAssignment(options)
         self._inbox = RelayInbox(options)
         self._runner = SavepointRunner(invoke, self._inbox)
-        self._journal = Journal(options.group, options.topic)
+        self._journal = Journal(options.group, options.topic, options.schema)
         self._lease = Lease(options.lease, f"the handler of {options.group}/{options.topic}")
         self._engine: Engine | None = None
         self._broker_id = ""
@@ -198,7 +198,7 @@ class SameDatabase:
         self._inbox.create(mq, None)
         if not self._prepared and self._options.journal:
             with mq.transaction() as conn:
-                create_beside_queue(conn, applied)
+                create_beside_queue(conn, applied, self._options.schema, self._options.create_tables)
         self._prepared = True
         self._broker_id = (mq.info()).broker_id
 

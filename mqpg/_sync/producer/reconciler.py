@@ -46,7 +46,7 @@ class Reconciler(Closing):
 
     Args:
         mq: The broker, or several of them (Brokers).
-        ledger: The SQLAlchemy URL or engine of the ledger's database.
+        ledger: The SQLAlchemy URL or engine of the ledger's database, or an Ledger.
         older_than: Leave younger rows to their producers; a minute by default.
         page: How many rows are compared at a time.
     """
@@ -134,7 +134,7 @@ class Reconciler(Closing):
                 with self.ledger.database.engine.connect() as conn:
                     now: Any = (conn.execute(select(clock()))).scalar_one()
                     query = query.where(ledger.c.created_at <= now - self._older_than)
-                    rows = (conn.execute(query.order_by(ledger.c.handle).limit(self._page))).all()
+                    rows = (self.ledger.database.execute(conn, query.order_by(ledger.c.handle).limit(self._page))).all()
             except SQLAlchemyError as error:
                 raise self._failure(error) from error
             if rows:

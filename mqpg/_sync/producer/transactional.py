@@ -35,7 +35,7 @@ from mqpg._sync.producer.recovery import DoneMarker, Recovery
 from mqpg._sync.stores.ledger import Ledger
 from mqpg.values.choices import Checker
 from mqpg.values.draft import Draft
-from mqpg.values.errors import UnknownHandle
+from mqpg.values.errors import ConfigurationError, UnknownHandle
 from mqpg.values.messages import Interval, LostHalf, Outcome
 
 __all__ = ["TransactionalProducer"]
@@ -56,10 +56,18 @@ class TransactionalProducer(Recovering):
         mq: The broker, or several of them (Brokers); each transaction uses one.
         group: The producer group, with any checker but `ledger`.
         ledger: The SQLAlchemy URL or engine of the database of the business tables, in which table
-            mqpg_ledger lives.
+            mqpg_ledger lives; or an Ledger.
         keep_messages: Keep each message in table mqpg_ledger_message of that database, in the local
             transaction. If a broker loses it, because an asynchronous standby was promoted or a
             copy was restored, recovery prepares it again.
+        schema: The schema of these tables (MySQL: the database). None: where the connection looks for
+            them.
+        create_tables: False lets `create_ledger` raise LedgerError where a table is missing, instead of
+            creating it.
+
+    Raises:
+        ConfigurationError: `schema` or `create_tables` is given beside an Ledger, which has its own.
+        InvalidArgument: `schema` is no name.
     """
 
     def __init__(
@@ -69,12 +77,18 @@ class TransactionalProducer(Recovering):
         group: str,
         ledger: str | URL | Engine | Ledger,
         keep_messages: bool = False,
+        schema: str | None = None,
+        create_tables: bool = True,
     ) -> None:
         super().__init__()
         self.mq = mq
         self.brokers = Brokers._around(mq)
         self.group = group
-        self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+        if not isinstance(ledger, Ledger):
+            ledger = Ledger(ledger, schema=schema, create_tables=create_tables)
+        elif schema is not None or not create_tables:
+            raise ConfigurationError("schema and create_tables are arguments of the ledger that is given")
+        self.ledger = ledger
         self.keep_messages = keep_messages
         self._marker = DoneMarker(self.ledger)
         self._recoveries: dict[str, Recovery] = {}
@@ -98,6 +112,7 @@ class TransactionalProducer(Recovering):
         Raises:
             ConnectionFailed: The ledger's database does not answer.
             DatabaseError: The table cannot be created.
+            LedgerError: With ``create_tables=False``: a table is missing or not as it must be.
         """
         self.ledger.create(keep_messages=self.keep_messages, identify=True)
 

@@ -12,13 +12,14 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
-from sqlalchemy import URL, MetaData, Table, event
+from sqlalchemy import URL, Executable, Table, event
 from sqlalchemy import Connection as SyncConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidRequestError, NoSuchModuleError, SQLAlchemyError
 
 from mqpg._sync._acompat import (
     Connection,
     Engine,
+    Session,
     database_url,
     make_engine,
     require_driver,
@@ -28,7 +29,9 @@ from mqpg._sync._acompat import (
 from mqpg.connection.dsn import describe
 from mqpg.connection.engines import forget_in_child
 from mqpg.user_tables import dialects
+from mqpg.user_tables.tables import by_hand, in_schema, located
 from mqpg.user_tables.upgrades import upgrade, upgrade_statements
+from mqpg.values.arguments import schema_of
 from mqpg.values.errors import ConfigurationError, ConnectionFailed, DatabaseError, LedgerError
 from mqpg.values.translation import translate
 
@@ -38,9 +41,14 @@ logger = logging.getLogger("mqpg")
 
 
 class UserDatabase:
-    """An engine, made from a URL or the caller's own, and the tables that were verified in it."""
+    """An engine, made from a URL or the caller's own, and the tables that were verified in it.
 
-    def __init__(self, database: str | URL | Engine) -> None:
+    `schema`: the schema of the tables. None: where the connection looks for them. Without
+    `create_tables` nothing is created or upgraded.
+    """
+
+    def __init__(self, database: str | URL | Engine, schema: str | None = None, create_tables: bool = True) -> None:
+        self.schema, self._create_tables = schema_of(schema), create_tables
         self._own = not isinstance(database, Engine)
         self.engine = database if isinstance(database, Engine) else _engine(database)
         require_driver(self.engine)
@@ -66,21 +74,31 @@ class UserDatabase:
         if self.dialect == "sqlite":
             name = os.path.realpath(unquote(name.removeprefix("file:").partition("?")[0]))
         server = "" if self.dialect == "sqlite" else f"{host or 'localhost'}:{url.port or ''}/"
-        schema = f" {url.query['options']}" if "options" in url.query else ""
-        return f"{self.dialect} {server}{name}{schema}" + (f" on {socket.gethostname()}" if local else "")
+        options = f" {url.query['options']}" if "options" in url.query else ""
+        schema = f" schema {self.schema}" if self.schema else ""
+        return f"{self.dialect} {server}{name}{options}{schema}" + (f" on {socket.gethostname()}" if local else "")
 
     def close(self) -> None:
         """Close the connections, unless the engine is the caller's."""
         if self._own:
             self.engine.dispose()
 
-    def create(self, metadata: MetaData) -> None:
+    def execute(self, conn: Connection | Session, statement: Executable, values: Any = None) -> Any:
+        """Run a statement over mqpg's tables. Those of the caller stay where the connection looks for them."""
+        return conn.execute(in_schema(statement, self.schema), values)
+
+    def create(self, *tables: Table) -> None:
         """Create the tables that are missing, and upgrade those of earlier releases.
 
-        Raises ConnectionFailed, DatabaseError. The tables are created one by one. If DDL is not part of
-        a transaction, another process may create each of them first.
+        Raises ConnectionFailed, DatabaseError, and LedgerError if it may not. The tables are created one
+        by one. If DDL is not part of a transaction, another process may create each of them first.
         """
-        for table in metadata.sorted_tables:
+        if not self._create_tables:
+            with self.engine.connect() as conn:
+                self.verify(conn, *tables)
+            return
+        for one in tables:
+            table = located(one, self.schema)
             try:
                 with self.engine.begin() as conn:
                     run_sync(conn, table.create, True)
@@ -90,12 +108,11 @@ class UserDatabase:
                             begin_immediate(conn)
                         run_sync(conn, upgrade, table)
             except SQLAlchemyError as error:
-                if not self.has(table):
+                if not self.has(one):
                     raise self.failure(error) from error
 
-    def ensure(self, metadata: MetaData) -> None:
+    def ensure(self, *tables: Table) -> None:
         """Create the tables that are missing and verify all of them, once. Raises LedgerError."""
-        tables = metadata.sorted_tables
         if self.knows(*tables):
             return
         with self.engine.connect() as conn:
@@ -103,20 +120,26 @@ class UserDatabase:
                 self.verify(conn, *tables)
                 return
             except LedgerError:
+                if not self._create_tables:
+                    raise
                 conn.rollback()
             # If this fails, another process was faster or a right is missing; the verification
             # shows which.
             with suppress(DatabaseError):
-                self.create(metadata)
+                self.create(*tables)
             self.verify(conn, *tables)
 
     def has(self, table: Table) -> bool:
         """Whether a table of this name exists. False also if the database does not answer."""
         try:
             with self.engine.connect() as conn:
-                return bool(run_sync(conn, dialects.has, table))
+                return self.has_in(conn, table)
         except SQLAlchemyError:
             return False
+
+    def has_in(self, conn: Connection, table: Table) -> bool:
+        """Whether a table of this name exists. Raises the driver's error if the database does not answer."""
+        return bool(run_sync(conn, dialects.has, located(table, self.schema)))
 
     def knows(self, *tables: Table) -> bool:
         """Whether these tables were verified before."""
@@ -138,7 +161,12 @@ class UserDatabase:
         if not unknown:
             return
         for table in unknown:
-            run_sync(conn, dialects.verify, table)
+            try:
+                run_sync(conn, dialects.verify, located(table, self.schema))
+            except LedgerError as error:
+                if self._create_tables:
+                    raise
+                raise LedgerError(f"{error}; {by_hand(self.dialect, table, self.schema)}") from None
         self._warn_of_lost_commits(conn)
         conn.rollback()
         self._verified.update(table.name for table in unknown)

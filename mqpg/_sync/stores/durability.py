@@ -9,6 +9,7 @@ from uuid import uuid4
 from sqlalchemy import bindparam, delete, func, insert, text, update
 
 from mqpg._sync._acompat import Connection, sleep
+from mqpg._sync.stores.database import UserDatabase
 from mqpg.user_tables.dialects import MYSQL
 from mqpg.user_tables.tables import clock, ledger
 from mqpg.values.errors import LedgerError
@@ -42,14 +43,14 @@ _LOG = text(
 )
 
 
-def flush_with_commit(conn: Connection, handle: str) -> None:
+def flush_with_commit(database: UserDatabase, conn: Connection, handle: str) -> None:
     """Write in the open transaction, so that its commit flushes all earlier commits."""
     if conn.dialect.name == "postgresql":
-        conn.execute(_REWRITE, {"one": handle})
+        database.execute(conn, _REWRITE, {"one": handle})
         return
     mark = f"flush.{uuid4().hex}"
-    conn.execute(_MARK, {"mark": mark})
-    conn.execute(_UNMARK, {"mark": mark})
+    database.execute(conn, _MARK, {"mark": mark})
+    database.execute(conn, _UNMARK, {"mark": mark})
 
 
 def wait_until_flushed(conn: Connection) -> bool:

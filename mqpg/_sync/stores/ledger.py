@@ -19,7 +19,7 @@ from mqpg._sync.stores.durability import DURABLE_COMMIT, flush_with_commit, wait
 from mqpg._sync.stores.identity import LedgerIdentity
 from mqpg._sync.stores.ledger_messages import LedgerMessages
 from mqpg.user_tables.dialects import chunks, is_denied, is_locked, is_read_only
-from mqpg.user_tables.tables import IDENTITY, clock, ledger, ledger_metadata
+from mqpg.user_tables.tables import IDENTITY, clock, ledger
 from mqpg.values.arguments import exactly_before
 from mqpg.values.choices import LedgerEntry
 from mqpg.values.errors import ConnectionFailed, Fenced, LedgerError
@@ -74,10 +74,17 @@ class Ledger(Closing):
 
     Args:
         database: A SQLAlchemy URL, or an engine, which stays the caller's.
+        schema: The schema of the table (MySQL: the database). None: where the connection looks for it.
+        create_tables: False lets `create` raise LedgerError where the table is missing, instead of
+            creating it.
+
+    Raises:
+        ConfigurationError: The URL cannot be used.
+        InvalidArgument: `schema` is no name.
     """
 
-    def __init__(self, database: str | URL | Engine) -> None:
-        self.database = UserDatabase(database)
+    def __init__(self, database: str | URL | Engine, *, schema: str | None = None, create_tables: bool = True) -> None:
+        self.database = UserDatabase(database, schema, create_tables)
         self.messages = LedgerMessages(self.database)
         self.identities = LedgerIdentity(self.database)
 
@@ -91,9 +98,10 @@ class Ledger(Closing):
         Raises:
             ConnectionFailed: The database does not answer.
             DatabaseError: The table cannot be created.
+            LedgerError: With ``create_tables=False``: it is missing or not as it must be.
         """
         new_table = not self.database.has(ledger)
-        self.database.create(ledger_metadata)
+        self.database.create(ledger)
         if keep_messages:
             self.messages.create()
         try:
@@ -165,7 +173,8 @@ class Ledger(Closing):
         """
         values = {"new_handle": handle, "new_entry": "local", "new_topic": topic}
         try:
-            conn.execute(_INSERT_DURABLE if self.database.dialect == "postgresql" else _INSERT, values)
+            written = _INSERT_DURABLE if self.database.dialect == "postgresql" else _INSERT
+            self.database.execute(conn, written, values)
         except IntegrityError as error:
             raise Fenced(
                 f"a check-back has already ruled that this transaction rolls back (handle {handle})"
@@ -185,7 +194,7 @@ class Ledger(Closing):
         for some in chunks(handles):
             chosen = ledger.c.handle.in_(some)
             query = select(ledger.c.handle, ledger.c.payload).where(chosen, ledger.c.entry == "local")
-            for handle, payload in conn.execute(query):
+            for handle, payload in self.database.execute(conn, query):
                 found[handle] = None if payload is None else Json(payload)
         return found
 
@@ -197,7 +206,7 @@ class Ledger(Closing):
             handle: The half message's handle.
             payload: The final payload as JSON text.
         """
-        conn.execute(update(ledger).where(ledger.c.handle == handle).values(payload=payload))
+        self.database.execute(conn, update(ledger).where(ledger.c.handle == handle).values(payload=payload))
 
     def before_commit(self, conn: Connection) -> None:
         """Do nothing: `begin` made the commit wait for the disk, which saves a round trip here.
@@ -256,8 +265,9 @@ class Ledger(Closing):
         Returns:
             The final payload, or None if the prepared one is kept.
         """
+        query = select(ledger.c.payload).where(ledger.c.handle == handle)
         with self.database.engine.connect() as conn:
-            found = (conn.execute(select(ledger.c.payload).where(ledger.c.handle == handle))).scalar()
+            found = (self.database.execute(conn, query)).scalar()
         return None if found is None else Json(found)
 
     def _foreign_broker(self, broker_id: str, lock_timeout: float = 1.0) -> str | None:
@@ -267,9 +277,10 @@ class Ledger(Closing):
         """
         with self.database.short_transaction(lock_timeout) as conn:
             mine = select(ledger.c.handle).where(ledger.c.handle.startswith(f"{broker_id}.", autoescape=True)).limit(1)
-            if (conn.execute(mine)).first() is not None:
+            if (self.database.execute(conn, mine)).first() is not None:
                 return None
-            found = (conn.execute(select(ledger.c.handle).where(ledger.c.handle != IDENTITY).limit(1))).scalar()
+            others = select(ledger.c.handle).where(ledger.c.handle != IDENTITY).limit(1)
+            found = (self.database.execute(conn, others)).scalar()
         return None if found is None else str(found).partition(".")[0]
 
     def mark_done(self, handles: Sequence[str]) -> None:
@@ -285,14 +296,14 @@ class Ledger(Closing):
                 conn.exec_driver_sql("set local synchronous_commit = off")
             # In order, so that two processes that mark the same rows cannot deadlock.
             for some in chunks(handles):
-                chosen = ledger.c.handle.in_(some)
-                conn.execute(update(ledger).where(chosen, ledger.c.done_at.is_(None)).values(done_at=clock()))
+                chosen = update(ledger).where(ledger.c.handle.in_(some), ledger.c.done_at.is_(None))
+                self.database.execute(conn, chosen.values(done_at=clock()))
 
     def _reopen(self, handle: str) -> None:
         """Note that the broker has lost this decision: recovery tries again, and `purge` keeps the row."""
         with self.database.engine.begin() as conn:
             mine = (ledger.c.handle == handle, ledger.c.entry == "local")
-            conn.execute(update(ledger).where(*mine).values(done_at=None))
+            self.database.execute(conn, update(ledger).where(*mine).values(done_at=None))
 
     def _open_rows(
         self,
@@ -304,7 +315,7 @@ class Ledger(Closing):
     ) -> list[OpenRow]:
         """Rows that are not marked done, oldest first, of one broker or of any, from behind `after` on."""
         mine = (ledger.c.done_at.is_(None), ledger.c.handle != IDENTITY)
-        query = _ROWS.where(*mine).order_by(ledger.c.created_at, ledger.c.handle).limit(limit)
+        query = _ROWS.where(*mine).order_by(ledger.c.done_at, ledger.c.created_at, ledger.c.handle).limit(limit)
         if broker_id is not None:
             query = query.where(ledger.c.handle.startswith(f"{broker_id}.", autoescape=True))
         if after is not None:
@@ -314,7 +325,7 @@ class Ledger(Closing):
             self.database.verify(conn, ledger)
             if older_than:
                 query = query.where(ledger.c.created_at <= exactly_before(_now(conn), older_than))
-            rows = (conn.execute(query)).all()
+            rows = (self.database.execute(conn, query)).all()
         return [_open_row(*row) for row in rows]
 
     def _topics(self, handles: Sequence[str]) -> dict[str, str | None]:
@@ -323,7 +334,7 @@ class Ledger(Closing):
         with self.database.engine.connect() as conn:
             for some in chunks(handles):
                 query = select(ledger.c.handle, ledger.c.topic).where(ledger.c.handle.in_(some))
-                found |= {row[0]: row[1] for row in conn.execute(query)}
+                found |= {row[0]: row[1] for row in self.database.execute(conn, query)}
         return found
 
     def _committed_before(self, broker_id: str, incarnation: int, after: str = "", limit: int = 1000) -> list[OpenRow]:
@@ -336,7 +347,7 @@ class Ledger(Closing):
         )
         with self.database.engine.connect() as conn:
             self.database.verify(conn, ledger)
-            rows = (conn.execute(query.order_by(ledger.c.handle).limit(limit))).all()
+            rows = (self.database.execute(conn, query.order_by(ledger.c.handle).limit(limit))).all()
         return [_open_row(*row) for row in rows]
 
     def purge(self, older_than: timedelta = timedelta(days=1)) -> int:
@@ -353,7 +364,7 @@ class Ledger(Closing):
             old = ledger.c.done_at <= exactly_before(_now(conn), older_than)
             if keeps_messages:
                 self.messages.purge(conn, old)
-            return int((conn.execute(delete(ledger).where(old))).rowcount)
+            return int((self.database.execute(conn, delete(ledger).where(old))).rowcount)
 
     def _flush(self, handle: str, lock_timeout: float = 5.0) -> None:
         """Flush everything that is committed in this database, by rewriting the row of `handle`.
@@ -362,7 +373,7 @@ class Ledger(Closing):
         otherwise. Raises LedgerError if it takes too long.
         """
         with self.database.short_transaction(lock_timeout) as conn:
-            flush_with_commit(conn, handle)
+            flush_with_commit(self.database, conn, handle)
             conn.commit()
             if not wait_until_flushed(conn):
                 raise LedgerError(f"ledger {self.database.describe()}: its commits are not on disk yet")
@@ -377,7 +388,7 @@ class Ledger(Closing):
         values = {"new_handle": handle, "new_entry": "fence", "new_topic": None}
         try:
             with self.database.short_transaction(lock_timeout) as conn:
-                conn.execute(_INSERT, values)
+                self.database.execute(conn, _INSERT, values)
                 if doubt := self.identities.doubt(conn, identity, born_at):
                     conn.rollback()
                     return Finding(Verdict.WAIT, doubt, lost=True)
@@ -395,13 +406,13 @@ class Ledger(Closing):
         disk either. A local row is a proof in any table.
         """
         with self.database.short_transaction(lock_timeout) as conn:
-            entry = (conn.execute(_ENTRY, {"one": handle})).scalar()
+            entry = (self.database.execute(conn, _ENTRY, {"one": handle})).scalar()
             if entry is None:
                 return Finding(Verdict.WAIT, "the ledger row is gone; the next check-back sets a fence")
             if entry == "fence" and (doubt := self.identities.doubt(conn, identity, born_at)):
                 conn.rollback()
                 return Finding(Verdict.WAIT, doubt, lost=True)
-            flush_with_commit(conn, handle)
+            flush_with_commit(self.database, conn, handle)
             conn.commit()
             if wait_until_flushed(conn):
                 return Finding(Verdict.COMMIT if entry == "local" else Verdict.ROLLBACK)

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from mqpg._sync._acompat import Connection, run_sync
+from mqpg._sync._acompat import Connection
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.durability import wait_until_flushed
-from mqpg.user_tables.dialects import has
-from mqpg.user_tables.tables import ledger, ledger_message, ledger_message_metadata
+from mqpg.user_tables.tables import ledger, ledger_message
 from mqpg.values.arguments import encode
 from mqpg.values.draft import Draft, interval_text
 from mqpg.values.errors import InvalidArgument, LedgerError
@@ -55,7 +54,7 @@ class LedgerMessages:
 
     def create(self) -> None:
         """Create the table if it is missing."""
-        self._database.create(ledger_message_metadata)
+        self._database.create(ledger_message)
 
     def verify(self) -> None:
         """Verify once that the table is as it must be. Raises LedgerError."""
@@ -67,20 +66,22 @@ class LedgerMessages:
             return True
         # A database that does not answer must not look like a ledger that keeps no messages.
         with self._database.engine.connect() as conn:
-            return bool(run_sync(conn, has, ledger_message))
+            return self._database.has_in(conn, ledger_message)
 
     def store(self, conn: Connection, group: str, drafts: Mapping[str, Draft]) -> None:
         """Keep messages under their handles, in the local transaction.
 
         Raises InvalidArgument for a payload that is not JSON.
         """
-        conn.execute(insert(ledger_message), [_row(group, handle, draft) for handle, draft in drafts.items()])
+        self._database.execute(
+            conn, insert(ledger_message), [_row(group, handle, draft) for handle, draft in drafts.items()]
+        )
 
     def read(self, handle: str) -> LedgerMessage | None:
         """The message of a handle. None if it was not kept."""
         columns = [ledger_message.c[name] for name in _COLUMNS]
         with self._database.engine.connect() as conn:
-            row = (conn.execute(select(*columns).where(ledger_message.c.handle == handle))).first()
+            row = (self._database.execute(conn, select(*columns).where(ledger_message.c.handle == handle))).first()
         return None if row is None else LedgerMessage(*row)
 
     def replace_handle(self, handle: str, new: str, headers: str | None) -> bool:
@@ -94,10 +95,12 @@ class LedgerMessages:
             with self._database.short_transaction(_LOCK_TIMEOUT) as conn:
                 mine = (ledger.c.handle == handle, ledger.c.entry == "local")
                 # The key refuses a new handle that has a fence, as it does for a new row.
-                if (conn.execute(update(ledger).where(*mine).values(handle=new, done_at=None))).rowcount != 1:
+                if (
+                    self._database.execute(conn, update(ledger).where(*mine).values(handle=new, done_at=None))
+                ).rowcount != 1:
                     return False
                 moved = update(ledger_message).where(ledger_message.c.handle == handle)
-                conn.execute(moved.values(handle=new, headers=headers))
+                self._database.execute(conn, moved.values(handle=new, headers=headers))
                 conn.commit()
                 if wait_until_flushed(conn):
                     return True
@@ -108,7 +111,7 @@ class LedgerMessages:
     def purge(self, conn: Connection, old: ColumnElement[bool]) -> None:
         """Delete the messages of the ledger rows that fulfil a condition."""
         handles = select(ledger.c.handle).where(old)
-        conn.execute(delete(ledger_message).where(ledger_message.c.handle.in_(handles)))
+        self._database.execute(conn, delete(ledger_message).where(ledger_message.c.handle.in_(handles)))
 
 
 def _row(group: str, handle: str, draft: Draft) -> dict[str, str | None]:

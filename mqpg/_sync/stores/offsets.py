@@ -12,7 +12,7 @@ from sqlalchemy import insert, select, update
 from mqpg._sync._acompat import Connection
 from mqpg._sync.stores.database import UserDatabase
 from mqpg.user_tables.dialects import chunks
-from mqpg.user_tables.tables import clock, consumer_metadata, inbox, offsets
+from mqpg.user_tables.tables import FAMILIES, clock, inbox, offsets
 from mqpg.values.messages import BrokerInfo, Message
 
 __all__ = ["Offsets", "Position"]
@@ -55,7 +55,7 @@ class Offsets:
 
         Raises LedgerError for a table that is not as it must be.
         """
-        self._database.ensure(consumer_metadata)
+        self._database.ensure(*FAMILIES["consumer"])
 
     def position(self, conn: Connection, broker_id: str, queue_id: int, *, lock: bool) -> Position | None:
         """How far this queue is applied. None: nothing of it was applied yet.
@@ -63,19 +63,19 @@ class Offsets:
         `lock` keeps other processes of the same name out until the transaction ends.
         """
         query = select(*_POSITION).where(*self._where(offsets, broker_id), offsets.c.queue_id == queue_id)
-        row = (conn.execute(query.with_for_update() if lock else query)).first()
+        row = (self._database.execute(conn, query.with_for_update() if lock else query)).first()
         return None if row is None else _position(row)
 
     def positions(self, conn: Connection, broker_id: str) -> dict[int, Position]:
         """How far each queue is applied."""
         query = select(offsets.c.queue_id, *_POSITION).where(*self._where(offsets, broker_id))
-        rows = conn.execute(query.order_by(offsets.c.queue_id))
+        rows = self._database.execute(conn, query.order_by(offsets.c.queue_id))
         return {row[0]: _position(row[1:]) for row in rows}
 
     def consumers(self, conn: Connection, broker_id: str) -> set[str | None]:
         """The names of the consumers that had this database. None: one of an earlier release."""
         query = select(offsets.c.consumer).distinct().where(*self._where(offsets, broker_id))
-        return {row[0] for row in conn.execute(query)}
+        return {row[0] for row in self._database.execute(conn, query)}
 
     def realign(self, conn: Connection, broker_id: str, queue_id: int, position: Position) -> None:
         """Put a queue's position where the broker and this database agree."""
@@ -87,7 +87,7 @@ class Offsets:
             "realigned_at": clock(),
         }
         where = (*self._where(offsets, broker_id), offsets.c.queue_id == queue_id)
-        conn.execute(update(offsets).where(*where).values(**values))
+        self._database.execute(conn, update(offsets).where(*where).values(**values))
 
     def begin(self, conn: Connection, first: Message, info: BrokerInfo) -> Position:
         """Note that this database begins a queue with that message.
@@ -102,7 +102,7 @@ class Offsets:
             "first_offset": first.queue_offset,
             "consumer": self._consumer,
         }
-        conn.execute(insert(offsets).values(**self._mine, broker=info.broker_id, **values))
+        self._database.execute(conn, insert(offsets).values(**self._mine, broker=info.broker_id, **values))
         return Position(first.queue_offset, None, info.incarnation, first_offset=first.queue_offset)
 
     def move(self, conn: Connection, last: Message, known: Position, info: BrokerInfo) -> None:
@@ -116,7 +116,7 @@ class Offsets:
             "consumer": self._consumer,
         }
         where = (*self._where(offsets, info.broker_id), offsets.c.queue_id == last.queue_id)
-        conn.execute(update(offsets).where(*where).values(**values))
+        self._database.execute(conn, update(offsets).where(*where).values(**values))
 
     def states(
         self, conn: Connection, broker_id: str, messages: Sequence[Message]
@@ -135,19 +135,22 @@ class Offsets:
         query = query.order_by(inbox.c.message_id).with_for_update()
         found: dict[int, tuple[str, str | None]] = {}
         for ids in chunks(message_ids):
-            found |= {row[0]: (row[1], row[2]) for row in conn.execute(query.where(inbox.c.message_id.in_(ids)))}
+            found |= {
+                row[0]: (row[1], row[2])
+                for row in self._database.execute(conn, query.where(inbox.c.message_id.in_(ids)))
+            }
         return found
 
     def defer(self, conn: Connection, broker_id: str, message: Message, reason: str) -> None:
         """Note that the offset skips this message. Only a retry may apply it, under this row."""
         values = {"message_id": message.message_id, "state": "deferred", "reason": reason, "updated_at": clock()}
-        conn.execute(insert(inbox).values(**self._mine, broker=broker_id, **values))
+        self._database.execute(conn, insert(inbox).values(**self._mine, broker=broker_id, **values))
 
     def mark_applied(self, conn: Connection, broker_id: str, messages: Sequence[Message]) -> None:
         """Note that deferred messages have been applied."""
         ids = [message.message_id for message in messages]
         where = (*self._where(inbox, broker_id), inbox.c.message_id.in_(ids))
-        conn.execute(update(inbox).where(*where).values(state="applied", updated_at=clock()))
+        self._database.execute(conn, update(inbox).where(*where).values(state="applied", updated_at=clock()))
 
     def _where(self, table: Any, broker_id: str) -> tuple[Any, ...]:
         columns = self._mine | {"broker": broker_id}

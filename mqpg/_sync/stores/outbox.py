@@ -19,7 +19,7 @@ from mqpg._sync.stores.durability import DURABLE_COMMIT, wait_until_flushed
 from mqpg._sync.stores.ledger import is_transient
 from mqpg.tracing import add_context
 from mqpg.user_tables.dialects import is_locked
-from mqpg.user_tables.tables import clock, outbox, outbox_count, outbox_metadata
+from mqpg.user_tables.tables import FAMILIES, clock, outbox, outbox_count
 from mqpg.values.arguments import encode, exactly_before
 from mqpg.values.draft import Draft, interval_text
 from mqpg.values.errors import Fenced, InvalidArgument, LedgerError
@@ -100,12 +100,12 @@ class Outbox:
 
     def create(self) -> None:
         """Create the table if it is missing."""
-        self.database.create(outbox_metadata)
+        self.database.create(*FAMILIES["outbox"])
 
     def verify(self) -> None:
         """Verify once that the tables are as they must be, or create them. Raises LedgerError."""
         self.database.verify_table(outbox)
-        self.database.ensure(outbox_metadata)  # an outbox of an earlier release has no counters
+        self.database.ensure(*FAMILIES["outbox"])  # an outbox of an earlier release has no counters
 
     def identity(self) -> str:
         """What `prepare` stores with half messages. No checker looks into an outbox, and without one no
@@ -114,10 +114,12 @@ class Outbox:
             query = select(outbox_count.c.broker).where(outbox_count.c.topic == "")
             try:
                 with self.database.engine.begin() as conn:
-                    self._identity = (conn.execute(query.order_by(outbox_count.c.broker).limit(1))).scalar()
+                    self._identity = (
+                        self.database.execute(conn, query.order_by(outbox_count.c.broker).limit(1))
+                    ).scalar()
                     if self._identity is None:
                         row = {"broker": token_hex(4), "topic": "", "slot": 0, "sent": 0, "committed": 0}
-                        conn.execute(insert(outbox_count).values(**row))
+                        self.database.execute(conn, insert(outbox_count).values(**row))
             except SQLAlchemyError as error:
                 raise self.database.failure(error) from error
         return self._identity
@@ -125,7 +127,7 @@ class Outbox:
     def store(self, conn: Connection | Session, row: StoredMessage) -> None:
         """Store a message in the caller's transaction (P1)."""
         values = {name: getattr(row, name) for name in StoredMessage.__slots__}
-        conn.execute(insert(outbox).values(**values, created_at=clock()))
+        self.database.execute(conn, insert(outbox).values(**values, created_at=clock()))
 
     def store_now(self, row: StoredMessage) -> None:
         """Store a message in a transaction of its own (P1)."""
@@ -145,7 +147,7 @@ class Outbox:
         """
         values = {"state": state} if handle is None else {"state": state, "handle": handle}
         where = (outbox.c.id == row.id, outbox.c.state == row.state)
-        return bool((conn.execute(update(outbox).where(*where).values(**values))).rowcount == 1)
+        return bool((self.database.execute(conn, update(outbox).where(*where).values(**values))).rowcount == 1)
 
     def rule_rollback(self, row: StoredMessage) -> bool:
         """Rule that a stored message is rolled back.
@@ -181,8 +183,8 @@ class Outbox:
         row = {"id": mark, "state": "stored", "broker": "", "topic": "", "payload": "", "created_at": clock()}
         try:
             with self.database.short_transaction(lock_timeout) as conn:
-                conn.execute(insert(outbox).values(**row))
-                conn.execute(delete(outbox).where(outbox.c.id == mark))
+                self.database.execute(conn, insert(outbox).values(**row))
+                self.database.execute(conn, delete(outbox).where(outbox.c.id == mark))
                 conn.commit()
                 if wait_until_flushed(conn):
                     return True
@@ -195,7 +197,7 @@ class Outbox:
     def store_handle(self, row: StoredMessage, handle: str) -> None:
         """Note the handle of a message that was prepared again."""
         with self.database.engine.begin() as conn:
-            conn.execute(update(outbox).where(outbox.c.id == row.id).values(handle=handle))
+            self.database.execute(conn, update(outbox).where(outbox.c.id == row.id).values(handle=handle))
 
     def delete(self, row: StoredMessage, counted: Literal["sent", "committed"] | None = None) -> None:
         """Delete a message that the broker has permanently (P7, or P4 of QoS 1), and count it.
@@ -207,14 +209,16 @@ class Outbox:
         while True:
             try:
                 with self.database.engine.begin() as conn:
-                    gone = conn.execute(delete(outbox).where(outbox.c.id == row.id))
+                    gone = self.database.execute(conn, delete(outbox).where(outbox.c.id == row.id))
                     if counted is None or gone.rowcount != 1:
                         return
                     counter = outbox_count.c[counted]
-                    moved = conn.execute(update(outbox_count).where(*where).values({counter: counter + 1}))
+                    moved = self.database.execute(
+                        conn, update(outbox_count).where(*where).values({counter: counter + 1})
+                    )
                     if moved.rowcount != 1:
                         values = mine | {"sent": 0, "committed": 0} | {counted: 1}
-                        conn.execute(insert(outbox_count).values(**values))
+                        self.database.execute(conn, insert(outbox_count).values(**values))
                     return
             except IntegrityError:
                 continue  # another process has made the counter
@@ -226,7 +230,7 @@ class Outbox:
             if older_than:
                 now: Any = (conn.execute(select(clock()))).scalar_one()
                 query = query.where(outbox.c.created_at <= exactly_before(now, older_than))
-            return [StoredMessage(*row) for row in conn.execute(query.limit(limit).offset(skip))]
+            return [StoredMessage(*row) for row in self.database.execute(conn, query.limit(limit).offset(skip))]
 
 
 class OutboxEntry:
@@ -256,19 +260,21 @@ class OutboxEntry:
             return
         values = {name: getattr(self._row, name) for name in StoredMessage.__slots__}
         try:
-            conn.execute(insert(outbox).values(**values | {"state": "commit", "handle": handle}, created_at=clock()))
+            self.database.execute(
+                conn, insert(outbox).values(**values | {"state": "commit", "handle": handle}, created_at=clock())
+            )
         except IntegrityError as error:
             raise Fenced(f"message {self._row.id} is in the outbox already") from error
 
     def surviving_rows(self, conn: Connection, handles: Sequence[str]) -> dict[str, Json | None]:
         """The handle, if its row survives, with the payload if that was replaced."""
         query = select(outbox.c.handle, outbox.c.payload).where(outbox.c.id == self._row.id, outbox.c.state == "commit")
-        rows = conn.execute(query)
+        rows = self.database.execute(conn, query)
         return {handle: None if payload == self._row.payload else Json(payload) for handle, payload in rows}
 
     def set_payload(self, conn: Connection, handle: str, payload: str) -> None:
         """Keep the final payload."""
-        conn.execute(update(outbox).where(outbox.c.id == self._row.id).values(payload=payload))
+        self.database.execute(conn, update(outbox).where(outbox.c.id == self._row.id).values(payload=payload))
 
     def before_commit(self, conn: Connection) -> None:
         """Make the commit wait for the disk, also if the block has switched that off.

@@ -51,8 +51,8 @@ class PreparedMessages:
     again is dropped. Without it the caller sees to it that no message comes again.
     """
 
-    def __init__(self, group: str, topic: str, *, remembers: bool = False) -> None:
-        self._group, self._topic, self._remembers = group, topic, remembers
+    def __init__(self, group: str, topic: str, schema: str | None = None, *, remembers: bool = False) -> None:
+        self._group, self._topic, self._schema, self._remembers = group, topic, schema, remembers
 
     def store(
         self, conn: PgConnection | Connection, handle: str, payload: str, message_id: int = 0, queue_id: int = 0
@@ -63,11 +63,11 @@ class PreparedMessages:
         if found is None:
             self._insert(conn, handle, values)
         elif found != _DECIDED:
-            _REPLACE.execute(conn, values | self._wanted(handle))
+            _REPLACE.execute(conn, values | self._wanted(handle), self._schema)
 
     def has(self, conn: Connection, handle: str) -> bool:
         """Whether there is a PREPARE of a handle."""
-        return _READ.scalar(conn, self._wanted(handle)) is not None
+        return _READ.scalar(conn, self._wanted(handle), self._schema) is not None
 
     def take(self, conn: PgConnection | Connection, handle: str) -> str | None:
         """Take out the PREPARE of a handle and return its payload, or None if there is none."""
@@ -75,7 +75,7 @@ class PreparedMessages:
         if payload is None or payload == _DECIDED:
             return None
         end = _DECIDE if self._remembers else _DELETE
-        return payload if end.execute(conn, self._wanted(handle)) else None
+        return payload if end.execute(conn, self._wanted(handle), self._schema) else None
 
     def drop(self, conn: PgConnection | Connection, handle: str) -> None:
         """Take out the PREPARE of a handle. If it is still to come, remember that it is decided."""
@@ -84,13 +84,13 @@ class PreparedMessages:
 
     def forget(self, conn: PgConnection | Connection, older_than: timedelta) -> int:
         """Delete the rows that were decided so long ago. Returns how many there were."""
-        until = exactly_before(_NOW.scalar(conn, {}), older_than)
+        until = exactly_before(_NOW.scalar(conn, {}, None), older_than)
         wanted = self._wanted("")
         del wanted["wanted_handle"]
-        return _FORGET.execute(conn, wanted | {"until": until})
+        return _FORGET.execute(conn, wanted | {"until": until}, self._schema)
 
     def _read(self, conn: PgConnection | Connection, handle: str) -> str | None:
-        payload: str | None = _READ.scalar(conn, self._wanted(handle))
+        payload: str | None = _READ.scalar(conn, self._wanted(handle), self._schema)
         if self._remembers:
             driver = conn if isinstance(conn, DriverConnection) else driver_connection(conn)
             if commits_each_statement(driver):
@@ -99,7 +99,7 @@ class PreparedMessages:
 
     def _insert(self, conn: PgConnection | Connection, handle: str, values: dict[str, str | int]) -> None:
         key = {"consumer_group": self._group, "topic": self._topic, "handle": handle}
-        _STORE.execute(conn, key | values)
+        _STORE.execute(conn, key | values, self._schema)
 
     def _wanted(self, handle: str) -> dict[str, str | int]:
         return {"wanted_consumer_group": self._group, "wanted_topic": self._topic, "wanted_handle": handle}
