@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from alembic.autogenerate import comparators
@@ -103,7 +103,7 @@ def _is_installed(connection: Connection) -> bool:
 def _read(connection: Connection, call: str) -> dict[tuple[str, ...], Row]:
     """What the broker has of the kind that `call` makes, by the names that it was given."""
     query = f"select cast(row_to_json(found) as text) from ({_QUERIES[call]}) as found"
-    rows = [json.loads(row) for row in connection.scalars(text(query))]
+    rows = [json.loads(row) for row in _scalars(connection, query, "declarations cannot be compared with the broker")]
     return {tuple(row[name] for name in CALLS[call].keys): row for row in rows}
 
 
@@ -187,8 +187,11 @@ def _canonical(connection: Connection, name: str, value: Any) -> Any:
 
 
 def _evaluated(connection: Connection, name: str, value: Any, expression: str) -> Any:
-    query = f"select {expression.format(literal(value))}"
+    return _scalars(connection, f"select {expression.format(literal(value))}", f"{name} is declared as {value!r}")[0]
+
+
+def _scalars(connection: Connection, query: str, what: str) -> Sequence[Any]:
     try:
-        return connection.scalar(text(query.replace(":", r"\:")))
+        return connection.scalars(text(query.replace(":", r"\:"))).all()
     except DBAPIError as error:
-        raise CommandError(f"{name} is declared as {value!r}: {error.orig}") from error
+        raise CommandError(f"{what}: {error.orig}") from error

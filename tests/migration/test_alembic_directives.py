@@ -18,7 +18,7 @@ import mqpg
 from mqpg import errors
 from mqpg.alembic.directives import CALLS, directive, literal
 from mqpg.values import declarations
-from tests.support.alembic_app import AlembicApp
+from tests.support.declaring_app import DeclaringApp
 
 Db = psycopg.Connection[Any]
 
@@ -40,10 +40,14 @@ mqpg.Grant.receive("billing", "orders", "{role}", metadata)
 """
 
 
+def sqlalchemy_url(dsn: str) -> str:
+    return dsn.replace("postgresql://", "postgresql+psycopg://", 1)
+
+
 @pytest.fixture
-def app(dsn: str, tmp_path: Path) -> AlembicApp:
+def app(dsn: str, tmp_path: Path) -> DeclaringApp:
     """An application in the broker's database."""
-    return AlembicApp(tmp_path / "app", dsn.replace("postgresql://", "postgresql+psycopg://", 1))
+    return DeclaringApp(tmp_path / "app", sqlalchemy_url(dsn))
 
 
 @pytest.fixture
@@ -85,11 +89,11 @@ def psql(server_bin: Callable[[str], str]) -> Callable[[str, str], None]:
     return run
 
 
-def declare(app: AlembicApp, text: str, role: str) -> None:
+def declare(app: DeclaringApp, text: str, role: str) -> None:
     app.models(text.replace("{role}", role))
 
 
-def test_declared_changed_and_taken_back_by_generated_migrations(app: AlembicApp, db: Db, role: str) -> None:
+def test_declared_changed_and_taken_back_by_generated_migrations(app: DeclaringApp, db: Db, role: str) -> None:
     declare(app, DECLARED, role)
     up, down = app.directives()
     assert up == [
@@ -158,7 +162,7 @@ def test_declared_changed_and_taken_back_by_generated_migrations(app: AlembicApp
 
 
 def test_offline_and_online_come_to_the_same(
-    app: AlembicApp, db: Db, role: str, new_database: Callable[..., str], psql: Callable[[str, str], None]
+    app: DeclaringApp, db: Db, role: str, new_database: Callable[..., str], psql: Callable[[str, str], None]
 ) -> None:
     """The scripts of `--sql` run through psql, up and down."""
     for declared in (DECLARED, CHANGED, ""):
@@ -177,7 +181,52 @@ def test_offline_and_online_come_to_the_same(
     assert settings(db) == {"topics": [], "groups": [], "subscriptions": [], "rights": []}
 
 
-def test_what_was_not_generated_is_left_alone(app: AlembicApp, db: Db, role: str) -> None:
+def test_app_and_broker_in_one_script(
+    empty_dsn: str,
+    tmp_path: Path,
+    new_database: Callable[..., str],
+    psql: Callable[[str, str], None],
+    role: str,
+) -> None:
+    """The broker's revisions are in the application's environment, and its own depend on them."""
+    app = DeclaringApp(tmp_path / "app", sqlalchemy_url(empty_dsn), installs_broker=True)
+    declare(app, DECLARED, role)
+    app.upgrade()
+    for declared in (DECLARED, CHANGED):
+        declare(app, declared, role)
+        app.directives()
+        app.upgrade()
+    other = new_database(empty=True)
+    psql(other, app.script("heads"))
+    with psycopg.connect(other, autocommit=True) as there, psycopg.connect(empty_dsn, autocommit=True) as here:
+        assert settings(there) == settings(here)
+        assert len(settings(here)["rights"]) == 3
+        for connection in (there, here):
+            connection.execute(psycopg.sql.SQL("drop owned by {}").format(psycopg.sql.Identifier(role)))
+
+
+@pytest.fixture
+def operator(db: Db) -> Iterator[str]:
+    """A role whose name needs no quotes."""
+    name = f"operator_{db.info.dbname}"
+    db.execute(f"create role {name}".encode())
+    yield name
+    db.execute(f"drop owned by {name}; drop role {name}".encode())
+
+
+def test_an_operator_compares_and_applies(app: DeclaringApp, db: Db, operator: str) -> None:
+    db.execute(f"create schema {operator} authorization {operator}".encode())  # for alembic_version
+    app.url += f"?options=-crole%3D{operator}%20-csearch_path%3D{operator}"
+    app.models("mqpg.Topic('orders', metadata)\nmqpg.Subscription('billing', 'orders', metadata)")
+    with pytest.raises(CommandError, match="declarations cannot be compared with the broker"):
+        app.directives()
+    db.execute("select mqpg.grant_operator(%s)", [operator])
+    app.directives()
+    app.upgrade()
+    command.check(app.config())
+
+
+def test_what_was_not_generated_is_left_alone(app: DeclaringApp, db: Db, role: str) -> None:
     db.execute("select mqpg.create_topic('theirs'), mqpg.subscribe('them', 'theirs')")
     db.execute("select mqpg.grant_send('theirs', %s)", [role])
     app.write("op.mqpg_create_topic('by_hand'); op.mqpg_subscribe('mine', topic='by_hand', tags=['a'])")
@@ -213,7 +262,7 @@ def test_what_was_not_generated_is_left_alone(app: AlembicApp, db: Db, role: str
     ],
 )
 def test_what_cannot_change_is_said_before_anything_is_written(
-    app: AlembicApp, db: Db, declared: str, changed: str, message: str
+    app: DeclaringApp, db: Db, declared: str, changed: str, message: str
 ) -> None:
     db.execute("select mqpg.create_topic('there')")
     app.models(f"mqpg.{declared}")
@@ -234,13 +283,13 @@ def test_what_cannot_change_is_said_before_anything_is_written(
         "mqpg.Subscription('g', 't', metadata, filter='true', tags=[], retry_delay=10.0, start='latest')",
     ],
 )
-def test_equal_settings_in_other_words_are_equal(app: AlembicApp, db: Db, changed: str) -> None:
+def test_equal_settings_in_other_words_are_equal(app: DeclaringApp, db: Db, changed: str) -> None:
     db.execute("select mqpg.create_topic('t'), mqpg.create_producer_group('p'), mqpg.subscribe('g', 't')")
     app.models(changed)
     command.check(app.config())
 
 
-def test_every_setting_that_can_change_comes_back(app: AlembicApp, db: Db) -> None:
+def test_every_setting_that_can_change_comes_back(app: DeclaringApp, db: Db) -> None:
     plain = "mqpg.Topic('t', metadata)\nmqpg.ProducerGroup('p', metadata)\nmqpg.Subscription('g', 't', metadata)"
     app.models(plain)
     app.directives()
@@ -269,7 +318,7 @@ def test_every_setting_that_can_change_comes_back(app: AlembicApp, db: Db) -> No
     assert settings(db) == before
 
 
-def test_what_a_group_was_comes_back_when_it_is_taken_back(app: AlembicApp, db: Db) -> None:
+def test_what_a_group_was_comes_back_when_it_is_taken_back(app: DeclaringApp, db: Db) -> None:
     app.models(
         "mqpg.Topic('t', metadata)\n"
         "mqpg.ProducerGroup('p', metadata, checker='url', checker_target='shop', expire_after=None)\n"
@@ -291,8 +340,8 @@ def test_what_a_group_was_comes_back_when_it_is_taken_back(app: AlembicApp, db: 
 
 
 def test_without_a_broker_nothing_is_compared(empty_dsn: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    for url in (empty_dsn.replace("postgresql://", "postgresql+psycopg://", 1), f"sqlite:///{tmp_path}/shop.db"):
-        app = AlembicApp(tmp_path / url.partition(":")[0], url)
+    for url in (sqlalchemy_url(empty_dsn), f"sqlite:///{tmp_path}/shop.db"):
+        app = DeclaringApp(tmp_path / url.partition(":")[0], url)
         app.models("mqpg.Topic('orders', metadata)\nTable('shop', metadata, Column('id', Integer, primary_key=True))")
         (created, *rest), _ = app.directives()
         assert created == "op.create_table('shop',"
@@ -301,7 +350,7 @@ def test_without_a_broker_nothing_is_compared(empty_dsn: str, tmp_path: Path, ca
 
 
 def test_a_directive_in_another_database_is_refused(tmp_path: Path) -> None:
-    app = AlembicApp(tmp_path / "app", f"sqlite:///{tmp_path}/shop.db")
+    app = DeclaringApp(tmp_path / "app", f"sqlite:///{tmp_path}/shop.db")
     app.write("op.mqpg_create_topic('orders')")
     with pytest.raises(CommandError, match="mqpg_create_topic needs a broker in PostgreSQL, not sqlite"):
         app.upgrade()
@@ -309,14 +358,14 @@ def test_a_directive_in_another_database_is_refused(tmp_path: Path) -> None:
         app.script("head")
 
 
-def test_a_directive_that_is_refused_changes_nothing(app: AlembicApp, db: Db) -> None:
+def test_a_directive_that_is_refused_changes_nothing(app: DeclaringApp, db: Db) -> None:
     app.write("op.mqpg_create_topic('orders'); op.mqpg_create_topic('bad name')")
     with pytest.raises(DBAPIError, match="name"):
         app.upgrade()
     assert db.execute("select * from mqpg.topics").fetchall() == []
 
 
-def test_a_topic_with_messages_stays_when_a_downgrade_would_drop_it(app: AlembicApp, db: Db) -> None:
+def test_a_topic_with_messages_stays_when_a_downgrade_would_drop_it(app: DeclaringApp, db: Db) -> None:
     app.models("mqpg.Topic('orders', metadata)")
     app.directives()
     app.upgrade()
@@ -385,7 +434,7 @@ def test_bad_declarations_are_refused() -> None:
         mqpg.Grant("send", ("orders",), "app", metadata)
 
 
-def test_added_queues_stay_when_a_downgrade_runs(app: AlembicApp, db: Db) -> None:
+def test_added_queues_stay_when_a_downgrade_runs(app: DeclaringApp, db: Db) -> None:
     app.models("mqpg.Topic('orders', metadata, queues=2)")
     app.directives()
     app.upgrade()
