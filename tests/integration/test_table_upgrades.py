@@ -1,16 +1,19 @@
 """Tables that an earlier release made in its users' databases are upgraded, with their rows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from alembic import command
 from sqlalchemy import Engine, create_engine, inspect, text
 
 import mqpg
-from mqpg import errors
+from mqpg import errors, tables
 from mqpg.user_tables import dialects
-from mqpg.user_tables.tables import applied, inbox, offsets
+from mqpg.user_tables.tables import applied, inbox, ledger, located, offsets
+from tests.support.app_with_tables import AppWithTables
 from tests.support.business import INSERT
 
 # As the first checkouts of mqpg made them.
@@ -135,3 +138,70 @@ def test_a_journal_can_be_published(
     assert handle.step(mq) == 1
     handle.close()
     assert db.execute("update mqpg_applied set queue_offset = 0").rowcount == 1
+
+
+# As 0.1.0 made it in PostgreSQL and SQLite.
+LEDGER = (
+    "create table mqpg_ledger (handle varchar(200) primary key, entry varchar(8) not null, topic varchar(127),"
+    " payload text, created_at timestamp not null, done_at timestamp)",
+    "create index mqpg_ledger_open on mqpg_ledger (created_at, handle) where done_at is null",
+)
+
+
+@pytest.mark.parametrize("upgrade", ["library", "alembic"])
+def test_the_branch_of_alembic_upgrades_as_the_library_does(engine: Engine, tmp_path: Path, upgrade: str) -> None:
+    """Columns, keys, indexes and rows are the same, whoever upgrades."""
+    on_mysql = engine.dialect.name == "mysql"
+    with engine.begin() as conn:
+        for statement in LEDGER[: 1 if on_mysql else 2]:
+            conn.execute(text(statement.replace("timestamp", "datetime(6)") if on_mysql else statement))
+        conn.execute(text("insert into mqpg_offsets values ('g', 'orders', 0, 2, 7, 'b', 1, null)"))
+        conn.execute(text("insert into mqpg_inbox values ('g', 'orders', 6, 'deferred', 'later', null)"))
+        conn.execute(text("insert into mqpg_applied values ('g', 'orders', 0, 1, 7, '2026-01-01 00:00:00')"))
+    if upgrade == "library":
+        with mqpg.Ledger(engine) as store:
+            store.create()
+            store.database.ensure(offsets, inbox, applied)
+    else:
+        url = engine.url.render_as_string(hide_password=False)
+        app = AppWithTables(tmp_path / "app", url, locations="mqpg:user_tables/versions")
+        app.upgrade("mqpg_tables@head")
+        app.downgrade("mqpg_tables@base")
+        app.upgrade("mqpg_tables@head")
+    with engine.connect() as conn:
+        for table in (ledger, offsets, inbox, applied):
+            dialects.verify(conn, table)
+        assert conn.execute(text("select broker, state from mqpg_inbox")).all() == [("b", "deferred")]
+        assert conn.execute(text("select broker, queue_offset from mqpg_applied")).all() == [(None, 1)]
+        assert conn.execute(text("select broker, next_offset, first_offset from mqpg_offsets")).all() == [
+            ("b", 2, None)
+        ]
+    if not on_mysql:
+        assert [one["name"] for one in inspect(engine).get_indexes("mqpg_ledger")] == ["mqpg_ledger_undone"]
+    assert {"mqpg_inbox_before", "mqpg_offsets_before"}.isdisjoint(inspect(engine).get_table_names())
+
+
+def test_the_branch_looks_where_the_metadata_has_the_tables(new_database: Callable[..., str], tmp_path: Path) -> None:
+    url = new_database(empty=True).replace("postgresql://", "postgresql+psycopg://", 1)
+    engine = create_engine(url)
+    with engine.begin() as conn:
+        conn.execute(text("create schema billing"))
+        for statement in (*OLD, *LEDGER):
+            conn.execute(
+                text(statement.replace("table mqpg_", "table billing.mqpg_").replace("on mqpg_", "on billing.mqpg_"))
+            )
+    app = AppWithTables(tmp_path / "app", url, locations="mqpg:user_tables/versions")
+    tables.add_to(app.metadata, ledger=True, consumer=True, schema="billing")
+    app.upgrade("mqpg_tables@head")
+    with engine.connect() as conn:
+        for table in (ledger, offsets, inbox, applied):
+            dialects.verify(conn, located(table, "billing"))
+    engine.dispose()
+
+
+def test_the_branch_comes_before_the_tables_too(local_url: str, tmp_path: Path) -> None:
+    """Where there is nothing to upgrade it does nothing, and offline it prints nothing of it."""
+    app = AppWithTables(tmp_path / "app", local_url, locations="mqpg:user_tables/versions")
+    app.upgrade("mqpg_tables@head")
+    command.upgrade(app.config, "mqpg_tables@head", sql=True)
+    assert "mqpg_ledger" not in app.config.output_buffer.getvalue()  # type: ignore[attr-defined]
