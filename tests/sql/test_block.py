@@ -522,3 +522,29 @@ def _left(policy: str, delivered: list[tuple[int, str | None]], bad: set[int]) -
         elif offset not in bad and lane not in blocked:
             left.append(offset)
     return left
+
+
+@pytest.mark.parametrize(("policy", "back"), [("block_key", [2, 4]), ("block_queue", [2, 3, 4])])
+def test_what_is_behind_a_dead_letter_is_returned_at_once(mq: Session, policy: str, back: list[int]) -> None:
+    """Its consumer does not go on behind a failed message, whatever became of that one."""
+    subscribe(mq, policy, max_attempts=1)
+    ids = fill(mq, "abbcb")
+    got = mq.receive("k")
+    fail(mq, got, 1, reason="hopeless")
+    assert [letter.message_id for letter in mq.call("dead_letters", "g", "k")] == [ids[1]]
+    mq.ack(got[0].receipt)
+    again = mq.receive("k")
+    assert [(row.queue_offset, row.attempt) for row in again] == [(offset, 1) for offset in back]
+    mq.ack(again[0].receipt)
+    assert lag(mq).lag == 0
+
+
+@pytest.mark.parametrize("policy", ["block_key", "block_queue"])
+def test_a_final_failure_returns_nothing(mq: Session, policy: str) -> None:
+    subscribe(mq, policy, max_attempts=1)
+    fill(mq, "bbb")
+    got = mq.receive("k")
+    mq.nack(got[0].receipt, [got[1].message_id], final=True)
+    mq.ack(got[0].receipt)
+    assert mq.receive("k") == []
+    assert lag(mq).lag == 0

@@ -68,8 +68,12 @@ def ack_delivery(
     `tried` is the beginning of the delivery.
     """
     receipt, rest = str(delivery[0].receipt), delivery[len(tried) :]
-    if result.unacknowledged < len(tried):
+    if result.waiting:
+        # The nack has given them back, unless the subscription was altered just before it.
+        kept = {message.message_id for message in result.waiting}
+        kept.update(failure.message.message_id for failure in result.failures)
+        mq.ack([message for message in tried if message.message_id not in kept], conn=conn)
+    elif result.unacknowledged < len(tried):
         mq.ack_delivery(receipt, tried[-1].queue_offset if rest else None, conn=conn)
-    # The nack has already given back the messages that wait behind a failed one.
     if not all(result.blocks(message) for message in rest):
         mq.release(receipt, conn=conn)

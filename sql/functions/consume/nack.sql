@@ -67,7 +67,7 @@ begin
     end if;
     if (v.subscription).on_failure <> 'skip' and v_lane = 0 then
         select h.* into v_left from mqpg._block_failed(
-            v_subscription, v.last_version, v.claim, nack.message_ids, nack.reason, nack.delay) h;
+            v_subscription, v.last_version, v.claim, nack.message_ids, nack.reason, nack.delay, nack.final) h;
         v.rest := v_left.waiting || v.rest;
     else
         for v_message in

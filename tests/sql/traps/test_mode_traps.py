@@ -70,7 +70,7 @@ def test_trap_a_nack_gives_back_what_follows_mutant(k: Session) -> None:
     mutate(
         k,
         "_block_failed",
-        "coalesce(v_message.key = any(v_keys), false)",
+        "coalesce(v_message.key = any(v_keys || v_dead), false)",
         "false",
     )
     assert overtaking(k, "block_key") == [0]
