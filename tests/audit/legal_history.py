@@ -26,10 +26,6 @@ _GROUPS = {
 }
 
 
-# A failed message holds back what follows it in its delivery.
-_IN_ORDER = ("by_key", "in_order", "keyed")
-
-
 @dataclass
 class _Delivery:
     """A receipt, and the messages that its consumer still has to answer for, by their offsets."""
@@ -37,6 +33,13 @@ class _Delivery:
     group: str
     receipt: str
     open: dict[int, Row]
+
+    def waits(self, row: Row, failed: list[Row]) -> bool:
+        """Whether the message must not overtake one that failed, and was given back with it."""
+        before = [one for one in failed if one["queue_id"] >= 0 and one["queue_offset"] < row["queue_offset"]]
+        if self.group in ("by_key", "keyed"):
+            return row["key"] is not None and any(one["key"] == row["key"] for one in before)
+        return self.group == "in_order" and bool(before)
 
 
 def live(story: Story, seed: int, steps: int = 400, look: Callable[[int], None] | None = None) -> None:
@@ -123,13 +126,15 @@ def _answer(story: Story, chance: random.Random, what: str, delivery: _Delivery)
     if what == "ack":
         _apply(story, delivery, chance.choice(["whole", "through", "offsets"]), some)
     elif what == "nack":
-        failed = [delivery.open[offset]["message_id"] for offset in some]
+        failed = [delivery.open[offset] for offset in some]
+        delay, final = chance.choice(["1 ms", "30 ms"]), chance.random() < 0.2
         broker.execute(
             "select mqpg.nack(%s, %s, 'no', %s::interval, %s)",
-            (receipt, failed, chance.choice(["1 ms", "30 ms"]), chance.random() < 0.2),
+            (receipt, [row["message_id"] for row in failed], delay, final),
         )
-        given_back = [offset for offset in delivery.open if offset >= some[0]]
-        for offset in given_back if delivery.group in _IN_ORDER else some:
+        for offset in [
+            o for o, row in delivery.open.items() if row in failed or (not final and delivery.waits(row, failed))
+        ]:
             del delivery.open[offset]
     elif what == "extend":
         broker.execute("select mqpg.extend(%s, %s)", (receipt, chance.choice(["10 milliseconds", "1 hour"])))
