@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -39,17 +39,8 @@ def sql(
 
     The library then works on them with create_tables=False.
     """
-    from sqlalchemy import create_mock_engine
-
     from mqpg.tables import metadata
-    from mqpg.user_tables.upgrades import identify
+    from mqpg.user_tables.creation import creation
 
-    def write(statement: Any, *_: Any) -> None:
-        typer.echo(str(statement.compile(dialect=engine.dialect)).strip().replace("\t", "    ") + ";\n")
-
-    engine = create_mock_engine(f"{dialect}://", write)
-    chosen = metadata(schema=schema, **dict.fromkeys(tables or (), True))
-    chosen.create_all(engine, checkfirst=False)
-    for table in chosen.sorted_tables if dialect == "postgresql" else ():
-        if not table.primary_key.columns:
-            typer.echo(identify(engine.dialect.identifier_preparer.format_table(table)) + ";")
+    for statement in creation(metadata(schema=schema, **dict.fromkeys(tables or (), True)), dialect):
+        typer.echo(f"{statement};\n")

@@ -25,6 +25,7 @@ MODULES = (
     "mqpg",
     "mqpg.values.choices",
     "mqpg.connection.dsn",
+    "mqpg.contrib.django",
     "mqpg.embedded",
     "mqpg.errors",
     "mqpg.values.messages",

@@ -56,6 +56,7 @@ QUEUE: Rooms = {
         ("client", "consumer", "handlers", "producer", "schema", "stores", "user_tables", "values"),
     ),
     # floor 8
+    "contrib": (("mqpg.contrib.*",), ("public", "user_tables")),
     "status": (("mqpg.status.*",), ("embedded", "public", "values")),
     "testing": (("mqpg.testing.*",), ("embedded", "public", "schema")),
     "workers": (("mqpg.workers.*",), ("connection", "handlers", "public", "schema", "user_tables", "values")),

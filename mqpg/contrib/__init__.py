@@ -1,0 +1,1 @@
+"""mqpg in other frameworks."""
