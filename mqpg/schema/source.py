@@ -75,7 +75,7 @@ class Object:
         kind: function, view or trigger.
         schema: mqpg, or mqpg_audit for the views of auditors.
         definition: The statement that creates or replaces it. For a function, with its comments.
-        comments: The statements after the definition of a view or a trigger.
+        comments: The statements after the definition of a view or a trigger, or one that does nothing.
     """
 
     kind: str
@@ -114,9 +114,8 @@ class Source:
                 raise ConfigurationError(f"migrations/{entry.name} must be named {len(found) + 1:04}_what_it_does.sql")
             if marked is None:
                 raise ConfigurationError(f"migrations/{entry.name} must have a line -- breaking: yes, or no")
-            outside = _OUTSIDE.search(text) is not None
-            steps = tuple(step.strip() for step in _STEP.split(text)) if outside else ()
-            found.append(Migration(int(named[1]), named[2], marked[1] == "yes", "" if outside else text, steps))
+            steps = tuple(step.strip() for step in _STEP.split(text)) if _OUTSIDE.search(text) else ()
+            found.append(Migration(int(named[1]), named[2], marked[1] == "yes", "" if steps else text, steps))
         return tuple(found)
 
     @property
@@ -144,26 +143,26 @@ class Source:
 
         `owner` is the role that may own it. None: `mqpg_owner`, or the migrating role.
         """
-        return self._install("trusted", role=_quoted(owner))
+        return self.install("trusted", role=_quoted(owner))
 
     def revision(self, number: int, owner: str | None) -> str:
         """The statement that a revision runs (see install/revision.sql). `owner` as for `trusted`."""
         migration, last = self.migrations[number - 1], number == self.head
         texts = {
             "trusted": self.trusted(owner),
-            "owner": self._install("owner", role=_quoted(owner)),
+            "owner": self.install("owner", role=_quoted(owner)),
             "whole": self.whole if number == 1 else "",
             "alembic_version": described(self._read("tables/alembic_version.sql")),
             "file": migration.sql,
             "code": self._code if last else "",
-            "privileges": self._install("privileges"),
-            "asker": self._install("asker"),
+            "privileges": self.install("privileges"),
+            "asker": self.install("asker"),
         }
         for name, text in texts.items():
             if _TEXT in text:
                 raise ConfigurationError(f"the SQL of {name} must not contain {_TEXT}")
         breaking = max((known.number for known in self.migrations if known.breaking), default=0)
-        return self._install(
+        return self.install(
             "revision",
             number=str(number),
             head=str(self.head),
@@ -176,18 +175,14 @@ class Source:
 
     @property
     def _code(self) -> str:
-        columns = {
-            "kinds": [item.kind for item in self.code],
-            "schemas": [item.schema for item in self.code],
-            "names": [item.name for item in self.code],
-            "definitions": [item.definition for item in self.code],
-            "comments": [item.comments or "select" for item in self.code],
-        }
-        return self._install("code", **{name: ",\n".join(map(_item, values)) for name, values in columns.items()})
+        columns = ("kind", "schema", "name", "definition", "comments")
+        return self.install(
+            "code", **{column: ",\n".join(_item(getattr(item, column)) for item in self.code) for column in columns}
+        )
 
-    def _install(self, name: str, **values: str) -> str:
-        """A file of install/, with values in the place of its markers."""
-        return _MARKER.sub(lambda marker: values[marker[1]], self._read(f"install/{name}.sql"))
+    def install(self, file: str, /, **values: str) -> str:
+        """A file of install/ by its name, with values in the place of its markers."""
+        return _MARKER.sub(lambda marker: values[marker[1]], self._read(f"install/{file}.sql"))
 
     def _read(self, path: str) -> str:
         return self._folder.joinpath(path).read_text(encoding="utf-8")
@@ -204,7 +199,7 @@ class Source:
         digest = hashlib.sha256()
         for item in self.code:
             digest.update("\0".join((item.kind, item.schema, item.name, item.definition, item.comments, "")).encode())
-        digest.update((self._install("privileges") + self._install("asker")).encode())
+        digest.update((self.install("privileges") + self.install("asker")).encode())
         return digest.hexdigest()
 
 
@@ -229,8 +224,8 @@ def _object(path: str, text: str) -> Object:
     name = path.rsplit("/", 1)[1].removesuffix(".sql")
     if kind == "function":
         text = re.sub(r"^create function ", "create or replace function ", described(text), flags=re.M)
-        return Object(kind, schema, name, text, "")
+        return Object(kind, schema, name, text, "select")
     definition, mark, comments = (described(text) if kind == "view" else text).partition("\ncomment on ")
     definition = definition[re.search(rf"^create {kind} ", definition, re.M).start() :]  # type: ignore[union-attr]
     definition = definition.replace(f"create {kind} ", f"create or replace {kind} ", 1).strip()
-    return Object(kind, schema, name, definition, f"{mark}{comments}".strip())
+    return Object(kind, schema, name, definition, f"{mark}{comments}".strip() or "select")

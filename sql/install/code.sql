@@ -7,10 +7,10 @@
 -- left alone. Cost: runs once per migration.
 do $mqpg_code$
 declare
-    v_kinds text [] := array[/* mqpg: kinds */]::text [];
-    v_schemas text [] := array[/* mqpg: schemas */]::text [];
-    v_names text [] := array[/* mqpg: names */]::text [];
-    v_definitions text [] := array[/* mqpg: definitions */]::text [];
+    v_kinds text [] := array[/* mqpg: kind */]::text [];
+    v_schemas text [] := array[/* mqpg: schema */]::text [];
+    v_names text [] := array[/* mqpg: name */]::text [];
+    v_definitions text [] := array[/* mqpg: definition */]::text [];
     v_comments text [] := array[/* mqpg: comments */]::text [];
     v_before text [];
     v_gone regprocedure;

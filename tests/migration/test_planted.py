@@ -144,7 +144,7 @@ def test_a_schema_that_is_made_meanwhile_is_not_used(empty_dsn: str, planter: Co
         connection.execute(packaged().trusted(None).encode())
         planter.execute("create schema mqpg")
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="made or dropped the schema mqpg just now"):
-            connection.execute(packaged()._install("owner", role="").encode())
+            connection.execute(packaged().install("owner", role="").encode())
 
 
 def test_an_empty_schema_of_another_role_is_not_used(empty_dsn: str, planter: Connection) -> None:
