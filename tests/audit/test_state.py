@@ -15,18 +15,22 @@ import pytest
 from mqpg.audit.state import FORMAT, Judged, load_state, save_state
 from mqpg.errors import ConfigurationError
 from tests.audit.story import Story, Trio
+from tests.support.forking import run_mqpg
 
 
 def start(trio: Trio, state: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "mqpg", "audit", "--dsn", trio.broker, "--ledger", f"shop={trio.ledger}"]
-    command += ["--applied", f"board={trio.consumer}", "--engine", "sql", "--state", str(state), *arguments]
+    command = [sys.executable, "-m", "mqpg", *_command(trio, state, *arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+def _command(trio: Trio, state: Path, *arguments: str) -> list[str]:
+    command = ["audit", "--dsn", trio.broker, "--ledger", f"shop={trio.ledger}"]
+    return [*command, "--applied", f"board={trio.consumer}", "--engine", "sql", "--state", str(state), *arguments]
+
+
 def run(trio: Trio, state: Path, *arguments: str) -> tuple[int, str, str]:
-    process = start(trio, state, *arguments)
-    out, err = process.communicate(timeout=120)
-    return process.returncode, out, err
+    done = run_mqpg(*_command(trio, state, *arguments))
+    return done.returncode, done.stdout, done.stderr
 
 
 def refused(result: tuple[int, str, str], text: str) -> None:

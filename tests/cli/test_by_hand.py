@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 import mqpg.web
 from mqpg.cli.completion import complete_group, complete_producer_group, complete_topic
 from tests.support.broker import Broker, Session
+from tests.support.forking import run_mqpg
 from tests.support.in_process import Run
 from tests.support.retention import keep, retain, roll
 from tests.support.waiting import eventually
@@ -120,7 +121,7 @@ def on_a_terminal(dsn: str, *arguments: str, answer: str = "") -> int:
     try:
         os.write(main_end, answer.encode())
         env = os.environ | {"MQPG_DATABASE_URL": dsn}
-        return subprocess.run([MQPG, *arguments], env=env, stdin=terminal, capture_output=True, check=False).returncode
+        return run_mqpg(*arguments, env=env, stdin=terminal).returncode
     finally:
         os.close(main_end)
         os.close(terminal)

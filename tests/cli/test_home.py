@@ -17,9 +17,9 @@ import mqpg as library
 from mqpg import Ledger, embedded, migrate
 from mqpg.embedded import Home
 from mqpg.errors import ConfigurationError
+from tests.support.forking import run_mqpg
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-_COMMAND = str(Path(sys.executable).with_name("mqpg"))
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def mqpg(home: Home) -> Run:
     """Run the command with MQPG_HOME set to that folder."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        done = _run(_COMMAND, *arguments, MQPG_HOME=str(home.directory))
+        done = _run(*arguments, MQPG_HOME=str(home.directory))
         assert done.returncode == 0, done.stderr
         return done
 
@@ -66,7 +66,7 @@ def test_up_twice_work_down_twice_and_the_data_are_kept(home: Home, mqpg: Run) -
     assert home.server.pid is None
     assert "nothing was running" in mqpg("down").stderr
 
-    with psycopg.connect(mqpg("up").stdout.strip(), autocommit=True) as connection:
+    with psycopg.connect(mqpg("up", "--no-workers").stdout.strip(), autocommit=True) as connection:
         assert _scalar(connection, "select sum(next_offset) from mqpg.queue_depth") == 1
 
 
@@ -88,7 +88,7 @@ def test_a_running_up_takes_a_new_ledger(home: Home, tmp_path: Path) -> None:
             ledger.create()
 
     def up(**variables: str) -> str:
-        done = _run(_COMMAND, "up", MQPG_HOME=str(home.directory), **variables)
+        done = _run("up", MQPG_HOME=str(home.directory), **variables)
         assert done.returncode == 0, done.stderr
         return done.stderr
 
@@ -140,12 +140,12 @@ def test_workers_that_do_not_start_are_told(home: Home, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("folder", ["/etc/passwd", "/etc/passwd/below", "/proc/x"])
 def test_a_folder_that_cannot_be_used_is_one_line(folder: str) -> None:
     for done in (
-        _run(_COMMAND, "up", "--data", folder),
-        _run(_COMMAND, "topic", "list", "--dsn", "embedded", MQPG_HOME=folder),
+        _run("up", "--data", folder),
+        _run("topic", "list", "--dsn", "embedded", MQPG_HOME=folder),
     ):
         assert done.returncode == 2
         assert re.fullmatch(rf"mqpg: .*cannot use folder {folder}: .*MQPG_HOME.*\n", done.stderr)
-    done = _run(_COMMAND, "down", "--data", folder)
+    done = _run("down", "--data", folder)
     assert (done.returncode, done.stderr) == (0, f"nothing was running: {folder}\n")
 
 
@@ -155,7 +155,7 @@ def test_a_folder_that_cannot_be_used_is_one_line(folder: str) -> None:
 )
 def test_no_command_but_up_starts_a_server(tmp_path: Path, command: list[str], variables: dict[str, str]) -> None:
     for arguments in ([], ["--dsn", ""]):
-        done = _run(_COMMAND, *command, *arguments, cwd=str(tmp_path), **variables)
+        done = _run(*command, *arguments, cwd=str(tmp_path), **variables)
         assert done.returncode == 2
         assert re.fullmatch(r"mqpg: .*(is empty|no database is named): .*MQPG_DATABASE_URL.*\n", done.stderr)
     assert list(tmp_path.iterdir()) == []
@@ -175,9 +175,9 @@ def test_connect_starts_a_server_only_by_the_name_embedded(home: Home, monkeypat
 
 
 def test_the_port_and_so_the_dsn_stay_the_same(home: Home, mqpg: Run) -> None:
-    dsn = mqpg("up").stdout
+    dsn = mqpg("up", "--no-workers").stdout
     mqpg("down")
-    assert mqpg("up").stdout == dsn
+    assert mqpg("up", "--no-workers").stdout == dsn
     mqpg("down")
     port = home.server.last_port
     assert port is not None
@@ -186,13 +186,13 @@ def test_the_port_and_so_the_dsn_stay_the_same(home: Home, mqpg: Run) -> None:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind(("127.0.0.1", port))
         other.listen()
-        done = _run(_COMMAND, "up", MQPG_HOME=str(home.directory))
+        done = _run("up", "--no-workers", MQPG_HOME=str(home.directory))
         assert done.returncode == 2
         assert re.fullmatch(rf"mqpg: .*port {port}, .*another program has it: .*mqpg up --port N.*\n", done.stderr)
-        moved = mqpg("up", "--port", "0").stdout
+        moved = mqpg("up", "--no-workers", "--port", "0").stdout
         assert moved != dsn
     mqpg("down")
-    assert mqpg("up").stdout == moved
+    assert mqpg("up", "--no-workers").stdout == moved
 
 
 def test_another_port_than_that_of_the_running_server_is_refused(home: Home) -> None:
@@ -209,7 +209,7 @@ def _run(*command: str, cwd: str = "/", **variables: str) -> subprocess.Complete
     """Without the variables that name a broker, except `variables`."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MQPG_", "PG"))}
     environment.pop("DATABASE_URL", None)
-    return subprocess.run(command, env=environment | variables, cwd=cwd, capture_output=True, text=True, check=False)
+    return run_mqpg(*command, env=environment | variables, cwd=cwd)
 
 
 def _scalar(connection: psycopg.Connection[tuple[object, ...]], query: str) -> object:

@@ -20,6 +20,7 @@ from lab.bench import pgbench
 from mqpg import errors
 from mqpg.connection import dsn as dsns
 from mqpg.embedded import locate
+from tests.support.forking import run_mqpg
 from tests.support.waiting import eventually
 
 CANARY = "canary7f"
@@ -86,7 +87,7 @@ def clean() -> dict[str, str]:
 
 
 def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([MQPG, *arguments], env=environment, capture_output=True, text=True, check=False)
+    return run_mqpg(*arguments, env=environment)
 
 
 def command_lines(pid: int) -> dict[int, str]:

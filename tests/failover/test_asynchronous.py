@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
@@ -15,6 +13,7 @@ import sqlalchemy
 
 import mqpg
 from mqpg import migrate
+from tests.support.forking import Forked, run_mqpg
 from tests.support.standby import Pair, follows
 from tests.support.waiting import eventually
 
@@ -123,9 +122,8 @@ def _lose_under_way(pair: Pair, mq: mqpg.Client, shop: str) -> str:
     return broker
 
 
-def _start_recovery(broker: str, shop: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "mqpg", "half", "recover", "--ledger", shop, "--dsn", broker]
-    return subprocess.Popen(command)
+def _start_recovery(broker: str, shop: str) -> Forked:
+    return Forked(["half", "recover", "--ledger", shop, "--dsn", broker])
 
 
 def _lag(mq: mqpg.Client) -> int:
@@ -149,6 +147,6 @@ def _received(mq: mqpg.Client) -> list[mqpg.Message]:
 
 
 def _audit(broker: str, shop: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "mqpg", "audit", "--engine", "sql", "--json", "--ledger", f"shop={shop}"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=False, env=os.environ | {"MQPG_DATABASE_URL": broker})
+    command = ["audit", "--engine", "sql", "--json", "--ledger", f"shop={shop}"]
+    done = run_mqpg(*command, env=os.environ | {"MQPG_DATABASE_URL": broker})
     return json.loads(done.stdout)

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -14,6 +12,7 @@ import sqlalchemy
 import mqpg
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
+from tests.support.forking import run_mqpg
 from tests.support.standby import asynchronous, follows
 from tests.support.waiting import eventually
 
@@ -73,8 +72,8 @@ def _prepare(mq: mqpg.Client, shop: sqlalchemy.Engine) -> mqpg.protocols.OutboxP
 def _audit(broker: str, shop: sqlalchemy.Engine) -> tuple[str, dict[str, int], set[int]]:
     """Verdict, anomalies by kind, and the messages that they name."""
     url = shop.url.render_as_string(hide_password=False)
-    command = [sys.executable, "-m", "mqpg", "audit", "--engine", "sql", "--json", "--ledger", f"shop={url}"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=False, env=os.environ | {"MQPG_DATABASE_URL": broker})
+    command = ["audit", "--engine", "sql", "--json", "--ledger", f"shop={url}"]
+    done = run_mqpg(*command, env=os.environ | {"MQPG_DATABASE_URL": broker})
     report: dict[str, Any] = json.loads(done.stdout)
     found = report["anomalies"]
     by_kind = {kind: n for kind, n in found["by_kind"].items() if n}

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import sqlalchemy
 
 import mqpg
 from mqpg import errors, migrate, protocols
+from tests.support.forking import run_mqpg
 from tests.support.standby import Pair, follows
 from tests.support.waiting import eventually
 
@@ -94,16 +94,15 @@ def realign(broker: str, shop: str, *options: str) -> tuple[int, list[dict[str, 
 
 
 def run_realign(broker: str, shop: str, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mqpg", "subscription", "realign", "board", "orders", *options]
     environment = os.environ | {"MQPG_DATABASE_URL": broker, "MQPG_CONSUMER_DATABASE": shop}
-    return subprocess.run(command, capture_output=True, check=False, env=environment, text=True)
+    return run_mqpg("subscription", "realign", "board", "orders", *options, env=environment)
 
 
 def audit(broker: str, shop: str) -> tuple[str, dict[str, int], set[int]]:
     """Verdict, anomalies by kind, and the messages that they name. Both servers have the same clock."""
-    command = [sys.executable, "-m", "mqpg", "audit", "--engine", "sql", "--json", "--clock-tolerance", "0"]
+    command = ["audit", "--engine", "sql", "--json", "--clock-tolerance", "0"]
     command += ["--ledger", f"shop={shop}", "--applied", f"board={shop}"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=False, env=os.environ | {"MQPG_DATABASE_URL": broker})
+    done = run_mqpg(*command, env=os.environ | {"MQPG_DATABASE_URL": broker})
     report = json.loads(done.stdout)
     found = report["anomalies"]
     by_kind = {kind: n for kind, n in found["by_kind"].items() if n}

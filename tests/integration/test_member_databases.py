@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ from sqlalchemy import Engine, create_engine, text
 import mqpg
 from mqpg import errors
 from mqpg.values.choices import TopicKind
+from tests.support.forking import run_mqpg
 from tests.support.member import GROUP, TOPIC, die_as_member, member
 from tests.support.waiting import eventually
 
@@ -95,8 +94,7 @@ def owners(mq: mqpg.Client) -> dict[int, str]:
 
 
 def audit(dsn: str) -> None:
-    command = [sys.executable, "-m", "mqpg", "audit", "--engine", "sql", "--dsn", dsn, "--topic", TOPIC]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_mqpg("audit", "--engine", "sql", "--dsn", dsn, "--topic", TOPIC)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -3,7 +3,6 @@
 import re
 import socket
 import subprocess
-import sys
 import time
 from functools import partial
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from mqpg.errors import ConfigurationError
 from mqpg.metrics.server import serving
 from mqpg.status import Source
+from tests.support.forking import run_mqpg
 from tests.support.processes import Processes
 from tests.support.servers import free_port
 from tests.support.waiting import eventually
@@ -38,8 +38,7 @@ def serves(port: int, line: str) -> bool:
 
 
 def ask(dsn: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mqpg", "worker", "--health", "--dsn", dsn, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run_mqpg("worker", "--health", "--dsn", dsn, *arguments)
 
 
 def test_a_supervisor_serves_metrics_and_sends_heartbeats(processes: Processes, port: int, dsn: str) -> None:

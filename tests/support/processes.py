@@ -3,13 +3,13 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
+from tests.support.forking import Forked
 from tests.support.waiting import PATIENCE
 
 __all__ = ["Process", "Processes", "workers"]
@@ -24,15 +24,13 @@ class Process:
         The folder of `log` is its working directory, so modules there can be imported.
         """
         self.arguments, self._log = arguments, log
-        with log.open("wb") as stderr:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "mqpg", *arguments],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                env=os.environ | environment,
-                cwd=log.parent,
-            )
+        reader, self.stdin = os.pipe()
+        try:
+            with log.open("wb") as stderr:
+                environment = os.environ | environment
+                self.process = Forked(arguments, env=environment, cwd=log.parent, stdin=reader, stderr=stderr)
+        finally:
+            os.close(reader)
 
     @property
     def pid(self) -> int:
@@ -58,8 +56,7 @@ class Process:
 
     def close(self) -> None:
         self.kill()
-        if self.process.stdin is not None:
-            self.process.stdin.close()
+        os.close(self.stdin)
 
 
 class Processes:
