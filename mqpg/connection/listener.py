@@ -69,8 +69,8 @@ class TickListener:
         self._state = Notifications(settings.poll_interval)
         # The newest tick and jump.
         self._seen: tuple[int, int] | None = None
-        # A tick that woke no waiter when it was seen, because its notification had done so before.
-        self._early: int | None = None
+        # The newest tick, if the waiters were woken by its notification and not again by the poll that saw it.
+        self._woken_early_for: int | None = None
 
     @property
     def trusted(self) -> bool:
@@ -150,7 +150,8 @@ class TickListener:
     def _poll_for(self, conn: psycopg.Connection[Any], ticks: list[int]) -> None:
         """Poll for news, because of the ticks that were announced or, if there are none, because it is due."""
         known = self._known
-        news = self._poll(conn, self._wake_early(ticks) if ticks and self._state.credible else None)
+        woken_for = self._wake_early(ticks) if ticks and self._state.credible else None
+        news = self._poll(conn, woken_for)
         self._closing.wait(self._state.polled(announced=bool(ticks), news=news, known=known))
 
     def _listen(self, conn: psycopg.Connection[Any]) -> bool:
@@ -180,40 +181,42 @@ class TickListener:
 
     def _is_known(self, tick: int) -> bool:
         """Whether an announced tick was seen, and woke the waiters then."""
-        return 0 <= tick <= self._known and tick != self._early
+        return 0 <= tick <= self._known and tick != self._woken_early_for
 
-    def _wake_early(self, told: list[int]) -> int | None:
-        """Wake the waiters of a single topic before the poll, which spares them its round trip.
+    def _wake_early(self, announced: list[int]) -> int | None:
+        """Wake the waiters before the poll, which spares them its round trip, if all wait for one topic.
 
-        Returns the tick of which they know now, or None where several topics are waited for.
+        Returns the newest tick that they were woken for. None: they were not, because there are several topics.
+        A tick that is announced twice wakes all: anybody can send a notification, so the first one may have
+        come before the tick was committed, when the waiters found nothing.
         """
-        # After a second notification of a tick, somebody else has sent the first one, perhaps
-        # before the commit.
-        if len(self._interests) != 1 and self._early not in told:
+        if len(self._interests) != 1 and self._woken_early_for not in announced:
             return None
-        self._early = None
+        self._woken_early_for = None
         self._wake(None)
-        return max(told)
+        return max(announced)
 
     def _poll(self, conn: psycopg.Connection[Any], woken_for: int | None = None) -> bool:
-        """Wake the waiters whose topics have new ticks. Returns whether there were any.
+        """Look for new ticks, and wake the waiters whose topics they touched. Returns whether there were any.
 
-        `woken_for` is a tick for which all waiters were woken already.
+        `woken_for` is the tick for which the waiters were woken already.
         """
-        newest, seen = self._newest(conn), self._seen
-        if newest == seen:
+        before, newest = self._seen, self._newest(conn)
+        if newest == before:
             return False
-        self._seen, self._early = newest, None
-        if seen is not None and newest == (woken_for, seen[1]):
-            self._early = woken_for
+        self._seen, self._woken_early_for = newest, None
+        if before is None:
+            self._wake(None)
             return True
-        if seen is None or not 0 <= newest[0] - seen[0] <= _MANY or len(self._interests) == 1:
+        ticks = newest[0] - before[0]
+        if newest == (woken_for, before[1]):  # this tick is all that is new
+            self._woken_early_for = woken_for
+        elif not 0 <= ticks <= _MANY or len(self._interests) == 1:
             self._wake(None)
         else:
             with time_limit(self._settings.call_timeout):
-                touched = {row[0] for row in conn.execute(_TOUCHED, seen)}
-            self._wake(touched)
-        return seen is None or newest[0] != seen[0]
+                self._wake({row[0] for row in conn.execute(_TOUCHED, before)})
+        return ticks != 0
 
     def _wake(self, topics: set[str] | None) -> None:
         """Wake the waiters for some topics, or all waiters where `topics` is None."""

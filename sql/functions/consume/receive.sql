@@ -60,13 +60,14 @@ declare
     v_body bigint;
     v_attempt int;
 begin
+    -- 1. The subscription that receives, and whether the caller may.
     select t.* into v_topic from mqpg.topic t where t.name = receive.topic;
     select s.* into v_subscription from mqpg.subscription s
     where s.topic_id = v_topic.topic_id and s.consumer_group = receive.consumer_group and s.member = '';
     if not found or not mqpg._may(v_subscription.receivers) then
         v_subscription := mqpg._require_subscription(receive.consumer_group, receive.topic);
     end if;
-    -- This quick validation suffices for most calls and saves a function call.
+    -- These conditions hold for most calls, which are spared the function.
     if (receive.max_messages between 1 and 10000 and receive.lease between interval '10 milliseconds'
         and interval '1 day'
         and receive.consumer is null and receive.queue_id is null and v_subscription.mode in ('exclusive', 'shared'))
@@ -83,6 +84,9 @@ begin
     if v_subscription.mode = 'broadcast' then
         v_subscription := mqpg._member(v_subscription, v_topic.queues, receive.consumer);
     end if;
+
+    -- 2. The delivery that `ack` acknowledges: its cursor without that claim. It is not written yet,
+    -- because one version can have both changes if the next messages are of the same queue.
     if receive.ack is not null then
         v_acked := mqpg._acked_cursor(
             receive.ack, v_subscription, receive.consumer_group, receive.topic, receive.consumer);
@@ -94,12 +98,14 @@ begin
         end if;
     end if;
 
+    -- 3. A queue and a claim of its next messages. This also writes what `ack` changed.
     v_next := mqpg._claim_next(
         v_subscription, v_topic, receive.queue_id, receive.max_messages, receive.lease, receive.consumer, v_acked);
     if v_next.queue_id is null then
         return;
     end if;
 
+    -- 4. Which messages these are, as runs of ids without gaps, and the receipt for them.
     v_claim := v_next.claim;
     v_runs := mqpg._runs(
         v_topic.topic_id, v_next.queue_id, case v_next.queue_id when -1 then v_subscription.subscription_id else 0 end,
@@ -116,9 +122,10 @@ begin
         v_subscription.receipt_secrets[1], v_subscription.subscription_id, v_next.queue_id, v_claim.epoch,
         v_claim.from_offset, v_claim.to_offset);
 
-    -- Four queries with the same result. Each reads the bodies in the way that costs least in its
-    -- case. Their arguments are variables, because the planner puts the queries in place of the
-    -- calls, where an expression would be computed for each row.
+    -- 5. Their bodies. Four queries give the same rows, and each is the cheapest one in its case.
+    -- Their arguments are variables, because the planner puts the queries in place of the calls,
+    -- where an expression would be computed for each row.
+    -- One run, all of it: what a call finds behind larger sends.
     if cardinality(v_runs.ids) = 1 and v_count = v_runs.lengths[1] then
         v_id := v_runs.ids[1];
         v_body := v_runs.bodies[1];
@@ -131,7 +138,9 @@ begin
             return;
         end if;
     end if;
+    -- Otherwise, or if that record batch is gone because its segment was dropped.
     if v_rows is null or v_rows = 0 then
+        -- keep() has copied some of these messages into `held`.
         if exists (
             select from mqpg.held h
             where h.message_id >= v_runs.lowest * 1024 and h.message_id < v_runs.highest * 1024 + 1024
@@ -141,11 +150,13 @@ begin
                 v_topic.name, v_next.queue_id, v_claim.attempt, v_receipt, v_claim.settled, v_claim.picked,
                 v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts, v_runs.lowest,
                 v_runs.highest) as d;
+        -- Each run is one message, as behind single sends.
         elsif cardinality(v_runs.ids) = v_count and v_count = v_claim.to_offset - v_claim.from_offset then
             return query
             select d.* from mqpg._deliveries_singly(
                 v_topic.name, v_next.queue_id, v_claim.attempt, v_receipt, v_runs.ids, v_runs.bodies,
                 v_runs.offsets, v_runs.attempts, v_runs.lowest, v_runs.highest) as d;
+        -- Runs of several lengths, or with messages left out.
         else
             return query
             select d.* from mqpg._deliveries(
@@ -155,6 +166,7 @@ begin
         end if;
         get diagnostics v_rows = row_count;
     end if;
+    -- A message is never left out in silence.
     if v_rows <> v_count then
         perform mqpg._missing_body(
             v_topic.name, v_next.queue_id, v_claim.from_offset, v_claim.to_offset, v_rows);
