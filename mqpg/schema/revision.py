@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,14 @@ def revision_of(file: str) -> Revision:
 
     Args:
         file: The path of the module, which has the name of the migration's file in `sql/migrations/`.
+
+    Raises:
+        ConfigurationError: Its folder has a module that is not mqpg's.
     """
-    number = int(Path(file).name[:4])
+    path = Path(file)
+    number = int(path.name[:4])
+    if number == 1:
+        _require_no_stranger(path.parent)
     labels = (f"mqpg@{number:04}",) if number > 1 else ("mqpg", "mqpg@0001")
 
     def upgrade(context: MigrationContext | None = None) -> None:
@@ -52,6 +59,16 @@ def revision_of(file: str) -> Revision:
             raise translate(error) from error.orig
 
     return f"{number:04}_mqpg", f"{number - 1:04}_mqpg" if number > 1 else None, labels, upgrade, _downgrade
+
+
+def _require_no_stranger(folder: Path) -> None:
+    """An app's first revision comes here if Alembic is not told to begin a branch, and goes with the next release."""
+    strangers = sorted(path.name for path in folder.glob("*.py") if not re.match(r"\d{4}_|__init__", path.name))
+    if strangers:
+        raise ConfigurationError(
+            f"{folder / strangers[0]} is not a revision of mqpg: delete it, and write it again with "
+            "alembic revision --head base --branch-label NAME --version-path FOLDER"
+        )
 
 
 def _upgrade(context: MigrationContext, number: int) -> None:

@@ -19,6 +19,7 @@ from mqpg.schema.source import REVISIONS, packaged
 from tests.migration.catalog import catalog
 from tests.migration.test_frozen import FROZEN, comparable
 from tests.support.alembic_app import App
+from tests.support.releases import HEAD, later_release
 
 
 @pytest.fixture
@@ -173,3 +174,15 @@ def test_a_role_that_only_uses_the_broker_finds_it_there(dsn: str, db: psycopg.C
         App(tmp_path / "with", theirs).upgrade()
     finally:
         db.execute(f"drop owned by {role}; drop role {role}")
+
+
+def test_a_revision_of_the_app_in_mqpgs_folder_is_named(tmp_path: Path) -> None:
+    """Alembic writes it there, if an app has no branch yet."""
+    source = later_release(tmp_path / "sql")
+    (source.revisions / "7f27e334da36_first.py").write_text(
+        f"revision, down_revision = '7f27e334da36', '{HEAD + 1:04}_mqpg'\ndef upgrade(): pass\n"
+    )
+    with pytest.raises(
+        errors.ConfigurationError, match=r"7f27e334da36_first\.py is not a revision of mqpg: .*--head base"
+    ):
+        migrate.script(source=source)

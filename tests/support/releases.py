@@ -1,5 +1,6 @@
 """Later releases of mqpg that tests make up: a copy of sql/ with changes and numbered migrations."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -16,30 +17,8 @@ ORIGIN = f"migrations/{HEAD + 1:04}_origin.sql"
 # one more column, a function less, a view with other columns, and a new function.
 _COLUMN = "alter table mqpg.commit_log add column origin text;\ncomment on column mqpg.commit_log.origin is 'Test';\n"
 
-# Of sql/migrations/README.md: an index that nobody waits for, and a back-fill in batches.
-_STEPS = """\
--- Adds the lengths of notes.
--- breaking: no
--- transaction: no
-do $$
-begin
-    if exists (select from pg_index i where i.indexrelid = to_regclass('mqpg.note_length') and not i.indisvalid) then
-        drop index mqpg.note_length;
-    end if;
-end $$;
--- step
-create index concurrently if not exists note_length on mqpg.note (length);
--- step
-do $$
-begin
-    loop
-        update mqpg.note n set length = length(n.text)
-        where n.note_id in (select m.note_id from mqpg.note m where m.length is null order by m.note_id limit 1000);
-        exit when not found;
-        commit;
-    end loop;
-end $$;
-"""
+# An index that nobody waits for, and a back-fill in batches.
+_STEPS = re.findall(r"```sql\n(.*?)```", (SQL / "migrations/README.md").read_text(), re.DOTALL)[-1]
 
 
 def later_release(folder: Path, release: str = "0.2.0", *, breaking: bool = False) -> Source:
