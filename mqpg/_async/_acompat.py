@@ -56,6 +56,7 @@ __all__ = [
     "must_await",
     "require_driver",
     "require_loop",
+    "raise_cancellation",
     "run_sync",
     "sleep",
     "start",
@@ -281,6 +282,15 @@ def is_cancelled() -> bool:
     """Whether somebody wants this task to end, not only a task that it waited for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def raise_cancellation() -> None:
+    """Raise CancelledError if somebody wants this task to end.
+
+    A loop that goes on after errors asks, because an error of the clean-up may have taken its place.
+    """
+    if is_cancelled():
+        raise asyncio.CancelledError
 
 
 async def gather(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:

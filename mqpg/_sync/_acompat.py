@@ -50,6 +50,7 @@ __all__ = [
     "make_engine",
     "must_await",
     "require_driver",
+    "raise_cancellation",
     "run_sync",
     "sleep",
     "start",
@@ -169,6 +170,10 @@ def waker(event: Event) -> Callable[[], None]:
 def is_cancelled() -> bool:
     """False, because no other thread can end this one."""
     return False
+
+
+def raise_cancellation() -> None:
+    """Do nothing, because no other thread can end this one."""
 
 
 def gather(calls: Sequence[Callable[[], None]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from mqpg.connection.forking import abandon, in_child
@@ -9,10 +10,11 @@ from mqpg.connection.options import FORMATS, set_for_session
 from mqpg.connection.pooled import RESET, reads_only
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
+    from sqlalchemy import Engine, ExceptionContext
 
-__all__ = ["forget_in_child", "prepare_engine", "reset_sessions"]
+__all__ = ["forget_in_child", "prepare_engine", "reset_sessions", "roll_back_when_cancelled"]
 
+_PATIENCE = 0.2  # seconds that a rollback waits for the end of a statement that was cancelled
 _SESSION = set_for_session(FORMATS)
 
 
@@ -47,6 +49,39 @@ def forget_in_child(engine: Engine) -> None:
         engine: Any engine. The data of SQLite in memory stay the child's.
     """
     in_child(engine, _forget)
+
+
+def roll_back_when_cancelled(engine: Engine) -> None:
+    """Let a connection of aiosqlite be rolled back after a cancellation, and not only closed.
+
+    If it is closed inside a statement, the write lock stays until the statement is collected as garbage.
+
+    Args:
+        engine: Any engine. Those of other drivers stay as they are.
+    """
+    if engine.dialect.name == "sqlite" and engine.dialect.is_async:
+        from sqlalchemy import event
+
+        event.listen(engine, "handle_error", _roll_back_when_cancelled)
+
+
+def _roll_back_when_cancelled(context: ExceptionContext) -> None:
+    if isinstance(context.original_exception, Exception) or context.connection is None:
+        return
+    connection: Any = context.connection.connection.dbapi_connection
+    if connection is not None:
+        from sqlalchemy.util import await_only
+
+        context.is_disconnect = False
+        await_only(_roll_back(connection.driver_connection))
+
+
+async def _roll_back(driver: Any) -> None:
+    rollback = asyncio.ensure_future(driver.rollback())
+    done, _ = await asyncio.wait([rollback], timeout=_PATIENCE)
+    if not done:  # it waits for the statement; if none ran, an interrupt would end the rollback itself
+        await driver.interrupt()
+    await asyncio.wait([rollback])
 
 
 def _forget(engine: Engine) -> None:

@@ -13,7 +13,7 @@ import psycopg
 import psycopg_pool
 import stamina
 
-from mqpg._async._acompat import BrokerConnection, PgConnection, Pool
+from mqpg._async._acompat import BrokerConnection, PgConnection, Pool, raise_cancellation
 from mqpg._async._batcher import Batcher
 from mqpg._async.client.execute import REFUSALS, Caller, failure, rows_in
 from mqpg._async.client.same_broker import SameBroker
@@ -372,6 +372,7 @@ class BaseClient(AsyncClosing):
                 return rows
         except BaseException as error:
             conn.blame(error)
+            raise_cancellation()
             if not isinstance(error, (psycopg.Error, *REFUSALS)):
                 raise
             known = failure(error, values)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from mqpg._async._acompat import Event, Returns, gather, wait_for
+from mqpg._async._acompat import Event, Returns, gather, raise_cancellation, wait_for
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.client.wakeup import TopicWaiter
 from mqpg._async.consumer.external import External
@@ -85,6 +85,7 @@ class AsyncConsumer:
         """
         await self._serve(mq)
         while True:
+            raise_cancellation()
             with suppress(IterationLost):
                 return await self._site.step(mq)
 
@@ -173,6 +174,7 @@ class AsyncConsumer:
         waiter, unread = waiters[worker], False
         try:
             while waiters and not stop.is_set():
+                raise_cancellation()
                 try:
                     found = await self._site.step(mq, worker, stop)
                     self._invoke.require_not_stuck()
@@ -208,6 +210,7 @@ class AsyncConsumer:
             waiter.close()
 
     async def _pause(self, stop: Event, waiter: TopicWaiter, error: Exception) -> None:
+        raise_cancellation()
         seconds = waiter.failed()
         logger.warning("%r: again in %.2f s after %s", self, seconds, reason_of(error))
         await wait_for(stop, seconds)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
-from mqpg._async._acompat import Lock, Returns
+from mqpg._async._acompat import Lock, Returns, raise_cancellation
 from mqpg._async.client.client import AsyncClient, connect_async
 from mqpg._async.closing import AsyncClosing
 from mqpg.connection.backoff import Backoff
@@ -189,6 +189,7 @@ class AsyncBrokers(AsyncClosing):
                 client = await endpoint.client()
                 result = await work(client)
             except ConnectionFailed as error:
+                raise_cancellation()
                 endpoint.failed(error)
                 answers.failures.append(error)
                 continue

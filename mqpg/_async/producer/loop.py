@@ -11,7 +11,7 @@ from typing import Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._async._acompat import Event, Returns, start, wait_for
+from mqpg._async._acompat import Event, Returns, raise_cancellation, start, wait_for
 from mqpg._async.closing import AsyncClosing
 from mqpg.connection.stopping import stops_with
 from mqpg.values.errors import Error
@@ -72,9 +72,11 @@ async def run_periodically(
     while not stop.is_set():
         try:
             while await work() and not stop.is_set():
-                pass
+                raise_cancellation()
         except fatal:
             raise
         except (Error, SQLAlchemyError) as error:
+            raise_cancellation()
             logger.warning("%s failed and is tried again: %s", what, error)
+        raise_cancellation()
         await wait_for(stop, interval)

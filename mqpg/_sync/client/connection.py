@@ -14,7 +14,7 @@ import psycopg
 import psycopg_pool
 import stamina
 
-from mqpg._sync._acompat import BrokerConnection, PgConnection, Pool
+from mqpg._sync._acompat import BrokerConnection, PgConnection, Pool, raise_cancellation
 from mqpg._sync._batcher import Batcher
 from mqpg._sync.client.execute import REFUSALS, Caller, failure, rows_in
 from mqpg._sync.client.same_broker import SameBroker
@@ -371,6 +371,7 @@ class BaseClient(Closing):
                 return rows
         except BaseException as error:
             conn.blame(error)
+            raise_cancellation()
             if not isinstance(error, (psycopg.Error, *REFUSALS)):
                 raise
             known = failure(error, values)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from mqpg._sync._acompat import Event, Returns, gather, wait_for
+from mqpg._sync._acompat import Event, Returns, gather, raise_cancellation, wait_for
 from mqpg._sync.client.client import Client
 from mqpg._sync.client.wakeup import TopicWaiter
 from mqpg._sync.consumer.external import External
@@ -86,6 +86,7 @@ class Consumer:
         """
         self._serve(mq)
         while True:
+            raise_cancellation()
             with suppress(IterationLost):
                 return self._site.step(mq)
 
@@ -172,6 +173,7 @@ class Consumer:
         waiter, unread = waiters[worker], False
         try:
             while waiters and not stop.is_set():
+                raise_cancellation()
                 try:
                     found = self._site.step(mq, worker, stop)
                     self._invoke.require_not_stuck()
@@ -207,6 +209,7 @@ class Consumer:
             waiter.close()
 
     def _pause(self, stop: Event, waiter: TopicWaiter, error: Exception) -> None:
+        raise_cancellation()
         seconds = waiter.failed()
         logger.warning("%r: again in %.2f s after %s", self, seconds, reason_of(error))
         wait_for(stop, seconds)

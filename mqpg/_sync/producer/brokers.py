@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
-from mqpg._sync._acompat import Lock, Returns
+from mqpg._sync._acompat import Lock, Returns, raise_cancellation
 from mqpg._sync.client.client import Client, connect
 from mqpg._sync.closing import Closing
 from mqpg.connection.backoff import Backoff
@@ -190,6 +190,7 @@ class Brokers(Closing):
                 client = endpoint.client()
                 result = work(client)
             except ConnectionFailed as error:
+                raise_cancellation()
                 endpoint.failed(error)
                 answers.failures.append(error)
                 continue

@@ -12,7 +12,7 @@ from typing import Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._sync._acompat import Event, Returns, start, wait_for
+from mqpg._sync._acompat import Event, Returns, raise_cancellation, start, wait_for
 from mqpg._sync.closing import Closing
 from mqpg.connection.stopping import stops_with
 from mqpg.values.errors import Error
@@ -73,9 +73,11 @@ def run_periodically(
     while not stop.is_set():
         try:
             while work() and not stop.is_set():
-                pass
+                raise_cancellation()
         except fatal:
             raise
         except (Error, SQLAlchemyError) as error:
+            raise_cancellation()
             logger.warning("%s failed and is tried again: %s", what, error)
+        raise_cancellation()
         wait_for(stop, interval)

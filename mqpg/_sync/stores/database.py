@@ -27,7 +27,7 @@ from mqpg._sync._acompat import (
     sync_engine,
 )
 from mqpg.connection.dsn import describe
-from mqpg.connection.engines import forget_in_child
+from mqpg.connection.engines import forget_in_child, roll_back_when_cancelled
 from mqpg.user_tables import dialects
 from mqpg.user_tables.tables import by_hand, in_schema, located
 from mqpg.user_tables.upgrades import upgrade, upgrade_statements
@@ -53,6 +53,7 @@ class UserDatabase:
         self.engine = database if isinstance(database, Engine) else _engine(database)
         require_driver(self.engine)
         forget_in_child(sync_engine(self.engine))
+        roll_back_when_cancelled(sync_engine(self.engine))
         self._verified: set[str] = set()
 
     @property
