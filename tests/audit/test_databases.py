@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 from sqlalchemy.exc import OperationalError
 
@@ -96,6 +97,21 @@ def test_a_ledger_table_in_the_brokers_own_database(audit: Callable[..., Report]
             "insert into mqpg_ledger values (%(handle)s, %(entry)s, %(topic)s, %(created_at)s, %(done_at)s)", row
         )
     report = audit(ledgers={"shop": trio.broker})
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+    assert (report.relations[0].confirmed, report.relations[0].ids_equal) == (15, True)
+
+
+def test_tables_in_a_schema(audit: Callable[..., Report], trio: Trio, story: Story) -> None:
+    """The URL has it, as libpq does: `options=-csearch_path=…`."""
+    for connection in (story.ledger, story.consumer):
+        connection.execute("create schema billing")
+        for row in connection.execute("select tablename from pg_tables where tablename like 'mqpg!_%' escape '!'"):
+            connection.execute(f"alter table {row['tablename']} set schema billing".encode())
+    options = "-csearch_path=billing"
+    report = audit(
+        ledgers={"shop": make_conninfo(trio.ledger, options=options)},
+        applied={"board": make_conninfo(trio.consumer, options=options)},
+    )
     assert (report.verdict, report.reasons) == (Verdict.VALID, ())
     assert (report.relations[0].confirmed, report.relations[0].ids_equal) == (15, True)
 

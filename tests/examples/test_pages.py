@@ -54,6 +54,15 @@ def test_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         Home(tmp_path / ".mqpg").down(remove=True)
 
 
+def test_tables_of_the_migrations_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text((DOCS / "migrations.md").read_text().split("\n## Tables in your databases\n")[1].split("\n## ")[0])
+    run_shell_page(page, tmp_path, timeout=150, PATH=f"{MQPG.parent}{os.pathsep}{os.environ['PATH']}")
+    written = [path.read_text() for path in (tmp_path / "migrations" / "versions").glob("*.py")]
+    assert len(written) == 2
+    assert not any("drop_table('mqpg" in text.partition("def downgrade")[0] for text in written)
+
+
 @pytest.mark.chaos
 @pytest.mark.slow
 @pytest.mark.timeout(600)

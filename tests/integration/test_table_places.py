@@ -7,10 +7,11 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, MetaData, create_engine, event, inspect, text
+from sqlalchemy import Engine, MetaData, create_engine, event, inspect, make_url, text
 
 import mqpg
 from mqpg import Verdict, errors, protocols, tables
+from mqpg.workers.ledgers import open_ledger
 from tests.support.business import INSERT
 from tests.support.in_process import Run
 
@@ -239,3 +240,27 @@ def test_a_metadata_has_what_is_chosen() -> None:
     tables.add_to(own, ledger=True, prepared=True)
     tables.add_to(own, ledger=True, schema="billing")
     assert set(own.tables) == {"shop.mqpg_ledger", "shop.mqpg_prepared", "billing.mqpg_ledger"}
+
+
+def test_commands_and_workers_find_a_schema_by_the_url(
+    mq: mqpg.Client, new_database: Callable[..., str], run: Run, orders: str
+) -> None:
+    """`options=-csearch_path=…` is libpq's own parameter."""
+    plain = make_url(new_database(empty=True)).set(drivername="postgresql+psycopg")
+    engine = create_engine(plain)
+    with engine.begin() as conn:
+        conn.exec_driver_sql("create schema billing")
+    url = plain.update_query_dict({"options": "-csearch_path=billing"}).render_as_string(hide_password=False)
+    assert run("ledger", "create", url)[0] == 0
+    assert (found(engine), found(engine, "billing")) == (set(), {"mqpg_ledger"})
+    with mqpg.Ledger(engine, schema="billing", create_tables=False) as ledger, open_ledger(url) as workers:
+        identity = ledger.identity()
+        committed, unknown = (mq.prepare("orders", 1, "shop", ledger=identity) for _ in range(2))
+        with engine.begin() as conn:
+            ledger.begin(conn, committed, "orders")
+        assert workers.verdict(committed, identity=identity) is Verdict.COMMIT
+        assert workers.verdict(unknown, identity=identity) is Verdict.ROLLBACK
+        producer = mqpg.TransactionalProducer(mq, group="shop", ledger=ledger)
+        assert producer.recover(older_than=timedelta(0)) == 2
+    assert run("ledger", "purge", url, "--days", "0")[1].startswith("deleted 2 rows")
+    engine.dispose()
