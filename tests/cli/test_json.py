@@ -18,6 +18,7 @@ WITHOUT = {
     "web": "it runs until it is stopped, and what it does is in its log",
     "worker": "it runs until it is stopped, and what it does is in its log",
     "migrate sql": "it prints a script for psql",
+    "tables sql": "it prints statements for any program",
 }
 
 Run = Callable[..., tuple[int, Any, str]]
