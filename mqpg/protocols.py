@@ -13,12 +13,14 @@
 from __future__ import annotations
 
 from mqpg._async.consumer.inbox import AsyncInbox
+from mqpg._async.consumer.purge_journal import purge_journal as purge_journal_async
 from mqpg._async.consumer.realign import realign as realign_async
 from mqpg._async.producer.brokers import AsyncBrokers
 from mqpg._async.producer.outbox import AsyncOutboxProducer
 from mqpg._async.producer.post_message import AsyncPostProducer
 from mqpg._async.producer.reconciler import AsyncReconciler
 from mqpg._sync.consumer.inbox import Inbox
+from mqpg._sync.consumer.purge_journal import purge_journal
 from mqpg._sync.consumer.realign import realign
 from mqpg._sync.producer.brokers import Brokers
 from mqpg._sync.producer.outbox import OutboxProducer
@@ -42,6 +44,8 @@ __all__ = [
     "Reconciler",
     "Result",
     "Unsettled",
+    "purge_journal",
+    "purge_journal_async",
     "realign",
     "realign_async",
 ]

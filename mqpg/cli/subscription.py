@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
@@ -57,6 +58,15 @@ OnFailureOption = Annotated[
     OnFailure | None, typer.Option(help="What a failed message holds back: skip (nothing), block_key or block_queue.")
 ]
 Queue = Annotated[int | None, typer.Option("--queue", help="Only this queue; -1 is the retry lane.")]
+Database = Annotated[
+    str,
+    typer.Option(
+        "--database",
+        envvar="MQPG_CONSUMER_DATABASE",
+        help="The consumer's own database: a SQLAlchemy URL.",
+        callback=warn_of_password,
+    ),
+]
 Consumer = Annotated[str | None, typer.Option("--consumer", help="Only the queues or the position of this consumer.")]
 
 
@@ -287,15 +297,7 @@ def unpin(
 def realign(
     group: Group,
     topic: Topic,
-    database: Annotated[
-        str,
-        typer.Option(
-            "--database",
-            envvar="MQPG_CONSUMER_DATABASE",
-            help="The consumer's own database: a SQLAlchemy URL.",
-            callback=warn_of_password,
-        ),
-    ],
+    database: Database,
     without_journal: Annotated[
         WithoutJournal | None,
         typer.Option(
@@ -329,3 +331,25 @@ def _realign_sentence(group: str, topic: str, queues: int, dry_run: bool) -> str
         return f"group {group} on topic {topic} is not ahead of the broker: nothing to move"
     moves = "would move" if dry_run else "moved"
     return f"{moves} group {group} on {counted(queues, 'queue')} of topic {topic} back"
+
+
+@app.command("purge-journal")
+def purge_journal(
+    group: Group,
+    topic: Topic,
+    database: Database,
+    days: Annotated[float, typer.Option(min=0, help="How old a row must be.")] = 1.0,
+    json: JsonResult = False,
+    dsn: Dsn = None,
+) -> None:
+    """Delete rows of mqpg_applied and mqpg_inbox whose messages the broker has dropped.
+
+    Keep rows for longer than a standby of the broker may lag behind, and for as long as an archive that
+    is audited. The journal of a consumer in the queue's own database is there.
+    """
+    from mqpg import protocols  # needs SQLAlchemy
+
+    with broker(dsn) as mq:
+        deleted = protocols.purge_journal(mq, database, group, topic, older_than=timedelta(days=days))
+    said = f"deleted {counted(deleted, 'row')} of group {group} about topic {topic}"
+    print_result("purge_journal", said, as_json=json, rows=deleted)

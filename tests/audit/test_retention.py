@@ -1,11 +1,14 @@
 """What retention has dropped is neither lost nor phantom. The rest is still audited."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
+import mqpg
+from mqpg import protocols
 from mqpg.audit.report import Report
 from mqpg.audit.verdict import Verdict
 from tests.audit.retention import drop_what_may_go, dropped
-from tests.audit.story import Story
+from tests.audit.story import Story, Trio
 
 
 def test_dropped_segments_are_not_audited(audit: Callable[..., Report], story: Story) -> None:
@@ -58,3 +61,28 @@ def test_a_seek_back_over_ranges_that_expired_in_two_slots(audit: Callable[..., 
     broker.execute("select mqpg.seek('late', 'brief', '1', queue_id => 0)")
     report = audit()
     assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+
+
+def test_a_purged_journal_is_valid(audit: Callable[..., Report], story: Story, trio: Trio) -> None:
+    """Only rows go whose messages the broker has dropped. What is wrong with the others is found."""
+    journal = "select count(*) as n from mqpg_applied"
+
+    def purge() -> int:
+        url = trio.consumer.replace("postgresql://", "postgresql+psycopg://")
+        with mqpg.connect(trio.broker) as mq:
+            return protocols.purge_journal(mq, url, "board", "orders", older_than=timedelta(0))
+
+    (before,) = story.consumer.execute(journal).fetchall()
+    assert purge() == 0
+    drop_what_may_go(story)
+    deleted = purge()
+    assert 0 < deleted <= before["n"]
+    assert purge() == 0
+    report = audit()
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    message = story.business()
+    story.drain()
+    purge()
+    story.consumer.execute("delete from mqpg_applied where message_id = %s", (message,))
+    second = audit()
+    assert {kind: count for kind, count in second.anomalies.items() if count} == {"lost": 1}, second.examples

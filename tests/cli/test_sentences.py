@@ -75,6 +75,7 @@ def test_each_change_says_in_one_line_what_it_changed(run: Run, role: str) -> No
         "half settle": "test_half_messages of test_admin.py",
         "ledger create": "test_ledger.py",
         "ledger purge": "test_ledger.py",
+        "subscription purge-journal": "test_purged_journals.py",
         "half rearm": "test_rearm_names_the_half_message",
         "migrate": "test_the_schema_is_named",
         "migrate up": "test_the_schema_is_named",

@@ -118,7 +118,7 @@ def test_commands_page_lists_every_command() -> None:
     group: Any = get_command(app)
     context = Context(group)
     for name in group.list_commands(context):
-        mentioned = re.findall(rf"`mqpg {name}\b ?([a-z|]*)", page)
+        mentioned = re.findall(rf"`mqpg {name}\b ?([a-z|-]*)", page)
         assert mentioned, name
         inner = getattr(group.get_command(context, name), "commands", {})
         assert set(inner) <= {word for words in mentioned for word in words.split("|")}, name

@@ -47,6 +47,8 @@ _DIFFERENCES = function(
 )
 _CHECKER = function("_checker_of", "producer_group text", reads=True)
 _DEAD_AMONG = function("_dead_among", f"{_GROUP}, message_ids bigint[], former boolean", reads=True)
+_DROPPED_AMONG = function("_dropped_among", f"{_GROUP}, message_ids bigint[]", reads=True)
+_QUEUES_AGE = function("_queues_age", _GROUP, reads=True)
 _NOTE_LEDGER = function("_note_ledger", "producer_group text, ledger text, place text", reads=True)
 _INCARNATION = statement("select b.incarnation from mqpg._broker() b")
 _LOST_HALVES = function("_lost_halves", "handles text[]", reads=True)
@@ -172,6 +174,15 @@ class Queries:
         """Which of these messages are dead letters of the group, or with `former` have been."""
         values = _DEAD_AMONG.values(consumer_group, topic, message_ids, former)
         return {row[0] for row in await self._client._rows(_DEAD_AMONG, values, repeat=True)}
+
+    async def dropped_among(self, consumer_group: str, topic: str, message_ids: Sequence[int]) -> set[int]:
+        """Which of these messages retention has dropped."""
+        values = _DROPPED_AMONG.values(consumer_group, topic, message_ids)
+        return {row[0] for row in await self._client._rows(_DROPPED_AMONG, values, repeat=True)}
+
+    async def queues_age(self, consumer_group: str, topic: str) -> float | None:
+        """For how many seconds the oldest rows of the topic's queues have been there. None: not known."""
+        return cast("float | None", await self._scalar(_QUEUES_AGE, _QUEUES_AGE.values(consumer_group, topic)))
 
     async def incarnation(self) -> int:
         """The broker's incarnation now. `info` may be older, from before an adoption."""
