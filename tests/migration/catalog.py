@@ -1,10 +1,14 @@
 """What is in a database's schemas mqpg, mqpg_audit and pgmq, as comparable rows: a pg_dump without needing pg_dump."""
 
+from pathlib import Path
 from typing import Any
 
 import psycopg
 
-__all__ = ["catalog", "undocumented"]
+__all__ = ["FROZEN", "catalog", "comparable", "undocumented"]
+
+FROZEN = sorted((Path(__file__).parent / "frozen").glob("*.sql.gz"))
+"""The schemas of releases, with messages in every state."""
 
 _HERE = "in ('mqpg'::regnamespace, to_regnamespace('mqpg_audit'), 'pgmq'::regnamespace)"
 
@@ -107,6 +111,26 @@ def catalog(dsn: str) -> list[tuple[str, str, str]]:
             rows: list[tuple[Any, ...]] = connection.execute(query).fetchall()
             found += [(kind, str(name), str(definition)) for name, definition in rows]
     return sorted(found)
+
+
+def comparable(dsn: str) -> list[tuple[str, str, str]]:
+    """The catalog without what depends on the data or the server: partitions, lz4, applied migrations."""
+    with psycopg.connect(dsn) as connection:
+        parts = connection.execute(
+            "select oid::regclass::text as name from pg_class where relispartition"
+            " and relnamespace = 'mqpg'::regnamespace"
+        ).fetchall()
+    partitions = {name for (name,) in parts}
+    found = []
+    for kind, name, text in catalog(dsn):
+        table = name.rsplit(".", 1)[0] if kind in ("column", "constraint") else name
+        if table in partitions or name in partitions or kind == "setting":
+            continue
+        if kind == "column":  # without its position, storage and compression
+            words = text.split(" ")
+            text = " ".join(word for word in words[1:] if word not in ("", "x", "e", "l", "p", "m"))
+        found.append((kind, name, text))
+    return found
 
 
 def undocumented(connection: psycopg.Connection[Any]) -> list[str]:

@@ -16,8 +16,7 @@ from psycopg.conninfo import make_conninfo
 
 from mqpg import errors, migrate
 from mqpg.schema.source import REVISIONS, packaged
-from tests.migration.catalog import catalog
-from tests.migration.test_frozen import FROZEN, comparable
+from tests.migration.catalog import FROZEN, catalog, comparable
 from tests.support.alembic_app import App
 from tests.support.releases import HEAD, later_release
 

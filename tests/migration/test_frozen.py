@@ -7,19 +7,15 @@ numbered migration: see CONTRIBUTING, "Add a migration".
 import gzip
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from psycopg.rows import namedtuple_row
 
 from mqpg import migrate
-from tests.migration.catalog import catalog
+from tests.migration.catalog import FROZEN, comparable
 from tests.support.broker import Broker, Session, refused
 from tests.support.frozen_states import GROUPS, MEMBERS
-
-FROZEN = sorted((Path(__file__).parent / "frozen").glob("*.sql.gz"))
 
 
 @pytest.fixture(params=FROZEN, ids=[path.name.removesuffix(".sql.gz") for path in FROZEN])
@@ -74,26 +70,6 @@ def test_every_state_goes_on_to_its_end_once(mq: Session, restored: dict[str, An
     assert mq.scalar("select count(*) from mqpg.half_pending") == 0
     assert len(mq.call("receive", "exclusive", "old", 100)) == 5
     mq.call("keep")
-
-
-def comparable(dsn: str) -> list[tuple[str, str, str]]:
-    """The catalog without what depends on the data or the server: partitions, lz4, applied migrations."""
-    with psycopg.connect(dsn, row_factory=namedtuple_row) as connection:
-        parts = connection.execute(
-            "select oid::regclass::text as name from pg_class where relispartition"
-            " and relnamespace = 'mqpg'::regnamespace"
-        ).fetchall()
-    partitions = {name for (name,) in parts}
-    found = []
-    for kind, name, text in catalog(dsn):
-        table = name.rsplit(".", 1)[0] if kind in ("column", "constraint") else name
-        if table in partitions or name in partitions or kind == "setting":
-            continue
-        if kind == "column":  # without its position, storage and compression
-            words = text.split(" ")
-            text = " ".join(word for word in words[1:] if word not in ("", "x", "e", "l", "p", "m"))
-        found.append((kind, name, text))
-    return found
 
 
 def everything(mq: Session, group: str, count: int) -> list[Any]:
