@@ -1,8 +1,7 @@
 """Topics, groups, subscriptions and rights in an application's own Alembic: declared, generated, applied, taken back."""
 
 import ast
-import shutil
-import subprocess
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,8 @@ from mqpg import errors
 from mqpg.alembic.directives import CALLS, directive, literal
 from mqpg.values import declarations
 from tests.support.declaring_app import DeclaringApp
+
+PAGE = Path(__file__).parents[2] / "docs" / "migrations.md"
 
 Db = psycopg.Connection[Any]
 
@@ -77,18 +78,6 @@ def state(db: Db) -> dict[str, list[tuple[Any, ...]]]:
 def settings(db: Db) -> dict[str, list[tuple[Any, ...]]]:
     """As `state`, without times of creation."""
     return state(db) | {"topics": [row[:-1] for row in db.execute("select * from mqpg.topics").fetchall()]}
-
-
-@pytest.fixture
-def psql(server_bin: Callable[[str], str]) -> Callable[[str, str], None]:
-    """Runs a script in a database; any error in it fails."""
-
-    def run(dsn: str, script: str) -> None:
-        command = [shutil.which("psql") or server_bin("psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1", dsn]
-        done = subprocess.run(command, input=script, text=True, capture_output=True, check=False)
-        assert done.returncode == 0, done.stderr
-
-    return run
 
 
 def declare(app: DeclaringApp, text: str, role: str) -> None:
@@ -458,3 +447,21 @@ def test_compare_metadata_names_the_calls(app: DeclaringApp, db: Db) -> None:
     with engine.connect() as connection:
         context = MigrationContext.configure(connection)
         assert compare_metadata(context, metadata) == [("mqpg_create_topic", {"topic": "orders", "queues": 4})]
+
+
+def test_the_page_about_migrations(app: DeclaringApp, db: Db) -> None:
+    """Its declarations give its directives, and its alteration runs."""
+    section = PAGE.read_text().split("\n## Topics, groups and rights\n")[1].split("\n## ")[0]
+    declared, written = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    role = f"billing_app_{db.info.dbname}"
+    db.execute(f"create role {role}".encode())
+    try:
+        app.models(declared.replace("Base.metadata", "metadata").replace("billing_app", role))
+        assert app.directives()[0] == written.replace("billing_app", role).replace('"', "'").splitlines()
+        app.upgrade()
+        for line in re.findall(r"`(op\..*?)`", section):
+            app.write(line)
+        app.upgrade("heads")
+        assert db.execute("select * from mqpg.topics").fetchall() == []
+    finally:
+        db.execute(f"drop owned by {role}; drop role {role}".encode())
