@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 from sqlalchemy import Engine, MetaData, create_engine, event, inspect, make_url, text
+from sqlalchemy.orm import Session
 
 import mqpg
 from mqpg import Verdict, errors, protocols, tables
@@ -64,10 +65,10 @@ def test_all_stores_work_in_a_schema(mq: mqpg.Client, engine: Engine, orders: st
         assert protocols.Reconciler(mq, ledger).step() == []
         assert ledger.purge() == 0
         assert len(ledger.known_identities()) == 1
-    with protocols.OutboxProducer(mq, database=engine, schema="billing") as outbox, engine.connect() as conn:
+    with protocols.OutboxProducer(mq, database=engine, schema="billing") as outbox, Session(engine) as session:
         outbox.create_outbox()
-        outbox.send("orders", {"id": 4}, conn=conn)
-        conn.commit()
+        outbox.send("orders", {"id": 4}, conn=session)
+        session.commit()
         assert outbox.recover(older_than=timedelta(0)) == 1
     with protocols.Inbox(engine, name="i", schema="billing") as inbox, engine.begin() as conn:
         inbox.create_inbox()

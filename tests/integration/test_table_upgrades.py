@@ -204,4 +204,4 @@ def test_the_branch_comes_before_the_tables_too(local_url: str, tmp_path: Path) 
     app = AppWithTables(tmp_path / "app", local_url, locations="mqpg:user_tables/versions")
     app.upgrade("mqpg_tables@head")
     command.upgrade(app.config, "mqpg_tables@head", sql=True)
-    assert "mqpg_ledger" not in app.config.output_buffer.getvalue()  # type: ignore[attr-defined]
+    assert "mqpg_ledger" not in app.printed.getvalue()

@@ -314,7 +314,9 @@ class AsyncLedger(AsyncClosing):
     ) -> list[OpenRow]:
         """Rows that are not marked done, oldest first, of one broker or of any, from behind `after` on."""
         mine = (ledger.c.done_at.is_(None), ledger.c.handle != IDENTITY)
-        query = _ROWS.where(*mine).order_by(ledger.c.done_at, ledger.c.created_at, ledger.c.handle).limit(limit)
+        # That of the index. Only PostgreSQL wants to have its first column named, which is null here.
+        order = [ledger.c.done_at] if self.database.dialect == "postgresql" else []
+        query = _ROWS.where(*mine).order_by(*order, ledger.c.created_at, ledger.c.handle).limit(limit)
         if broker_id is not None:
             query = query.where(ledger.c.handle.startswith(f"{broker_id}.", autoescape=True))
         if after is not None:
