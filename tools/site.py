@@ -23,7 +23,8 @@ from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
 import mqpg
-from mqpg import errors, protocols
+import mqpg.alembic
+from mqpg import errors, protocols, tables
 from mqpg.connection.settings import Settings
 from mqpg.metrics.catalog import METRICS
 from mqpg.schema.assemble import described
@@ -162,8 +163,9 @@ def python_page() -> str:
     parts = ["# Python reference\n\n## mqpg\n"]
     parts += [f"::: {mqpg._HOME_OF[name]}.{name}\n" for name in mqpg.__all__ if name != "Json"]
     parts.append(f"## Settings\n\n::: {Settings.__module__}.Settings\n")
-    parts.append("## mqpg.protocols\n")
-    parts += [f"::: {one.__module__}.{one.__name__}\n" for one in map(partial(getattr, protocols), protocols.__all__)]
+    for module in (protocols, tables, mqpg.alembic):
+        parts.append(f"## {module.__name__}\n")
+        parts += [f"::: {one.__module__}.{one.__name__}\n" for one in map(partial(getattr, module), module.__all__)]
     parts.append("## mqpg.errors\n\n| SQLSTATE | exception | cause |\n|---|---|---|")
     classes = [getattr(errors, name) for name in errors.__all__ if name[0].isupper()]
     for one in sorted(classes, key=lambda one: (one.sqlstate or "~", one.__name__)):

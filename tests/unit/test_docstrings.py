@@ -23,6 +23,7 @@ from mqpg import errors
 
 MODULES = (
     "mqpg",
+    "mqpg.alembic",
     "mqpg.values.choices",
     "mqpg.connection.dsn",
     "mqpg.contrib.django",
@@ -32,6 +33,7 @@ MODULES = (
     "mqpg.migrate",
     "mqpg.protocols",
     "mqpg.connection.settings",
+    "mqpg.tables",
     "mqpg.testing",
 )
 # What reaches the broker or a user's database, and therefore can raise.
