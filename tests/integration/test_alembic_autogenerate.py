@@ -151,6 +151,25 @@ def test_they_are_those_of_the_library(local_url: str, mq: mqpg.Client, tmp_path
     assert app.differences() == []
 
 
+def test_beside_both_branches_of_mqpg(new_database: Callable[..., str], tmp_path: Path) -> None:
+    """App, broker and user tables in one database and one environment, from nothing."""
+    dsn = new_database(empty=True)
+    url = dsn.replace("postgresql://", "postgresql+psycopg://", 1)
+    locations = "mqpg:schema/versions mqpg:user_tables/versions"
+    app = AppWithTables(tmp_path / "app", url, locations=locations, include_schemas=True, **FILTERS)
+    tables.add_to(app.metadata)
+    app.upgrade()
+    mine = str(tmp_path / "app" / "versions")
+    app.autogenerate(head="base", version_path=mine)
+    app.upgrade()
+    assert app.differences() == []
+    with mqpg.connect(dsn) as mq:
+        use_everything(url, mq, create_tables=False)
+    app.downgrade("mqpg_tables@base")
+    app.upgrade()
+    assert app.differences() == []
+
+
 @pytest.mark.parametrize("kind", ["postgresql", pytest.param("mariadb", marks=pytest.mark.mariadb)])
 def test_tables_in_a_schema(
     kind: str, mq: mqpg.Client, new_database: Callable[..., str], request: pytest.FixtureRequest, tmp_path: Path
