@@ -123,7 +123,7 @@ class LedgerChecker(threading.Thread):
             other = self._ledger._foreign_broker(str(row[0]), _LOCK_TIMEOUT) if row else None
         except Exception as error:  # no table or no right; the first look into it reports that
             logger.debug("ledger %s: %s", self._target, error)
-            return not is_locked(error)
+            return not is_locked(error.__cause__ or error)
         if other is not None:
             self.detail["doubt"] = f"holds handles of broker {other} only"
             logger.warning(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mqpg.connection.forking import abandon, in_child
@@ -12,7 +14,7 @@ from mqpg.connection.pooled import RESET, reads_only
 if TYPE_CHECKING:
     from sqlalchemy import Engine, ExceptionContext
 
-__all__ = ["forget_in_child", "prepare_engine", "reset_sessions", "roll_back_when_cancelled"]
+__all__ = ["closed_on_error", "forget_in_child", "prepare_engine", "reset_sessions", "roll_back_when_cancelled"]
 
 _PATIENCE = 0.2  # seconds that a rollback waits for the end of a statement that was cancelled
 _SESSION = set_for_session(FORMATS)
@@ -91,10 +93,21 @@ def _forget(engine: Engine) -> None:
     engine.dispose(close=False)
 
 
+@contextmanager
+def closed_on_error(connection: Any) -> Iterator[Any]:
+    """A cursor of a connection that is being made. SQLAlchemy does not close one whose listener fails."""
+    try:
+        cursor = connection.cursor()
+        yield cursor
+        cursor.close()
+    except BaseException:
+        connection.close()
+        raise
+
+
 def _set_session(connection: Any, record: Any) -> None:
-    cursor = connection.cursor()
-    cursor.execute(_SESSION)
-    cursor.close()
+    with closed_on_error(connection) as cursor:
+        cursor.execute(_SESSION)
     connection.commit()
 
 

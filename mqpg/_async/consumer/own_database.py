@@ -189,7 +189,7 @@ class OwnDatabase:
         delivered = {message.queue_offset for message in messages}
         until, start = first if whole else last + 1, 0
         while True:
-            async with self._database.engine.connect() as conn:
+            async with self._database.connect() as conn:
                 position = await self._offsets.position(conn, await self._broker_id(mq), queue_id, lock=False)
             await self._log_check.verify(mq, queue_id, position, last)
             if position is None or max(start, position.next_offset) >= until:
@@ -226,7 +226,7 @@ class OwnDatabase:
         finished = await self._by_others(mq, {self._options.name}, [*missing, last], finished=True)
         if not finished:
             return
-        async with self._database.engine.connect() as conn:
+        async with self._database.connect() as conn:
             known = set(await self._offsets.states(conn, await self._broker_id(mq), missing))
         known |= await mq.queries.dead_among(self._options.group, self._options.topic, [m.message_id for m in missing])
         unknown = [message.queue_offset for message in missing if message.message_id not in known]
@@ -420,7 +420,7 @@ class OwnDatabase:
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncGenerator[Connection]:
-        async with self._database.engine.connect() as conn:
+        async with self._database.connect() as conn:
             if self._database.dialect == "sqlite":
                 await begin_immediate(conn)
             elif self._database.dialect in MYSQL:

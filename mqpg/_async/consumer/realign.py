@@ -103,7 +103,7 @@ class _Realignment:
         return [plan.result for plan in plans]
 
     async def _plans(self, broker_id: str, without_journal: WithoutJournal | None) -> list[_Plan]:
-        async with self._database.engine.connect() as conn:
+        async with self._database.connect() as conn:
             positions = await self._offsets.positions(conn, broker_id)
             plans = [await self._plan(conn, broker_id, one, positions[one], without_journal) for one in positions]
         return [plan for plan in plans if plan is not None]

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from mqpg._async._acompat import Lock, Returns, raise_cancellation
 from mqpg._async.client.client import AsyncClient, connect_async
 from mqpg._async.closing import AsyncClosing
+from mqpg._async.stores.database import DatabaseAway
 from mqpg.connection.backoff import Backoff
 from mqpg.connection.dsn import describe
 from mqpg.connection.forking import in_child
@@ -181,13 +182,15 @@ class AsyncBrokers(AsyncClosing):
     ) -> Answers[T]:
         """Do some work at one broker after another, until a result fits. This is the only loop over brokers.
 
-        ConnectionFailed of `work` means that the broker is away.
+        ConnectionFailed of `work` means that the broker is away, unless it is a DatabaseAway.
         """
         answers: Answers[T] = Answers()
         for endpoint in endpoints:
             try:
                 client = await endpoint.client()
                 result = await work(client)
+            except DatabaseAway:
+                raise
             except ConnectionFailed as error:
                 raise_cancellation()
                 endpoint.failed(error)

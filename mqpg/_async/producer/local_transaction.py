@@ -380,18 +380,15 @@ async def begin_local(
 
     Raises Fenced, LedgerError.
     """
-    try:
-        await ledger.verify()
-        owner = await ledger.database.engine.connect() if conn is None else _require_idle(conn)
-    except SQLAlchemyError as error:
-        raise ledger.database.failure(error) from error
+    await ledger.verify()
+    owner = await ledger.database.open() if conn is None else _require_idle(conn)
     tx = LocalTransaction(mq, ledger, handle, owner, lent=conn is not None, group=group)
     try:
         await tx._begin(topic)
     except BaseException as error:
         await abandon_local(tx)
         await release_local(tx)
-        if isinstance(error, SQLAlchemyError):
+        if isinstance(error, ledger.database.errors):
             raise ledger.database.failure(error) from error
         raise
     return tx

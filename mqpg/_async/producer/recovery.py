@@ -7,14 +7,12 @@ import time
 from collections.abc import Sequence
 from datetime import timedelta
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from mqpg._async._acompat import Lock
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.producer.prepare_again import find_lost, prepare_again
 from mqpg._async.stores.ledger import AsyncLedger, OpenRow
 from mqpg.connection.forking import in_child
-from mqpg.values.errors import ConnectionFailed, Error
+from mqpg.values.errors import ConnectionFailed, DatabaseError, Error
 from mqpg.values.messages import LostHalf, Outcome
 
 __all__ = ["DoneMarker", "Recovery"]
@@ -65,8 +63,8 @@ class DoneMarker:
             return
         try:
             await self._ledger.mark_done(handles)
-        except SQLAlchemyError as error:
-            logger.warning("%d ledger rows not marked done: %s", len(handles), self._ledger.database.failure(error))
+        except (ConnectionFailed, DatabaseError) as error:
+            logger.warning("%d ledger rows not marked done: %s", len(handles), error)
 
 
 class Recovery:

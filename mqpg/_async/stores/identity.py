@@ -19,10 +19,9 @@ from secrets import token_hex
 from typing import Any
 
 from sqlalchemy import Select, Text, cast, insert, literal_column, select, text, update
-from sqlalchemy.exc import IntegrityError
 
 from mqpg._async._acompat import Connection
-from mqpg._async.stores.database import UserDatabase, begin_immediate
+from mqpg._async.stores.database import RowExists, UserDatabase, begin_immediate
 from mqpg.user_tables.tables import IDENTITY, clock, ledger
 
 __all__ = ["LedgerIdentity"]
@@ -58,7 +57,7 @@ class LedgerIdentity:
         """Whether the table still has the identity of this process. If not, or if it is old, add one."""
         if self._current is None:
             return True
-        async with self._database.engine.connect() as conn:
+        async with self._database.connect() as conn:
             kept = self._current in (await self.read(conn))[0]
         if not kept or time.monotonic() - self._opened > _AGE:
             await self.add()
@@ -68,13 +67,13 @@ class LedgerIdentity:
         """Give the table one more identity, and return it. `new_table`: its age is known."""
         while True:
             try:
-                async with self._database.engine.begin() as conn:
+                async with self._database.begin() as conn:
                     if self._database.dialect == "sqlite":
                         await begin_immediate(conn)
                     self._current = await self._write(conn, new_table)
                 self._opened = time.monotonic()
                 return self._current
-            except IntegrityError:
+            except RowExists:
                 continue  # another process has inserted the row
 
     async def read(self, conn: Connection, *, lock: bool = False) -> tuple[list[str], datetime | None]:

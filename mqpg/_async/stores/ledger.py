@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import URL, bindparam, delete, insert, or_, select, update
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from mqpg._async._acompat import Connection, Engine
 from mqpg._async.closing import AsyncClosing
-from mqpg._async.stores.database import UserDatabase
+from mqpg._async.stores.database import RowExists, UserDatabase
 from mqpg._async.stores.durability import DURABLE_COMMIT, flush_with_commit, wait_until_flushed
 from mqpg._async.stores.identity import LedgerIdentity
 from mqpg._async.stores.ledger_messages import LedgerMessages
@@ -21,7 +21,7 @@ from mqpg.user_tables.dialects import chunks, is_denied, is_locked, is_read_only
 from mqpg.user_tables.tables import IDENTITY, clock, ledger
 from mqpg.values.arguments import exactly_before
 from mqpg.values.choices import LedgerEntry
-from mqpg.values.errors import ConnectionFailed, Fenced, LedgerError
+from mqpg.values.errors import ConnectionFailed, DatabaseError, Fenced, LedgerError
 from mqpg.values.messages import Json, Verdict
 from mqpg.values.translation import translate
 
@@ -103,11 +103,8 @@ class AsyncLedger(AsyncClosing):
         await self.database.create(ledger)
         if keep_messages:
             await self.messages.create()
-        try:
-            if identify:
-                await self.identities.add(new_table=new_table)
-        except SQLAlchemyError as error:
-            raise self.database.failure(error) from error
+        if identify:
+            await self.identities.add(new_table=new_table)
 
     async def close(self) -> None:
         """Close the connections, unless the engine is the caller's."""
@@ -133,11 +130,8 @@ class AsyncLedger(AsyncClosing):
             LedgerError: The table is missing or not as it must be, or a right is missing.
             ConnectionFailed: The database does not answer.
         """
-        try:
-            await self.verify()
-            return await self.identities.get()
-        except SQLAlchemyError as error:
-            raise self.database.failure(error) from error
+        await self.verify()
+        return await self.identities.get()
 
     async def known_identities(self) -> list[str]:
         """Read the identities that the table has.
@@ -145,7 +139,7 @@ class AsyncLedger(AsyncClosing):
         Returns:
             The identities, newest first; empty for a table of an earlier release.
         """
-        async with self.database.engine.connect() as conn:
+        async with self.database.connect() as conn:
             return (await self.identities.read(conn))[0]
 
     async def refresh(self) -> None:
@@ -247,12 +241,13 @@ class AsyncLedger(AsyncClosing):
             fenced = await self._fence(handle, lock_timeout, identity, born_at)
             # A new statement: the one that met the row waited for it, so it cannot have seen it.
             return fenced or await self._read_entry(handle, lock_timeout, identity, born_at)
-        except (SQLAlchemyError, ConnectionFailed) as error:
-            known = self.database.failure(error)
-            if not is_transient(error) or is_denied(error):
-                raise LedgerError(f"ledger {self.database.describe()}: {known}") from error
-            logger.info("ledger %s: no verdict on %s yet: %s", self.database.describe(), handle, known)
-            reason = f"the local transaction is open: {known}" if is_locked(error) else str(known)
+        except (ConnectionFailed, DatabaseError) as error:
+            cause = error.__cause__ or error
+            transient = isinstance(error, ConnectionFailed) or is_transient(cause)
+            if not transient or is_denied(cause):
+                raise LedgerError(f"ledger: {error}") from error
+            logger.info("ledger: no verdict on %s yet: %s", handle, error)
+            reason = f"the local transaction is open: {error}" if is_locked(cause) else str(error)
             return Finding(Verdict.WAIT, reason)
 
     async def final_payload(self, handle: str) -> Json | None:
@@ -265,7 +260,7 @@ class AsyncLedger(AsyncClosing):
             The final payload, or None if the prepared one is kept.
         """
         query = select(ledger.c.payload).where(ledger.c.handle == handle)
-        async with self.database.engine.connect() as conn:
+        async with self.database.connect() as conn:
             found = (await self.database.execute(conn, query)).scalar()
         return None if found is None else Json(found)
 
@@ -290,7 +285,7 @@ class AsyncLedger(AsyncClosing):
         Args:
             handles: The handles that were decided.
         """
-        async with self.database.engine.begin() as conn:
+        async with self.database.begin() as conn:
             if self.database.dialect == "postgresql":
                 await conn.exec_driver_sql("set local synchronous_commit = off")
             # In order, so that two processes that mark the same rows cannot deadlock.
@@ -300,7 +295,7 @@ class AsyncLedger(AsyncClosing):
 
     async def _reopen(self, handle: str) -> None:
         """Note that the broker has lost this decision: recovery tries again, and `purge` keeps the row."""
-        async with self.database.engine.begin() as conn:
+        async with self.database.begin() as conn:
             mine = (ledger.c.handle == handle, ledger.c.entry == "local")
             await self.database.execute(conn, update(ledger).where(*mine).values(done_at=None))
 
@@ -322,7 +317,7 @@ class AsyncLedger(AsyncClosing):
         if after is not None:
             created, same = ledger.c.created_at > after.created_at, ledger.c.created_at == after.created_at
             query = query.where(or_(created, same & (ledger.c.handle > after.handle)))
-        async with self.database.engine.connect() as conn:
+        async with self.database.connect() as conn:
             await self.database.verify(conn, ledger)
             if older_than:
                 query = query.where(ledger.c.created_at <= exactly_before(await _now(conn), older_than))
@@ -332,7 +327,7 @@ class AsyncLedger(AsyncClosing):
     async def _topics(self, handles: Sequence[str]) -> dict[str, str | None]:
         """The topic of each handle that has a row; None if the row names none."""
         found: dict[str, str | None] = {}
-        async with self.database.engine.connect() as conn:
+        async with self.database.connect() as conn:
             for some in chunks(handles):
                 query = select(ledger.c.handle, ledger.c.topic).where(ledger.c.handle.in_(some))
                 found |= {row[0]: row[1] for row in await self.database.execute(conn, query)}
@@ -348,7 +343,7 @@ class AsyncLedger(AsyncClosing):
             ~ledger.c.handle.startswith(f"{broker_id}.{incarnation}.", autoescape=True),
             ledger.c.handle > after,
         )
-        async with self.database.engine.connect() as conn:
+        async with self.database.connect() as conn:
             await self.database.verify(conn, ledger)
             rows = (await self.database.execute(conn, query.order_by(ledger.c.handle).limit(limit))).all()
         return [_open_row(*row) for row in rows]
@@ -363,7 +358,7 @@ class AsyncLedger(AsyncClosing):
             How many rows were deleted.
         """
         keeps_messages = await self.messages.exists()
-        async with self.database.engine.begin() as conn:
+        async with self.database.begin() as conn:
             old = ledger.c.done_at <= exactly_before(await _now(conn), older_than)
             if keeps_messages:
                 await self.messages.purge(conn, old)
@@ -398,7 +393,7 @@ class AsyncLedger(AsyncClosing):
                 await conn.commit()
                 if await wait_until_flushed(conn):
                     return Finding(Verdict.ROLLBACK)
-        except IntegrityError:
+        except RowExists:
             return None
         return Finding(Verdict.WAIT, "its fence is not on disk yet")
 

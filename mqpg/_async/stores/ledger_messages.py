@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, delete, insert, select, update
-from sqlalchemy.exc import IntegrityError
 
 from mqpg._async._acompat import Connection
-from mqpg._async.stores.database import UserDatabase
+from mqpg._async.stores.database import RowExists, UserDatabase
 from mqpg._async.stores.durability import wait_until_flushed
 from mqpg.user_tables.tables import ledger, ledger_message
 from mqpg.values.arguments import encode
@@ -64,7 +63,7 @@ class LedgerMessages:
         if self._database.knows(ledger_message):
             return True
         # A database that does not answer must not look like a ledger that keeps no messages.
-        async with self._database.engine.connect() as conn:
+        async with self._database.connect() as conn:
             return await self._database.has_in(conn, ledger_message)
 
     async def store(self, conn: Connection, group: str, drafts: Mapping[str, Draft]) -> None:
@@ -79,7 +78,7 @@ class LedgerMessages:
     async def read(self, handle: str) -> LedgerMessage | None:
         """The message of a handle. None if it was not kept."""
         columns = [ledger_message.c[name] for name in _COLUMNS]
-        async with self._database.engine.connect() as conn:
+        async with self._database.connect() as conn:
             row = (
                 await self._database.execute(conn, select(*columns).where(ledger_message.c.handle == handle))
             ).first()
@@ -105,7 +104,7 @@ class LedgerMessages:
                 await conn.commit()
                 if await wait_until_flushed(conn):
                     return True
-        except IntegrityError:
+        except RowExists:
             return False
         raise LedgerError(f"ledger {self._database.describe()}: its commits are not on disk yet")
 

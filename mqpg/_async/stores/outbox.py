@@ -10,10 +10,10 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from sqlalchemy import delete, insert, select, update
-from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError
 
 from mqpg._async._acompat import Connection, Session
-from mqpg._async.stores.database import UserDatabase
+from mqpg._async.stores.database import RowExists, UserDatabase
 from mqpg._async.stores.durability import DURABLE_COMMIT, wait_until_flushed
 from mqpg._async.stores.ledger import is_transient
 from mqpg.tracing import add_context
@@ -21,7 +21,7 @@ from mqpg.user_tables.dialects import is_locked
 from mqpg.user_tables.tables import FAMILIES, clock, outbox, outbox_count
 from mqpg.values.arguments import encode, exactly_before
 from mqpg.values.draft import Draft, interval_text
-from mqpg.values.errors import Fenced, InvalidArgument, LedgerError
+from mqpg.values.errors import ConnectionFailed, DatabaseError, Fenced, InvalidArgument, LedgerError
 from mqpg.values.messages import Json
 
 __all__ = ["Outbox", "OutboxEntry", "StoredMessage", "StoredState"]
@@ -111,16 +111,13 @@ class Outbox:
         half message of it is rolled back: it waits for its producer, or for settle()."""
         while self._identity is None:
             query = select(outbox_count.c.broker).where(outbox_count.c.topic == "")
-            try:
-                async with self.database.engine.begin() as conn:
-                    self._identity = (
-                        await self.database.execute(conn, query.order_by(outbox_count.c.broker).limit(1))
-                    ).scalar()
-                    if self._identity is None:
-                        row = {"broker": token_hex(4), "topic": "", "slot": 0, "sent": 0, "committed": 0}
-                        await self.database.execute(conn, insert(outbox_count).values(**row))
-            except SQLAlchemyError as error:
-                raise self.database.failure(error) from error
+            async with self.database.begin() as conn:
+                self._identity = (
+                    await self.database.execute(conn, query.order_by(outbox_count.c.broker).limit(1))
+                ).scalar()
+                if self._identity is None:
+                    row = {"broker": token_hex(4), "topic": "", "slot": 0, "sent": 0, "committed": 0}
+                    await self.database.execute(conn, insert(outbox_count).values(**row))
         return self._identity
 
     async def store(self, conn: Connection | Session, row: StoredMessage) -> None:
@@ -130,7 +127,7 @@ class Outbox:
 
     async def store_now(self, row: StoredMessage) -> None:
         """Store a message in a transaction of its own (P1)."""
-        async with self.database.engine.begin() as conn:
+        async with self.database.begin() as conn:
             await self.commit_durably(conn)
             await self.store(conn, row)
 
@@ -162,8 +159,8 @@ class Outbox:
                 await conn.commit()
                 # A ruling that is not on disk yet counts when recovery runs again.
                 return moved and await wait_until_flushed(conn)
-        except DBAPIError as error:
-            if is_transient(error):
+        except (ConnectionFailed, DatabaseError) as error:
+            if is_transient(error.__cause__ or error):
                 return False
             raise
 
@@ -187,15 +184,15 @@ class Outbox:
                 await conn.commit()
                 if await wait_until_flushed(conn):
                     return True
-        except DBAPIError as error:
-            if is_locked(error):
+        except DatabaseError as error:
+            if is_locked(error.__cause__ or error):
                 return False
             raise
         raise LedgerError(f"outbox in {self.database.describe()}: its commits are not on disk yet")
 
     async def store_handle(self, row: StoredMessage, handle: str) -> None:
         """Note the handle of a message that was prepared again."""
-        async with self.database.engine.begin() as conn:
+        async with self.database.begin() as conn:
             await self.database.execute(conn, update(outbox).where(outbox.c.id == row.id).values(handle=handle))
 
     async def delete(self, row: StoredMessage, counted: Literal["sent", "committed"] | None = None) -> None:
@@ -207,7 +204,7 @@ class Outbox:
         where = [column == mine[column.name] for column in _COUNT]
         while True:
             try:
-                async with self.database.engine.begin() as conn:
+                async with self.database.begin() as conn:
                     gone = await self.database.execute(conn, delete(outbox).where(outbox.c.id == row.id))
                     if counted is None or gone.rowcount != 1:
                         return
@@ -219,13 +216,13 @@ class Outbox:
                         values = mine | {"sent": 0, "committed": 0} | {counted: 1}
                         await self.database.execute(conn, insert(outbox_count).values(**values))
                     return
-            except IntegrityError:
+            except RowExists:
                 continue  # another process has made the counter
 
     async def open_rows(self, broker: str, limit: int, older_than: timedelta, skip: int = 0) -> list[StoredMessage]:
         """Rows of one broker, oldest first, without the first `skip`."""
         query = select(*_COLUMNS).where(outbox.c.broker == broker).order_by(outbox.c.created_at, outbox.c.id)
-        async with self.database.engine.connect() as conn:
+        async with self.database.connect() as conn:
             if older_than:
                 now: Any = (await conn.execute(select(clock()))).scalar_one()
                 query = query.where(outbox.c.created_at <= exactly_before(now, older_than))

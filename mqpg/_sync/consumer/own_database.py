@@ -190,7 +190,7 @@ class OwnDatabase:
         delivered = {message.queue_offset for message in messages}
         until, start = first if whole else last + 1, 0
         while True:
-            with self._database.engine.connect() as conn:
+            with self._database.connect() as conn:
                 position = self._offsets.position(conn, self._broker_id(mq), queue_id, lock=False)
             self._log_check.verify(mq, queue_id, position, last)
             if position is None or max(start, position.next_offset) >= until:
@@ -227,7 +227,7 @@ class OwnDatabase:
         finished = self._by_others(mq, {self._options.name}, [*missing, last], finished=True)
         if not finished:
             return
-        with self._database.engine.connect() as conn:
+        with self._database.connect() as conn:
             known = set(self._offsets.states(conn, self._broker_id(mq), missing))
         known |= mq.queries.dead_among(self._options.group, self._options.topic, [m.message_id for m in missing])
         unknown = [message.queue_offset for message in missing if message.message_id not in known]
@@ -417,7 +417,7 @@ class OwnDatabase:
 
     @contextmanager
     def _transaction(self) -> Generator[Connection]:
-        with self._database.engine.connect() as conn:
+        with self._database.connect() as conn:
             if self._database.dialect == "sqlite":
                 begin_immediate(conn)
             elif self._database.dialect in MYSQL:

@@ -104,7 +104,7 @@ class _Realignment:
         return [plan.result for plan in plans]
 
     def _plans(self, broker_id: str, without_journal: WithoutJournal | None) -> list[_Plan]:
-        with self._database.engine.connect() as conn:
+        with self._database.connect() as conn:
             positions = self._offsets.positions(conn, broker_id)
             plans = [self._plan(conn, broker_id, one, positions[one], without_journal) for one in positions]
         return [plan for plan in plans if plan is not None]

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 from mqpg._sync._acompat import Lock, Returns, raise_cancellation
 from mqpg._sync.client.client import Client, connect
 from mqpg._sync.closing import Closing
+from mqpg._sync.stores.database import DatabaseAway
 from mqpg.connection.backoff import Backoff
 from mqpg.connection.dsn import describe
 from mqpg.connection.forking import in_child
@@ -182,13 +183,15 @@ class Brokers(Closing):
     ) -> Answers[T]:
         """Do some work at one broker after another, until a result fits. This is the only loop over brokers.
 
-        ConnectionFailed of `work` means that the broker is away.
+        ConnectionFailed of `work` means that the broker is away, unless it is a DatabaseAway.
         """
         answers: Answers[T] = Answers()
         for endpoint in endpoints:
             try:
                 client = endpoint.client()
                 result = work(client)
+            except DatabaseAway:
+                raise
             except ConnectionFailed as error:
                 raise_cancellation()
                 endpoint.failed(error)

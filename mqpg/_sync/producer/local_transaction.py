@@ -381,18 +381,15 @@ def begin_local(
 
     Raises Fenced, LedgerError.
     """
-    try:
-        ledger.verify()
-        owner = ledger.database.engine.connect() if conn is None else _require_idle(conn)
-    except SQLAlchemyError as error:
-        raise ledger.database.failure(error) from error
+    ledger.verify()
+    owner = ledger.database.open() if conn is None else _require_idle(conn)
     tx = LocalTransaction(mq, ledger, handle, owner, lent=conn is not None, group=group)
     try:
         tx._begin(topic)
     except BaseException as error:
         abandon_local(tx)
         release_local(tx)
-        if isinstance(error, SQLAlchemyError):
+        if isinstance(error, ledger.database.errors):
             raise ledger.database.failure(error) from error
         raise
     return tx

@@ -18,7 +18,6 @@ from datetime import timedelta
 from typing import Any, Literal, Self
 
 from sqlalchemy import URL
-from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._sync._acompat import Engine, Event
 from mqpg._sync.client.client import Client
@@ -38,7 +37,7 @@ from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.outbox import Outbox, OutboxEntry, StoredMessage
 from mqpg.values.choices import Checker
 from mqpg.values.draft import Draft
-from mqpg.values.errors import ConfigurationError, ConnectionFailed, Error, InvalidArgument, shown
+from mqpg.values.errors import ConfigurationError, ConnectionFailed, DatabaseError, Error, InvalidArgument, shown
 from mqpg.values.messages import Interval, Json, Outcome
 
 __all__ = ["OutboxProducer"]
@@ -387,5 +386,5 @@ def delete_message(outbox: Outbox, row: StoredMessage, counted: Literal["sent", 
     """P7, or P4 of QoS 1. Recovery finishes a row that stays once more. `counted`: which counter moves."""
     try:
         outbox.delete(row, counted)
-    except SQLAlchemyError as error:
-        logger.warning("message %s stays in the outbox for now: %s", row.id, outbox.database.failure(error))
+    except (ConnectionFailed, DatabaseError) as error:
+        logger.warning("message %s stays in the outbox for now: %s", row.id, error)

@@ -16,7 +16,6 @@ from datetime import timedelta
 from typing import Any, cast
 
 from sqlalchemy import URL, select
-from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._sync._acompat import Engine, Event
 from mqpg._sync.client.client import Client
@@ -35,10 +34,6 @@ __all__ = ["Reconciler"]
 _DECIDED = ("committed", "forgotten")
 
 logger = logging.getLogger("mqpg")
-
-
-class _LedgerAway(Exception):
-    """The ledger's database does not answer, which is no fault of the broker."""
 
 
 class Reconciler(Closing):
@@ -95,10 +90,7 @@ class Reconciler(Closing):
                 found += self._compare(mq, page, settle)
             return found
 
-        try:
-            answers = self.brokers._visit(compare_with, self.brokers.endpoints)
-        except _LedgerAway as error:
-            raise ConnectionFailed(str(error)) from error
+        answers = self.brokers._visit(compare_with, self.brokers.endpoints)
         return [hit for found in answers.all() for hit in found]
 
     def run(self, stop: Event, interval: float = 60.0) -> None:
@@ -130,22 +122,15 @@ class Reconciler(Closing):
             query = select(ledger.c.handle, ledger.c.topic).where(ours, ledger.c.entry == "local")
             if last:
                 query = query.where(ledger.c.handle > last)
-            try:
-                with self.ledger.database.engine.connect() as conn:
-                    now: Any = (conn.execute(select(clock()))).scalar_one()
-                    query = query.where(ledger.c.created_at <= now - self._older_than)
-                    rows = (self.ledger.database.execute(conn, query.order_by(ledger.c.handle).limit(self._page))).all()
-            except SQLAlchemyError as error:
-                raise self._failure(error) from error
+            with self.ledger.database.connect() as conn:
+                now: Any = (conn.execute(select(clock()))).scalar_one()
+                query = query.where(ledger.c.created_at <= now - self._older_than)
+                rows = (self.ledger.database.execute(conn, query.order_by(ledger.c.handle).limit(self._page))).all()
             if rows:
                 yield {row[0]: row[1] for row in rows}
             if len(rows) < self._page:
                 return
             last = rows[-1][0]
-
-    def _failure(self, error: SQLAlchemyError) -> Exception:
-        known = self.ledger.database.failure(error)
-        return _LedgerAway(str(known)) if isinstance(known, ConnectionFailed) else known
 
     def _compare(self, mq: Client, page: dict[str, str | None], settle: bool) -> list[Unsettled]:
         missing = [half for half in mq.half_states(list(page)) if half.state not in _DECIDED]

@@ -8,14 +8,12 @@ import time
 from collections.abc import Sequence
 from datetime import timedelta
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from mqpg._sync._acompat import Lock
 from mqpg._sync.client.client import Client
 from mqpg._sync.producer.prepare_again import find_lost, prepare_again
 from mqpg._sync.stores.ledger import Ledger, OpenRow
 from mqpg.connection.forking import in_child
-from mqpg.values.errors import ConnectionFailed, Error
+from mqpg.values.errors import ConnectionFailed, DatabaseError, Error
 from mqpg.values.messages import LostHalf, Outcome
 
 __all__ = ["DoneMarker", "Recovery"]
@@ -66,8 +64,8 @@ class DoneMarker:
             return
         try:
             self._ledger.mark_done(handles)
-        except SQLAlchemyError as error:
-            logger.warning("%d ledger rows not marked done: %s", len(handles), self._ledger.database.failure(error))
+        except (ConnectionFailed, DatabaseError) as error:
+            logger.warning("%d ledger rows not marked done: %s", len(handles), error)
 
 
 class Recovery:

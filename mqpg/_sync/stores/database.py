@@ -14,7 +14,14 @@ from urllib.parse import unquote
 
 from sqlalchemy import URL, Executable, Table, event
 from sqlalchemy import Connection as SyncConnection
-from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidRequestError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    IntegrityError,
+    InvalidRequestError,
+    NoSuchModuleError,
+    SQLAlchemyError,
+)
 
 from mqpg._sync._acompat import (
     Connection,
@@ -27,17 +34,25 @@ from mqpg._sync._acompat import (
     sync_engine,
 )
 from mqpg.connection.dsn import describe
-from mqpg.connection.engines import forget_in_child, roll_back_when_cancelled
+from mqpg.connection.engines import closed_on_error, forget_in_child, roll_back_when_cancelled
 from mqpg.user_tables import dialects
 from mqpg.user_tables.tables import by_hand, in_schema, located
 from mqpg.user_tables.upgrades import upgrade, upgrade_statements
 from mqpg.values.arguments import schema_of
-from mqpg.values.errors import ConfigurationError, ConnectionFailed, DatabaseError, LedgerError
+from mqpg.values.errors import ConfigurationError, ConnectionFailed, DatabaseError, Error, LedgerError
 from mqpg.values.translation import translate
 
-__all__ = ["UserDatabase", "begin_immediate"]
+__all__ = ["DatabaseAway", "RowExists", "UserDatabase", "begin_immediate"]
 
 logger = logging.getLogger("mqpg")
+
+
+class RowExists(DatabaseError):
+    """A key is taken."""
+
+
+class DatabaseAway(ConnectionFailed):
+    """A database of the user's does not answer, which is no fault of the broker."""
 
 
 class UserDatabase:
@@ -60,6 +75,11 @@ class UserDatabase:
     def dialect(self) -> str:
         """SQLAlchemy's name of the kind of database, such as "postgresql"."""
         return self.engine.dialect.name
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What SQLAlchemy and the driver raise if something is wrong with the database."""
+        return SQLAlchemyError, OSError, self.engine.dialect.loaded_dbapi.Error
 
     def describe(self) -> str:
         """The URL without its password, for messages."""
@@ -84,6 +104,36 @@ class UserDatabase:
         if self._own:
             self.engine.dispose()
 
+    def open(self) -> Connection:
+        """A connection, which the caller closes. Raises ConnectionFailed."""
+        try:
+            return self.engine.connect()
+        except self.errors as error:
+            raise self._unreachable(error) from error
+
+    @contextmanager
+    def connect(self) -> Generator[Connection]:
+        """A connection, whose transaction is rolled back unless the block commits it.
+
+        What the driver raises in the block becomes an error of mqpg here: ConnectionFailed, DatabaseError,
+        and RowExists for a key that is taken.
+        """
+        opened = False
+        try:
+            with self.engine.connect() as conn:
+                opened = True
+                yield conn
+        except Error:
+            raise
+        except self.errors as error:
+            raise (self.failure(error) if opened else self._unreachable(error)) from error
+
+    @contextmanager
+    def begin(self) -> Generator[Connection]:
+        """As `connect`, but the end of the block commits."""
+        with self.connect() as conn, conn.begin():
+            yield conn
+
     def execute(self, conn: Connection | Session, statement: Executable, values: Any = None) -> Any:
         """Run a statement over mqpg's tables. Those of the caller stay where the connection looks for them."""
         return conn.execute(in_schema(statement, self.schema), values)
@@ -95,28 +145,28 @@ class UserDatabase:
         by one. If DDL is not part of a transaction, another process may create each of them first.
         """
         if not self._create_tables:
-            with self.engine.connect() as conn:
+            with self.connect() as conn:
                 self.verify(conn, *tables)
             return
         for one in tables:
             table = located(one, self.schema)
             try:
-                with self.engine.begin() as conn:
+                with self.begin() as conn:
                     run_sync(conn, table.create, True)
-                with self.engine.begin() as conn:
+                with self.begin() as conn:
                     if run_sync(conn, upgrade_statements, table):
                         if self.dialect == "sqlite":
                             begin_immediate(conn)
                         run_sync(conn, upgrade, table)
-            except SQLAlchemyError as error:
+            except Error:
                 if not self.has(one):
-                    raise self.failure(error) from error
+                    raise
 
     def ensure(self, *tables: Table) -> None:
         """Create the tables that are missing and verify all of them, once. Raises LedgerError."""
         if self.knows(*tables):
             return
-        with self.engine.connect() as conn:
+        with self.connect() as conn:
             try:
                 self.verify(conn, *tables)
                 return
@@ -133,9 +183,9 @@ class UserDatabase:
     def has(self, table: Table) -> bool:
         """Whether a table of this name exists. False also if the database does not answer."""
         try:
-            with self.engine.connect() as conn:
+            with self.connect() as conn:
                 return self.has_in(conn, table)
-        except SQLAlchemyError:
+        except Error:
             return False
 
     def has_in(self, conn: Connection, table: Table) -> bool:
@@ -150,7 +200,7 @@ class UserDatabase:
         """Verify one table on a connection of its own, once. Raises LedgerError."""
         if self.knows(table):
             return
-        with self.engine.connect() as conn:
+        with self.connect() as conn:
             self.verify(conn, table)
 
     def verify(self, conn: Connection, *tables: Table) -> None:
@@ -193,7 +243,7 @@ class UserDatabase:
         It runs on a connection apart from the pool if its settings would outlive the
         transaction.
         """
-        with self.engine.connect() as conn:
+        with self.connect() as conn:
             milliseconds = max(1, round(lock_timeout * 1000))
             if self.dialect == "postgresql":
                 conn.execution_options(isolation_level="READ COMMITTED")
@@ -206,11 +256,25 @@ class UserDatabase:
             conn.commit()
 
     def failure(self, error: BaseException) -> Exception:
-        """What to raise for an error of this database: one line that names the database."""
+        """What to raise for an error of this database: one line that names it."""
         known = translate(error)
-        if isinstance(error, DBAPIError) and (error.connection_invalidated or isinstance(known, ConnectionFailed)):
-            return ConnectionFailed(f"connection to {self.describe()} failed: {known}")
-        return known
+        if isinstance(error, OSError) or isinstance(known, ConnectionFailed) or _is_lost(error):
+            return self._unreachable(error)
+        if isinstance(error, IntegrityError):
+            return RowExists(f"database {self.describe()}: {known}")
+        # Its class may blame an argument, or the broker's schema, which this database does not have.
+        said = (type(known) if isinstance(known, DatabaseError) else DatabaseError)(
+            f"database {self.describe()}: {known}"
+        )
+        said.sqlstate = known.sqlstate
+        return said
+
+    def _unreachable(self, error: BaseException) -> DatabaseAway:
+        return DatabaseAway(f"connection to database {self.describe()} failed: {translate(error)}")
+
+
+def _is_lost(error: BaseException) -> bool:
+    return isinstance(error, DBAPIError) and error.connection_invalidated
 
 
 _SHORT = (
@@ -263,8 +327,7 @@ def _engine(url: str | URL) -> Engine:
 
 
 def _flush_every_commit(connection: Any, record: Any) -> None:
-    cursor = connection.cursor()
-    # FULL may lose the last commit in a power failure if the journal is a file that each commit
-    # deletes.
-    cursor.execute("pragma synchronous = extra")
-    cursor.close()
+    with closed_on_error(connection) as cursor:
+        # FULL may lose the last commit in a power failure if the journal is a file that each commit
+        # deletes.
+        cursor.execute("pragma synchronous = extra")

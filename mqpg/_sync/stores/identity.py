@@ -20,10 +20,9 @@ from secrets import token_hex
 from typing import Any
 
 from sqlalchemy import Select, Text, cast, insert, literal_column, select, text, update
-from sqlalchemy.exc import IntegrityError
 
 from mqpg._sync._acompat import Connection
-from mqpg._sync.stores.database import UserDatabase, begin_immediate
+from mqpg._sync.stores.database import RowExists, UserDatabase, begin_immediate
 from mqpg.user_tables.tables import IDENTITY, clock, ledger
 
 __all__ = ["LedgerIdentity"]
@@ -59,7 +58,7 @@ class LedgerIdentity:
         """Whether the table still has the identity of this process. If not, or if it is old, add one."""
         if self._current is None:
             return True
-        with self._database.engine.connect() as conn:
+        with self._database.connect() as conn:
             kept = self._current in (self.read(conn))[0]
         if not kept or time.monotonic() - self._opened > _AGE:
             self.add()
@@ -69,13 +68,13 @@ class LedgerIdentity:
         """Give the table one more identity, and return it. `new_table`: its age is known."""
         while True:
             try:
-                with self._database.engine.begin() as conn:
+                with self._database.begin() as conn:
                     if self._database.dialect == "sqlite":
                         begin_immediate(conn)
                     self._current = self._write(conn, new_table)
                 self._opened = time.monotonic()
                 return self._current
-            except IntegrityError:
+            except RowExists:
                 continue  # another process has inserted the row
 
     def read(self, conn: Connection, *, lock: bool = False) -> tuple[list[str], datetime | None]:

@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import URL, bindparam, delete, insert, or_, select, update
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from mqpg._sync._acompat import Connection, Engine
 from mqpg._sync.closing import Closing
-from mqpg._sync.stores.database import UserDatabase
+from mqpg._sync.stores.database import RowExists, UserDatabase
 from mqpg._sync.stores.durability import DURABLE_COMMIT, flush_with_commit, wait_until_flushed
 from mqpg._sync.stores.identity import LedgerIdentity
 from mqpg._sync.stores.ledger_messages import LedgerMessages
@@ -22,7 +22,7 @@ from mqpg.user_tables.dialects import chunks, is_denied, is_locked, is_read_only
 from mqpg.user_tables.tables import IDENTITY, clock, ledger
 from mqpg.values.arguments import exactly_before
 from mqpg.values.choices import LedgerEntry
-from mqpg.values.errors import ConnectionFailed, Fenced, LedgerError
+from mqpg.values.errors import ConnectionFailed, DatabaseError, Fenced, LedgerError
 from mqpg.values.messages import Json, Verdict
 from mqpg.values.translation import translate
 
@@ -104,11 +104,8 @@ class Ledger(Closing):
         self.database.create(ledger)
         if keep_messages:
             self.messages.create()
-        try:
-            if identify:
-                self.identities.add(new_table=new_table)
-        except SQLAlchemyError as error:
-            raise self.database.failure(error) from error
+        if identify:
+            self.identities.add(new_table=new_table)
 
     def close(self) -> None:
         """Close the connections, unless the engine is the caller's."""
@@ -134,11 +131,8 @@ class Ledger(Closing):
             LedgerError: The table is missing or not as it must be, or a right is missing.
             ConnectionFailed: The database does not answer.
         """
-        try:
-            self.verify()
-            return self.identities.get()
-        except SQLAlchemyError as error:
-            raise self.database.failure(error) from error
+        self.verify()
+        return self.identities.get()
 
     def known_identities(self) -> list[str]:
         """Read the identities that the table has.
@@ -146,7 +140,7 @@ class Ledger(Closing):
         Returns:
             The identities, newest first; empty for a table of an earlier release.
         """
-        with self.database.engine.connect() as conn:
+        with self.database.connect() as conn:
             return (self.identities.read(conn))[0]
 
     def refresh(self) -> None:
@@ -248,12 +242,13 @@ class Ledger(Closing):
             fenced = self._fence(handle, lock_timeout, identity, born_at)
             # A new statement: the one that met the row waited for it, so it cannot have seen it.
             return fenced or self._read_entry(handle, lock_timeout, identity, born_at)
-        except (SQLAlchemyError, ConnectionFailed) as error:
-            known = self.database.failure(error)
-            if not is_transient(error) or is_denied(error):
-                raise LedgerError(f"ledger {self.database.describe()}: {known}") from error
-            logger.info("ledger %s: no verdict on %s yet: %s", self.database.describe(), handle, known)
-            reason = f"the local transaction is open: {known}" if is_locked(error) else str(known)
+        except (ConnectionFailed, DatabaseError) as error:
+            cause = error.__cause__ or error
+            transient = isinstance(error, ConnectionFailed) or is_transient(cause)
+            if not transient or is_denied(cause):
+                raise LedgerError(f"ledger: {error}") from error
+            logger.info("ledger: no verdict on %s yet: %s", handle, error)
+            reason = f"the local transaction is open: {error}" if is_locked(cause) else str(error)
             return Finding(Verdict.WAIT, reason)
 
     def final_payload(self, handle: str) -> Json | None:
@@ -266,7 +261,7 @@ class Ledger(Closing):
             The final payload, or None if the prepared one is kept.
         """
         query = select(ledger.c.payload).where(ledger.c.handle == handle)
-        with self.database.engine.connect() as conn:
+        with self.database.connect() as conn:
             found = (self.database.execute(conn, query)).scalar()
         return None if found is None else Json(found)
 
@@ -291,7 +286,7 @@ class Ledger(Closing):
         Args:
             handles: The handles that were decided.
         """
-        with self.database.engine.begin() as conn:
+        with self.database.begin() as conn:
             if self.database.dialect == "postgresql":
                 conn.exec_driver_sql("set local synchronous_commit = off")
             # In order, so that two processes that mark the same rows cannot deadlock.
@@ -301,7 +296,7 @@ class Ledger(Closing):
 
     def _reopen(self, handle: str) -> None:
         """Note that the broker has lost this decision: recovery tries again, and `purge` keeps the row."""
-        with self.database.engine.begin() as conn:
+        with self.database.begin() as conn:
             mine = (ledger.c.handle == handle, ledger.c.entry == "local")
             self.database.execute(conn, update(ledger).where(*mine).values(done_at=None))
 
@@ -323,7 +318,7 @@ class Ledger(Closing):
         if after is not None:
             created, same = ledger.c.created_at > after.created_at, ledger.c.created_at == after.created_at
             query = query.where(or_(created, same & (ledger.c.handle > after.handle)))
-        with self.database.engine.connect() as conn:
+        with self.database.connect() as conn:
             self.database.verify(conn, ledger)
             if older_than:
                 query = query.where(ledger.c.created_at <= exactly_before(_now(conn), older_than))
@@ -333,7 +328,7 @@ class Ledger(Closing):
     def _topics(self, handles: Sequence[str]) -> dict[str, str | None]:
         """The topic of each handle that has a row; None if the row names none."""
         found: dict[str, str | None] = {}
-        with self.database.engine.connect() as conn:
+        with self.database.connect() as conn:
             for some in chunks(handles):
                 query = select(ledger.c.handle, ledger.c.topic).where(ledger.c.handle.in_(some))
                 found |= {row[0]: row[1] for row in self.database.execute(conn, query)}
@@ -347,7 +342,7 @@ class Ledger(Closing):
             ~ledger.c.handle.startswith(f"{broker_id}.{incarnation}.", autoescape=True),
             ledger.c.handle > after,
         )
-        with self.database.engine.connect() as conn:
+        with self.database.connect() as conn:
             self.database.verify(conn, ledger)
             rows = (self.database.execute(conn, query.order_by(ledger.c.handle).limit(limit))).all()
         return [_open_row(*row) for row in rows]
@@ -362,7 +357,7 @@ class Ledger(Closing):
             How many rows were deleted.
         """
         keeps_messages = self.messages.exists()
-        with self.database.engine.begin() as conn:
+        with self.database.begin() as conn:
             old = ledger.c.done_at <= exactly_before(_now(conn), older_than)
             if keeps_messages:
                 self.messages.purge(conn, old)
@@ -397,7 +392,7 @@ class Ledger(Closing):
                 conn.commit()
                 if wait_until_flushed(conn):
                     return Finding(Verdict.ROLLBACK)
-        except IntegrityError:
+        except RowExists:
             return None
         return Finding(Verdict.WAIT, "its fence is not on disk yet")
 

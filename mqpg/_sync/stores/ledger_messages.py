@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, delete, insert, select, update
-from sqlalchemy.exc import IntegrityError
 
 from mqpg._sync._acompat import Connection
-from mqpg._sync.stores.database import UserDatabase
+from mqpg._sync.stores.database import RowExists, UserDatabase
 from mqpg._sync.stores.durability import wait_until_flushed
 from mqpg.user_tables.tables import ledger, ledger_message
 from mqpg.values.arguments import encode
@@ -65,7 +64,7 @@ class LedgerMessages:
         if self._database.knows(ledger_message):
             return True
         # A database that does not answer must not look like a ledger that keeps no messages.
-        with self._database.engine.connect() as conn:
+        with self._database.connect() as conn:
             return self._database.has_in(conn, ledger_message)
 
     def store(self, conn: Connection, group: str, drafts: Mapping[str, Draft]) -> None:
@@ -80,7 +79,7 @@ class LedgerMessages:
     def read(self, handle: str) -> LedgerMessage | None:
         """The message of a handle. None if it was not kept."""
         columns = [ledger_message.c[name] for name in _COLUMNS]
-        with self._database.engine.connect() as conn:
+        with self._database.connect() as conn:
             row = (self._database.execute(conn, select(*columns).where(ledger_message.c.handle == handle))).first()
         return None if row is None else LedgerMessage(*row)
 
@@ -104,7 +103,7 @@ class LedgerMessages:
                 conn.commit()
                 if wait_until_flushed(conn):
                     return True
-        except IntegrityError:
+        except RowExists:
             return False
         raise LedgerError(f"ledger {self._database.describe()}: its commits are not on disk yet")
 

@@ -11,10 +11,10 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from sqlalchemy import delete, insert, select, update
-from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError
 
 from mqpg._sync._acompat import Connection, Session
-from mqpg._sync.stores.database import UserDatabase
+from mqpg._sync.stores.database import RowExists, UserDatabase
 from mqpg._sync.stores.durability import DURABLE_COMMIT, wait_until_flushed
 from mqpg._sync.stores.ledger import is_transient
 from mqpg.tracing import add_context
@@ -22,7 +22,7 @@ from mqpg.user_tables.dialects import is_locked
 from mqpg.user_tables.tables import FAMILIES, clock, outbox, outbox_count
 from mqpg.values.arguments import encode, exactly_before
 from mqpg.values.draft import Draft, interval_text
-from mqpg.values.errors import Fenced, InvalidArgument, LedgerError
+from mqpg.values.errors import ConnectionFailed, DatabaseError, Fenced, InvalidArgument, LedgerError
 from mqpg.values.messages import Json
 
 __all__ = ["Outbox", "OutboxEntry", "StoredMessage", "StoredState"]
@@ -112,16 +112,11 @@ class Outbox:
         half message of it is rolled back: it waits for its producer, or for settle()."""
         while self._identity is None:
             query = select(outbox_count.c.broker).where(outbox_count.c.topic == "")
-            try:
-                with self.database.engine.begin() as conn:
-                    self._identity = (
-                        self.database.execute(conn, query.order_by(outbox_count.c.broker).limit(1))
-                    ).scalar()
-                    if self._identity is None:
-                        row = {"broker": token_hex(4), "topic": "", "slot": 0, "sent": 0, "committed": 0}
-                        self.database.execute(conn, insert(outbox_count).values(**row))
-            except SQLAlchemyError as error:
-                raise self.database.failure(error) from error
+            with self.database.begin() as conn:
+                self._identity = (self.database.execute(conn, query.order_by(outbox_count.c.broker).limit(1))).scalar()
+                if self._identity is None:
+                    row = {"broker": token_hex(4), "topic": "", "slot": 0, "sent": 0, "committed": 0}
+                    self.database.execute(conn, insert(outbox_count).values(**row))
         return self._identity
 
     def store(self, conn: Connection | Session, row: StoredMessage) -> None:
@@ -131,7 +126,7 @@ class Outbox:
 
     def store_now(self, row: StoredMessage) -> None:
         """Store a message in a transaction of its own (P1)."""
-        with self.database.engine.begin() as conn:
+        with self.database.begin() as conn:
             self.commit_durably(conn)
             self.store(conn, row)
 
@@ -163,8 +158,8 @@ class Outbox:
                 conn.commit()
                 # A ruling that is not on disk yet counts when recovery runs again.
                 return moved and wait_until_flushed(conn)
-        except DBAPIError as error:
-            if is_transient(error):
+        except (ConnectionFailed, DatabaseError) as error:
+            if is_transient(error.__cause__ or error):
                 return False
             raise
 
@@ -188,15 +183,15 @@ class Outbox:
                 conn.commit()
                 if wait_until_flushed(conn):
                     return True
-        except DBAPIError as error:
-            if is_locked(error):
+        except DatabaseError as error:
+            if is_locked(error.__cause__ or error):
                 return False
             raise
         raise LedgerError(f"outbox in {self.database.describe()}: its commits are not on disk yet")
 
     def store_handle(self, row: StoredMessage, handle: str) -> None:
         """Note the handle of a message that was prepared again."""
-        with self.database.engine.begin() as conn:
+        with self.database.begin() as conn:
             self.database.execute(conn, update(outbox).where(outbox.c.id == row.id).values(handle=handle))
 
     def delete(self, row: StoredMessage, counted: Literal["sent", "committed"] | None = None) -> None:
@@ -208,7 +203,7 @@ class Outbox:
         where = [column == mine[column.name] for column in _COUNT]
         while True:
             try:
-                with self.database.engine.begin() as conn:
+                with self.database.begin() as conn:
                     gone = self.database.execute(conn, delete(outbox).where(outbox.c.id == row.id))
                     if counted is None or gone.rowcount != 1:
                         return
@@ -220,13 +215,13 @@ class Outbox:
                         values = mine | {"sent": 0, "committed": 0} | {counted: 1}
                         self.database.execute(conn, insert(outbox_count).values(**values))
                     return
-            except IntegrityError:
+            except RowExists:
                 continue  # another process has made the counter
 
     def open_rows(self, broker: str, limit: int, older_than: timedelta, skip: int = 0) -> list[StoredMessage]:
         """Rows of one broker, oldest first, without the first `skip`."""
         query = select(*_COLUMNS).where(outbox.c.broker == broker).order_by(outbox.c.created_at, outbox.c.id)
-        with self.database.engine.connect() as conn:
+        with self.database.connect() as conn:
             if older_than:
                 now: Any = (conn.execute(select(clock()))).scalar_one()
                 query = query.where(outbox.c.created_at <= exactly_before(now, older_than))
