@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.orm import Session
 
 import mqpg
+from mqpg import errors
 from tests.support.consuming import drain, send
 
 PARENT = "create table parent (id int primary key)"
@@ -144,7 +145,7 @@ def test_a_gap_of_the_log_that_cannot_be_committed_is_no_endless_loop(
         conn.execute(text("update mqpg_offsets set next_offset = next_offset - 1, last_message_id = null"))
     broken.append(1)
     send(mq, [2])
-    with pytest.raises(SQLAlchemyError, match=r"(?i)foreign key"):
+    with pytest.raises(errors.DatabaseError, match=r"(?i)foreign key"):
         bill.step(mq)
     broken.clear()
     assert bill.step(mq) == 1

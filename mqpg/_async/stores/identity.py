@@ -21,7 +21,7 @@ from typing import Any
 from sqlalchemy import Select, Text, cast, insert, literal_column, select, text, update
 
 from mqpg._async._acompat import Connection
-from mqpg._async.stores.database import RowExists, UserDatabase, begin_immediate
+from mqpg._async.stores.database import ConstraintViolated, UserDatabase, begin_immediate
 from mqpg.user_tables.tables import IDENTITY, clock, ledger
 
 __all__ = ["LedgerIdentity"]
@@ -73,7 +73,7 @@ class LedgerIdentity:
                     self._current = await self._write(conn, new_table)
                 self._opened = time.monotonic()
                 return self._current
-            except RowExists:
+            except ConstraintViolated:
                 continue  # another process has inserted the row
 
     async def read(self, conn: Connection, *, lock: bool = False) -> tuple[list[str], datetime | None]:

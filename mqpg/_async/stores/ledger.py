@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from mqpg._async._acompat import Connection, Engine
 from mqpg._async.closing import AsyncClosing
-from mqpg._async.stores.database import RowExists, UserDatabase
+from mqpg._async.stores.database import ConstraintViolated, UserDatabase
 from mqpg._async.stores.durability import DURABLE_COMMIT, flush_with_commit, wait_until_flushed
 from mqpg._async.stores.identity import LedgerIdentity
 from mqpg._async.stores.ledger_messages import LedgerMessages
@@ -393,7 +393,7 @@ class AsyncLedger(AsyncClosing):
                 await conn.commit()
                 if await wait_until_flushed(conn):
                     return Finding(Verdict.ROLLBACK)
-        except RowExists:
+        except ConstraintViolated:
             return None
         return Finding(Verdict.WAIT, "its fence is not on disk yet")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, delete, insert, select, update
 
 from mqpg._async._acompat import Connection
-from mqpg._async.stores.database import RowExists, UserDatabase
+from mqpg._async.stores.database import ConstraintViolated, UserDatabase
 from mqpg._async.stores.durability import wait_until_flushed
 from mqpg.user_tables.tables import ledger, ledger_message
 from mqpg.values.arguments import encode
@@ -104,7 +104,7 @@ class LedgerMessages:
                 await conn.commit()
                 if await wait_until_flushed(conn):
                     return True
-        except RowExists:
+        except ConstraintViolated:
             return False
         raise LedgerError(f"ledger {self._database.describe()}: its commits are not on disk yet")
 

@@ -13,7 +13,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from mqpg._async._acompat import Connection, Session
-from mqpg._async.stores.database import RowExists, UserDatabase
+from mqpg._async.stores.database import ConstraintViolated, UserDatabase
 from mqpg._async.stores.durability import DURABLE_COMMIT, wait_until_flushed
 from mqpg._async.stores.ledger import is_transient
 from mqpg.tracing import add_context
@@ -216,7 +216,7 @@ class Outbox:
                         values = mine | {"sent": 0, "committed": 0} | {counted: 1}
                         await self.database.execute(conn, insert(outbox_count).values(**values))
                     return
-            except RowExists:
+            except ConstraintViolated:
                 continue  # another process has made the counter
 
     async def open_rows(self, broker: str, limit: int, older_than: timedelta, skip: int = 0) -> list[StoredMessage]:

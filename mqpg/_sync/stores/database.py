@@ -42,13 +42,13 @@ from mqpg.values.arguments import schema_of
 from mqpg.values.errors import ConfigurationError, ConnectionFailed, DatabaseError, Error, LedgerError
 from mqpg.values.translation import translate
 
-__all__ = ["DatabaseAway", "RowExists", "UserDatabase", "begin_immediate"]
+__all__ = ["DatabaseAway", "ConstraintViolated", "UserDatabase", "begin_immediate"]
 
 logger = logging.getLogger("mqpg")
 
 
-class RowExists(DatabaseError):
-    """A key is taken."""
+class ConstraintViolated(DatabaseError):
+    """A constraint refused a row, because its key is taken as a rule."""
 
 
 class DatabaseAway(ConnectionFailed):
@@ -116,7 +116,7 @@ class UserDatabase:
         """A connection, whose transaction is rolled back unless the block commits it.
 
         What the driver raises in the block becomes an error of mqpg here: ConnectionFailed, DatabaseError,
-        and RowExists for a key that is taken.
+        and ConstraintViolated if a constraint refuses a row.
         """
         opened = False
         try:
@@ -261,7 +261,7 @@ class UserDatabase:
         if isinstance(error, OSError) or isinstance(known, ConnectionFailed) or _is_lost(error):
             return self._unreachable(error)
         if isinstance(error, IntegrityError):
-            return RowExists(f"database {self.describe()}: {known}")
+            return ConstraintViolated(f"database {self.describe()}: {known}")
         # Its class may blame an argument, or the broker's schema, which this database does not have.
         said = (type(known) if isinstance(known, DatabaseError) else DatabaseError)(
             f"database {self.describe()}: {known}"

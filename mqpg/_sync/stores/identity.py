@@ -22,7 +22,7 @@ from typing import Any
 from sqlalchemy import Select, Text, cast, insert, literal_column, select, text, update
 
 from mqpg._sync._acompat import Connection
-from mqpg._sync.stores.database import RowExists, UserDatabase, begin_immediate
+from mqpg._sync.stores.database import ConstraintViolated, UserDatabase, begin_immediate
 from mqpg.user_tables.tables import IDENTITY, clock, ledger
 
 __all__ = ["LedgerIdentity"]
@@ -74,7 +74,7 @@ class LedgerIdentity:
                     self._current = self._write(conn, new_table)
                 self._opened = time.monotonic()
                 return self._current
-            except RowExists:
+            except ConstraintViolated:
                 continue  # another process has inserted the row
 
     def read(self, conn: Connection, *, lock: bool = False) -> tuple[list[str], datetime | None]:

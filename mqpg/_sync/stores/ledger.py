@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from mqpg._sync._acompat import Connection, Engine
 from mqpg._sync.closing import Closing
-from mqpg._sync.stores.database import RowExists, UserDatabase
+from mqpg._sync.stores.database import ConstraintViolated, UserDatabase
 from mqpg._sync.stores.durability import DURABLE_COMMIT, flush_with_commit, wait_until_flushed
 from mqpg._sync.stores.identity import LedgerIdentity
 from mqpg._sync.stores.ledger_messages import LedgerMessages
@@ -392,7 +392,7 @@ class Ledger(Closing):
                 conn.commit()
                 if wait_until_flushed(conn):
                     return Finding(Verdict.ROLLBACK)
-        except RowExists:
+        except ConstraintViolated:
             return None
         return Finding(Verdict.WAIT, "its fence is not on disk yet")
 

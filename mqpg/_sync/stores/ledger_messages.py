@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, delete, insert, select, update
 
 from mqpg._sync._acompat import Connection
-from mqpg._sync.stores.database import RowExists, UserDatabase
+from mqpg._sync.stores.database import ConstraintViolated, UserDatabase
 from mqpg._sync.stores.durability import wait_until_flushed
 from mqpg.user_tables.tables import ledger, ledger_message
 from mqpg.values.arguments import encode
@@ -103,7 +103,7 @@ class LedgerMessages:
                 conn.commit()
                 if wait_until_flushed(conn):
                     return True
-        except RowExists:
+        except ConstraintViolated:
             return False
         raise LedgerError(f"ledger {self._database.describe()}: its commits are not on disk yet")
 
