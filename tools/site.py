@@ -24,6 +24,7 @@ from mkdocs.utils import get_relative_url
 
 import mqpg
 import mqpg.alembic
+import mqpg.contrib.django
 from mqpg import errors, protocols, tables
 from mqpg.connection.settings import Settings
 from mqpg.metrics.catalog import METRICS
@@ -163,7 +164,7 @@ def python_page() -> str:
     parts = ["# Python reference\n\n## mqpg\n"]
     parts += [f"::: {mqpg._HOME_OF[name]}.{name}\n" for name in mqpg.__all__ if name != "Json"]
     parts.append(f"## Settings\n\n::: {Settings.__module__}.Settings\n")
-    for module in (protocols, tables, mqpg.alembic):
+    for module in (protocols, tables, mqpg.alembic, mqpg.contrib.django):
         parts.append(f"## {module.__name__}\n")
         parts += [f"::: {one.__module__}.{one.__name__}\n" for one in map(partial(getattr, module), module.__all__)]
     parts.append("## mqpg.errors\n\n| SQLSTATE | exception | cause |\n|---|---|---|")

@@ -287,7 +287,7 @@ def is_cancelled() -> bool:
 def raise_cancellation() -> None:
     """Raise CancelledError if somebody wants this task to end.
 
-    A loop that goes on after errors asks, because an error of the clean-up may have taken its place.
+    A loop that continues after errors asks, because an error of the clean-up may have taken its place.
     """
     if is_cancelled():
         raise asyncio.CancelledError
