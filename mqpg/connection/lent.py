@@ -3,6 +3,8 @@
 psycopg refuses `conn.commit()` there. SQL that ends the transaction is refused in the same way,
 before it is sent. A text of several statements may end it later on, or only mention that. Then the
 transaction's id is noted, so that it can be compared when the handler has returned.
+
+One transaction has many messages, so a handler may go back only to savepoints that it made itself.
 """
 
 from __future__ import annotations
@@ -25,6 +27,21 @@ _GAP = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
 _END = _GAP + r"(commit|end|abort|prepare\s+transaction|rollback(?!\s+(?:(?:work|transaction)\s+)?to\b))\b"
 _FIRST = re.compile(_END, re.IGNORECASE | re.DOTALL)
 _LATER = re.compile(";" + _END, re.IGNORECASE | re.DOTALL)
+# The name is quoted, or a word in any case. In a text with literals a later statement may be part of one.
+_SAVEPOINT = re.compile(
+    rf"(?:^|;){_GAP}(savepoint|rollback(?:\s+(?:work|transaction))?\s+to(?:\s+savepoint)?){_GAP}"
+    r"""("(?:[^"]|"")+"|`[^`]+`|[\w$]+)""",
+    re.IGNORECASE | re.DOTALL,
+)
+_LITERAL = re.compile(r"['$]")
+# What commits the open transaction in MySQL and MariaDB, and ends its savepoints.
+_COMMITS_IN_MYSQL = re.compile(
+    _GAP
+    + r"((?:create|drop)(?!\s+temporary\b)|alter|truncate|rename|begin(?!\s+not\b)|start\s+transaction|grant|revoke"
+    r"|(?:un)?lock\s+tables?|set\b[^;]*\bautocommit|(?:analyze|optimize|repair|check)\s+(?:\w+\s+)?table|flush"
+    r"|(?:un)?install)\b",
+    re.IGNORECASE | re.DOTALL,
+)
 REFUSED = "the transaction is the consumer's, and a handler cannot end it"
 ENDED_SAVEPOINT = "the savepoint is the consumer's, and the handler has ended it"
 _ID = "select cast(pg_current_xact_id() as text)"
@@ -42,12 +59,14 @@ class Lent:
     Attributes:
         xid: Its id, once a statement was sent that may have ended it. None: no such statement.
         by: The messages whose handler has ended it, or its savepoint. None: nobody did, or it is not known who.
+        savepoints: The savepoints that SQL of the present message's handler has made.
         savepoint: The savepoint of SQLAlchemy in which the handler works. None: it is another driver's.
     """
 
     def __init__(self) -> None:
         self.xid: str | None = None
         self.by: Sequence[Message] | None = None
+        self.savepoints: set[str] = set()
         self.savepoint: Any = None
 
     @property
@@ -59,7 +78,23 @@ class Lent:
         """Whether the id must be asked for before this is sent. Raises WrongState if it must not be sent."""
         if word := ended_by(query):
             raise WrongState(f"{REFUSED}: {word}")
+        if "savepoint" in query.lower() or "rollback" in query.lower():
+            self._follow_savepoints(query)
         return self.xid is None and not params and ";" in query and _LATER.search(query) is not None
+
+    def _follow_savepoints(self, query: str) -> None:
+        """Note the savepoints that a text makes. Raises WrongState if it goes back to another one."""
+        for found in _SAVEPOINT.finditer(query):
+            if found.start() > 0 and _LITERAL.search(query):
+                return
+            name = found[2] if found[2][0] in '"`' else found[2].lower()
+            if found[1].lower() == "savepoint":
+                self.savepoints.add(name.strip('"`'))
+            elif name.strip('"`') not in self.savepoints:
+                raise WrongState(
+                    f"the handler has made no savepoint {name} for this message, and going back to it would undo the "
+                    "effects of others"
+                )
 
 
 @contextmanager
@@ -82,7 +117,11 @@ def lent(conn: Any, given: Lent) -> Generator[None]:
 def _lent_by_sqlalchemy(conn: Any, given: Lent) -> Generator[None]:
     from sqlalchemy import event
 
+    in_mysql = conn.dialect.name in ("mysql", "mariadb")
+
     def sends(_: Any, cursor: Any, statement: str, parameters: Any, *__: Any) -> None:
+        if in_mysql and (found := _COMMITS_IN_MYSQL.match(statement)):
+            raise WrongState(f"{REFUSED}: in this database {found[1].lower()} commits it")
         if given.needs_xid(statement, parameters) and conn.dialect.name == "postgresql":
             cursor.execute(_ID)
             given.xid = cursor.fetchone()[0]

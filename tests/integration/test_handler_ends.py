@@ -16,7 +16,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
 
 import mqpg
 from mqpg import errors
@@ -155,6 +155,114 @@ def test_the_same_in_a_database_of_its_own(
     mq: mqpg.Client, effects: Callable[[], list[int]], way: tuple[str, Any]
 ) -> None:
     _ends_alone(mq, effects, way[1], {"database": mq.dsn, "consumer": "one"}, True)
+
+
+def does(sql: str) -> Callable[[Any], object]:
+    return lambda conn: conn.execute(sql if isinstance(conn, psycopg.Connection) else text(sql))
+
+
+@pytest.mark.parametrize("kind", ["psycopg", "sqlalchemy", "own"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "rollback to s",
+        "ROLLBACK WORK TO SAVEPOINT S",
+        'rollback /* all */ to "s"',
+        "select 1; rollback to s",
+        "rollback to savepoint _pg3_1",
+        "rollback to _pg3_2",
+        "release _pg3_1",
+        "rollback to sa_savepoint_1",
+    ],
+)
+def test_a_handler_cannot_undo_the_effects_of_others(
+    mq: mqpg.Client, effects: Callable[[], list[int]], sql: str, kind: str
+) -> None:
+    """The first message leaves a savepoint behind, and the third one goes back to it, or to the consumer's."""
+    _undoes_nothing(mq, effects, sql, kind, letters_of=[3])
+
+
+@pytest.mark.parametrize("kind", ["psycopg", "sqlalchemy", "own"])
+@pytest.mark.parametrize("sql", ["rollback to mine", 'ROLLBACK TO "mine"', "select 1; rollback to savepoint mine"])
+def test_a_handler_may_go_back_to_its_own_savepoint(
+    mq: mqpg.Client, effects: Callable[[], list[int]], sql: str, kind: str
+) -> None:
+    _undoes_nothing(mq, effects, sql, kind, letters_of=[])
+
+
+def _undoes_nothing(
+    mq: mqpg.Client, effects: Callable[[], list[int]], sql: str, kind: str, letters_of: list[int]
+) -> None:
+    def act(message: mqpg.Message, conn: Any) -> None:
+        insert(message, conn)
+        does("savepoint s" if message.payload == 1 else "savepoint mine")(conn)
+        if message.payload == 3:
+            does(sql)(conn)
+
+    handle: Any = act
+    if kind == "sqlalchemy":
+        import sqlalchemy
+
+        def handle(message: mqpg.Message, conn: sqlalchemy.Connection) -> None:
+            act(message, conn)
+    elif kind == "psycopg":
+
+        def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
+            act(message, conn)
+
+    own: dict[str, Any] = {"database": mq.dsn, "consumer": "one"} if kind == "own" else {}
+    consumer = mqpg.consumer("orders", group="g", max_attempts=2, retry_delay=0.05, **own)(handle)
+    consumer.step(mq)
+    if not own:
+        prove(consumer)
+    mq.send_batch("orders", [1, 2, 3, 4])
+    mq.append()
+    run(mq, consumer, lambda: sorted(letters(mq) + effects()) == [1, 2, 3, 4])
+    assert letters(mq) == letters_of
+    consumer.close()
+
+
+@pytest.mark.mariadb
+@pytest.mark.parametrize(
+    ("sql", "refused"),
+    [
+        ("create table if not exists other (id int)", True),
+        ("truncate table other", True),
+        ("/* now */ ALTER TABLE other add column if not exists x int", True),
+        ("lock tables other read", True),
+        ("start transaction", True),
+        ("set session autocommit = 1", True),
+        ("analyze table other", True),
+        ("create temporary table if not exists mine (id int)", False),
+        ("update other set id = 1", False),
+        ("set @alter = 1", False),
+    ],
+)
+def test_statements_that_commit_in_mariadb(mq: mqpg.Client, mariadb_url: Any, sql: str, refused: bool) -> None:
+    """The message whose handler sends one becomes a dead letter, and no effect of others is doubled."""
+    mq.create_topic("orders", queues=1)
+    engine = create_engine(str(mariadb_url))
+    with engine.begin() as conn:
+        for table in ("effect", "other"):
+            conn.execute(text(f"create or replace table {table} (id int) engine=innodb"))
+
+    def effects() -> list[int]:
+        with engine.connect() as conn:
+            return list(conn.execute(text("select id from effect order by id")).scalars())
+
+    @mqpg.consumer("orders", group="g", database=str(mariadb_url), consumer="one", max_attempts=2, retry_delay=0.05)
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        insert(message, conn)
+        if message.payload == 3:
+            conn.execute(text(sql))
+
+    handle.step(mq)
+    mq.send_batch("orders", [1, 2, 3, 4])
+    mq.append()
+    run(mq, handle, lambda: sorted(letters(mq) + effects()) == [1, 2, 3, 4])
+    assert letters(mq) == [3] * refused
+    handle.close()
+    engine.dispose()
 
 
 def _ends_alone(

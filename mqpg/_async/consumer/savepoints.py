@@ -255,6 +255,7 @@ def _is_whole(conn: PgConnection | Connection, driver: Any) -> bool | None:
 
 async def _has_ended(conn: PgConnection | Connection, driver: Any, given: Lent, messages: Sequence[Message]) -> bool:
     """Whether the handler, called with these messages, has ended the transaction that was lent. Notes it."""
+    given.savepoints.clear()
     if is_lost(conn):
         return False
     ended = given.lost_savepoint or (in_transaction(driver) is False and not has_failed(driver))
