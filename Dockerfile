@@ -1,30 +1,59 @@
-# Two images: `workers` is light, and runs workers, migrations and the dashboard. `spark` also has a
-# JRE and pyspark, for the audit and the Spark cluster itself.
-FROM python:3.12.12-slim-bookworm AS build
-WORKDIR /src
+# Two images, for amd64 and arm64: `workers` is light, and runs workers, migrations and the dashboard.
+# `spark` also has a JRE and pyspark, for the audit and the Spark cluster itself.
+FROM python:3.12.12-slim-bookworm AS base
+LABEL org.opencontainers.image.title="mqpg" \
+    org.opencontainers.image.description="A transactional message queue that lives inside PostgreSQL" \
+    org.opencontainers.image.licenses="Apache-2.0"
+ENV PATH=/opt/mqpg/bin:$PATH PYTHONPATH=/opt/mqpg
+RUN useradd --create-home --uid 10001 mqpg
+WORKDIR /home/mqpg
+
+# Requirements before sources, so that a change of these does not install the former again.
+FROM base AS libraries
+COPY pyproject.toml ./
+# tzdata, because psycopg looks up the server's time zone, and not every base has it.
+RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+    more = project['optional-dependencies']; \
+    print('tzdata', *project['dependencies'], *more['metrics'], *more['web'], sep='\n')" > requirements.txt \
+    && pip install --no-cache-dir --no-compile --target /opt/mqpg --requirement requirements.txt
+# These two are published with what only a debugger needs.
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends binutils \
+    && find /opt/mqpg/sqlalchemy /opt/mqpg/greenlet -name "*.so" -exec strip --strip-unneeded {} +
+
+FROM base AS code
 COPY pyproject.toml setup.py README.md LICENSE ./
 COPY sql sql
 COPY mqpg mqpg
 COPY workers workers
 COPY spark spark
-RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
+RUN pip install --no-cache-dir --no-deps --target /opt/mqpg .
 
-FROM python:3.12.12-slim-bookworm AS workers
-COPY --from=build /wheels /wheels
-RUN pip install --no-cache-dir "$(echo /wheels/*.whl)[metrics,web]" \
-    && useradd --create-home --uid 10001 mqpg
+# Of the libraries only what mqpg imports is compiled: half of their size, and a start in a second.
+FROM base AS compiled
+COPY --from=libraries /opt/mqpg /opt/mqpg
+COPY --from=code /opt/mqpg /opt/mqpg
+RUN python -c "import mqpg, mqpg.workers.appender, mqpg.workers.cli, mqpg.workers.compensator, \
+    mqpg.workers.keeper, mqpg.schema, mqpg.web.application, prometheus_client, psycopg_binary, uvicorn" \
+    && mqpg worker --help && mqpg web --help && mqpg status --help
+
+FROM base AS workers
+COPY --from=compiled /opt/mqpg /opt/mqpg
 # As a number, so that Kubernetes can see that it is not root.
 USER 10001
-WORKDIR /home/mqpg
+HEALTHCHECK --interval=10s --timeout=10s --start-period=60s --retries=6 CMD ["mqpg", "worker", "--health"]
 CMD ["mqpg", "worker"]
 
-FROM workers AS spark
-USER root
+FROM base AS spark
 RUN apt-get update \
     && apt-get install -y --no-install-recommends default-jre-headless procps \
     && rm -rf /var/lib/apt/lists/*
+COPY pyproject.toml ./
 # pyspark includes the programs of the cluster (spark-class), which therefore have the same version
 # as the driver.
-RUN pip install --no-cache-dir "$(echo /wheels/*.whl)[spark]"
+RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+    print(*project['optional-dependencies']['spark'], sep='\n')" > requirements.txt \
+    && pip install --no-cache-dir --target /opt/mqpg --requirement requirements.txt
+COPY --from=compiled /opt/mqpg /opt/mqpg
 USER 10001
 CMD ["mqpg", "audit"]

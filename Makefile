@@ -16,7 +16,7 @@ export PYTHON
 # Tests start hundreds of Python processes, and each would compile mqpg again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java demo test test-long test-cancel fuzz soak years test-mariadb test-rabbitmq test-node test-java test-pgbouncer test-patroni test-browser test-deploy test-kills test-chaos test-crashtest test-audit test-slow test-lab test-lowest test-postgres matrix size pgspot dist lint format prove sql bench chaos failover docs clean
+.PHONY: help setup java containers demo test test-long test-cancel fuzz soak years test-mariadb test-rabbitmq test-node test-java test-pgbouncer test-patroni test-browser test-deploy test-containers test-kills test-chaos test-crashtest test-audit test-slow test-lab test-lowest test-postgres matrix size pgspot dist lint format prove sql bench chaos failover docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -75,6 +75,16 @@ test-browser: setup ## Test the HTML pages in headless Chromium; installs it whe
 test-deploy: setup ## Test alert rules with promtool, systemd units with systemd-analyze; gets both where possible
 	@tools/deploy.sh
 	@$(BIN)/python -m pytest -p randomly -m deploy tests/metrics tests/packaging $(ARGS)
+
+containers: ## Get a Docker engine, Compose and all images where possible (ARGS="docker compose …", ARGS=bash)
+	@tools/containers.sh $(ARGS)
+
+CONTAINER_TESTS := tests/sql/test_send.py tests/integration/test_requests.py tests/workers/test_called_by_sql.py
+
+test-containers: setup ## Test docker-compose.yml in containers, and a few files on the servers of images
+	@tools/containers.sh bash -euc '$(BIN)/python -m pytest -p randomly -m docker tests/packaging $(ARGS); \
+		for version in 15 18; do MQPG_TEST_CONTAINERS=1 MQPG_TEST_IMAGE=postgres:$$version \
+			$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile $(CONTAINER_TESTS); done'
 
 test-crashtest: setup ## Try mqpg crashtest at every crash point of the examples, which takes minutes
 	@$(BIN)/python -m pytest -p randomly -m crashtest $(ARGS) tests/crashtest
@@ -148,7 +158,7 @@ chaos: setup java ## Kill ten nodes in rounds, compare all ids, audit (ARGS="--r
 	@$(BIN)/python -m lab.chaos $(or $(ARGS),--short)
 
 test-kills: setup java ## Run only the tests that kill processes and servers
-	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not rabbitmq and not node and not jdk and not pgbouncer and not patroni and not browser and not deploy and not crashtest and not audits and not slow and not rounds" $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not rabbitmq and not node and not jdk and not pgbouncer and not patroni and not browser and not deploy and not docker and not crashtest and not audits and not slow and not rounds" $(ARGS)
 
 test-chaos: setup ## Run chaos on broken builds, which must end invalid, and step clocks and fill a disk (20 minutes)
 	@lab/chaos/faketime.sh

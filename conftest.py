@@ -8,7 +8,6 @@ pytest_plugins = [
     "tests.fixtures.commands",
     "tests.fixtures.mariadb",
     "tests.fixtures.seeds",
-    "tests.fixtures.docker",
     "tests.fixtures.pgbouncer",
     "tests.fixtures.browser",
     "tests.fixtures.order",
