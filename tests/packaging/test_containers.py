@@ -24,7 +24,7 @@ from mqpg.web.passwords import is_right, read_users
 from tests.support.servers import free_port
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "p@ss/w:rd?#% x"
@@ -53,7 +53,7 @@ class Project:
             target_session_attrs="read-write",
         )
 
-    def compose(self, *words: str, timeout: float = 120) -> str:
+    def compose(self, *words: str, timeout: float = 240) -> str:
         done = subprocess.run(
             ["docker", "compose", *words],
             cwd=ROOT,
@@ -219,7 +219,7 @@ def test_grafana_finds_the_dashboard(project: Project) -> None:
     assert b"mqpg" in project.get("GRAFANA_PORT", "/api/search", Authorization=f"Basic {login}")
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_audit_in_a_spark_cluster(project: Project) -> None:
     project.up("spark")
     make_topic(project.dsn())
@@ -228,5 +228,5 @@ def test_audit_in_a_spark_cluster(project: Project) -> None:
         connection.execute("select mqpg.append()")
     (cluster,) = json.loads(project.get("SPARK_UI_PORT", "/json/"))["workers"]
     assert cluster["memory"] == 2048
-    project.compose("run", "--rm", "audit", timeout=240)
+    project.compose("run", "--rm", "audit", timeout=600)
     project.up("audit")
