@@ -90,7 +90,7 @@ def write(source: Source, current: int, owner: str | None = None) -> str:
 
 
 def _options(source: Source, owner: str | None) -> dict[str, Any]:
-    return {"version_table_schema": "mqpg", "mqpg_source": source, "mqpg_owner": owner}
+    return {"mqpg_source": source, "mqpg_owner": owner}
 
 
 def _connect(dsn: str) -> psycopg.Connection[Any]:

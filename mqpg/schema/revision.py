@@ -75,9 +75,10 @@ def _upgrade(context: MigrationContext, number: int) -> None:
     source: Source = context.opts.get("mqpg_source") or packaged()
     owner: str | None = context.opts.get("mqpg_owner")
     steps = source.migrations[number - 1].steps
+    records = (context.version_table_schema, context.version_table) != ("mqpg", "alembic_version")
     if steps:
         # It looks whether the schema can be trusted, and whether it is the one that the steps change.
-        _run(context, source.revision(number - 1, owner))
+        _run(context, source.revision(number - 1, owner, records=records))
         with context.autocommit_block():
             _run(context, _ENTER)
             try:
@@ -86,7 +87,7 @@ def _upgrade(context: MigrationContext, number: int) -> None:
                         _run(context, step)
             finally:
                 _run(context, _LEAVE)
-    _run(context, source.revision(number, owner))
+    _run(context, source.revision(number, owner, records=records))
 
 
 def _downgrade() -> None:

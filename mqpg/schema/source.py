@@ -145,8 +145,11 @@ class Source:
         """
         return self.install("trusted", role=_quoted(owner))
 
-    def revision(self, number: int, owner: str | None) -> str:
-        """The statement that a revision runs (see install/revision.sql). `owner` as for `trusted`."""
+    def revision(self, number: int, owner: str | None, *, records: bool = True) -> str:
+        """The statement that a revision runs (see install/revision.sql).
+
+        `owner` is as for `trusted`. Without `records` Alembic itself writes `mqpg.alembic_version`.
+        """
         migration, last = self.migrations[number - 1], number == self.head
         texts = {
             "trusted": self.trusted(owner),
@@ -168,6 +171,7 @@ class Source:
             head=str(self.head),
             release=self.release,
             checksum=self.checksum,
+            records=str(records),
             breaking=str(migration.breaking),
             last_breaking=str(breaking),
             **texts,

@@ -75,8 +75,13 @@ begin
                 'The last migration that clients and workers must know or stop; 0: there is none';
         end if;
 
-        select left(a.version_num, 4)::int into strict v_current from mqpg.alembic_version a;
-        if v_current < v_number - 1 then
+        select max(left(a.version_num, 4)::int) into v_current
+        from mqpg.alembic_version a where a.version_num like '____\_mqpg';
+        if v_current is null then
+            raise exception using errcode = 'object_not_in_prerequisite_state',
+                message = 'the table mqpg.alembic_version does not say which revision this database has',
+                hint = 'Restore it from a backup; an app''s own Alembic must not delete its rows.';
+        elsif v_current < v_number - 1 then
             raise exception using errcode = 'object_not_in_prerequisite_state',
                 message = format('this upgrades from migration %s, and this database has migration %s',
                     v_number - 1, v_current),
@@ -84,7 +89,9 @@ begin
         elsif v_current < v_number then
             v_ran := true;
             execute $mqpg_text$/* mqpg: file */$mqpg_text$;
-            update mqpg.alembic_version set version_num = lpad(v_number::text, 4, '0') || '_mqpg';
+            -- An environment whose own version table this is writes it itself.
+            update mqpg.alembic_version a set version_num = lpad(v_number::text, 4, '0') || '_mqpg'
+            where a.version_num like '____\_mqpg' and '/* mqpg: records */'::boolean;
             update mqpg.installation
             set breaking = case when '/* mqpg: breaking */'::boolean then v_number else breaking end;
         end if;

@@ -14,6 +14,7 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from psycopg.conninfo import make_conninfo
 
+import mqpg
 from mqpg import errors, migrate
 from mqpg.schema.source import REVISIONS, packaged
 from tests.migration.catalog import FROZEN, catalog, comparable
@@ -185,3 +186,24 @@ def test_a_revision_of_the_app_in_mqpgs_folder_is_named(tmp_path: Path) -> None:
         errors.ConfigurationError, match=r"7f27e334da36_first\.py is not a revision of mqpg: .*--head base"
     ):
         migrate.script(source=source)
+
+
+def test_an_app_may_write_its_revisions_beside_mqpgs(dsn: str, db: psycopg.Connection[Any], tmp_path: Path) -> None:
+    """An environment whose version table is mqpg.alembic_version. Clients do not mind its rows."""
+    source = later_release(tmp_path / "sql")
+    app = App(tmp_path / "app", dsn, table_in="mqpg", source=source)
+    app.revision("first")
+    app.upgrade()
+    versions = {name for (name,) in db.execute("select version_num from mqpg.alembic_version")}
+    assert versions == {"first", f"{HEAD + 1:04}_mqpg"}
+    assert migrate.status(dsn, source=source).up_to_date
+    mqpg.connect(dsn).close()
+    migrate.upgrade(dsn, source=source)
+
+
+def test_a_version_table_that_was_emptied_is_named(dsn: str, db: psycopg.Connection[Any]) -> None:
+    db.execute("delete from mqpg.alembic_version")
+    with pytest.raises(errors.SchemaMissing):
+        mqpg.connect(dsn)
+    with pytest.raises(errors.DatabaseError, match="alembic_version does not say which revision"):
+        migrate.upgrade(dsn)

@@ -23,7 +23,7 @@ if context.is_offline_mode():
         context.run_migrations()
 else:
     with sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool).connect() as connection:
-        context.configure(connection=connection, transaction_per_migration=PER_MIGRATION, **context.config.attributes)
+        context.configure(connection=connection, transaction_per_migration=PER_MIGRATION, version_table_schema=TABLE_IN, **context.config.attributes)
         with context.begin_transaction():
             context.run_migrations()
 """
@@ -44,11 +44,21 @@ def downgrade():
 class App:
     """An app with an Alembic environment of its own, as in the documentation."""
 
-    def __init__(self, folder: Path, dsn: str, *, per_migration: bool = False, source: Source | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        dsn: str,
+        *,
+        per_migration: bool = False,
+        table_in: str | None = None,
+        source: Source | None = None,
+    ) -> None:
         self.folder = folder
         self.dsn = dsn
         (folder / "versions").mkdir(parents=True)
-        (folder / "env.py").write_text(ENV.replace("PER_MIGRATION", str(per_migration)))
+        (folder / "env.py").write_text(
+            ENV.replace("PER_MIGRATION", str(per_migration)).replace("TABLE_IN", repr(table_in))
+        )
         self.written = io.StringIO()
         ini = folder / "alembic.ini"
         with psycopg.connect(dsn) as connection:

@@ -415,8 +415,7 @@ async def _read_info(conn: PgConnection, seconds: float | None) -> BrokerInfo:
         with time_limit(seconds):
             if is_there(await (await conn.execute(FIND.encode())).fetchone()):
                 found = await (await conn.execute(READ.encode())).fetchone()
-                assert found is not None  # the installation inserts it
-                installed = Installed(*found)
+                installed = None if found is None else Installed(*found)
         require_compatible(installed, packaged())
     except Error as error:
         raise type(error)(f"{error} ({describe(conn.info.dsn)})") from None

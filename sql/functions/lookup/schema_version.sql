@@ -10,6 +10,7 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp a
 begin
     return query
     select left(a.version_num, 4)::int, i.breaking, i.release, i.checksum
-    from mqpg.installation i cross join mqpg.alembic_version a;
+    from mqpg.installation i cross join mqpg.alembic_version a
+    where a.version_num like '____\_mqpg';
 end
 $$;
