@@ -15,7 +15,7 @@ declare
     v_number int := '/* mqpg: number */';
     v_head int := '/* mqpg: head */';
     v_release pg_catalog.text := '/* mqpg: release */';
-    v_version pg_catalog.text := '^(\d+)\.(\d+)(?:\.(\d+))?';
+    v_version pg_catalog.text := '^([0-9]+)[.]([0-9]+)(?:[.]([0-9]+))?';
     v_checksum pg_catalog.text := '/* mqpg: checksum */';
     v_before pg_catalog.text [];
     v_owner pg_catalog.text;
@@ -76,7 +76,7 @@ begin
         end if;
 
         select max(left(a.version_num, 4)::int) into v_current
-        from mqpg.alembic_version a where a.version_num like '____\_mqpg';
+        from mqpg.alembic_version a where right(a.version_num, 5) = '_mqpg';
         if v_current is null then
             raise exception using errcode = 'object_not_in_prerequisite_state',
                 message = 'the table mqpg.alembic_version does not say which revision this database has',
@@ -91,7 +91,7 @@ begin
             execute $mqpg_text$/* mqpg: file */$mqpg_text$;
             -- An environment whose own version table this is writes it itself.
             update mqpg.alembic_version a set version_num = lpad(v_number::text, 4, '0') || '_mqpg'
-            where a.version_num like '____\_mqpg' and '/* mqpg: records */'::boolean;
+            where right(a.version_num, 5) = '_mqpg' and '/* mqpg: records */'::boolean;
             update mqpg.installation
             set breaking = case when '/* mqpg: breaking */'::boolean then v_number else breaking end;
         end if;

@@ -80,6 +80,19 @@ def test_script_on_an_installed_database_changes_nothing(dsn: str) -> None:
     assert catalog(dsn) == before
 
 
+def test_a_database_that_reads_backslashes(empty_dsn: str, dsn: str) -> None:
+    """The script takes effect there, too, and leaves the setting."""
+    with psycopg.connect(empty_dsn, autocommit=True) as connection:
+        connection.execute(f'alter database "{connection.info.dbname}" set standard_conforming_strings = off')
+    for _ in range(2):
+        with psycopg.connect(empty_dsn, autocommit=True) as connection:
+            connection.execute(migrate.script())
+            assert connection.execute("show standard_conforming_strings").fetchone() == ("off",)
+            connection.execute("update mqpg.installation set checksum = ''")
+    migrate.upgrade(empty_dsn)
+    assert catalog(empty_dsn) == catalog(dsn)
+
+
 def test_the_plain_file_says_how_to_bring_pgmq_along(empty_dsn: str) -> None:
     """Where PGMQ is missing on the server, the numbered file alone fails before it has done anything."""
     text = assemble(importlib.resources.files("mqpg.sql"))

@@ -11,6 +11,6 @@ begin
     return query
     select left(a.version_num, 4)::int, i.breaking, i.release, i.checksum
     from mqpg.installation i cross join mqpg.alembic_version a
-    where a.version_num like '____\_mqpg';
+    where right(a.version_num, 5) = '_mqpg';
 end
 $$;
