@@ -90,6 +90,8 @@ def test_a_database_that_reads_backslashes(empty_dsn: str, dsn: str) -> None:
             assert connection.execute("show standard_conforming_strings").fetchone() == ("off",)
             connection.execute("update mqpg.installation set checksum = ''")
     migrate.upgrade(empty_dsn)
+    with psycopg.connect(empty_dsn, autocommit=True) as connection:  # the catalog shows backslashes by it
+        connection.execute(f'alter database "{connection.info.dbname}" reset standard_conforming_strings')
     assert catalog(empty_dsn) == catalog(dsn)
 
 
