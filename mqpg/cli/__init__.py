@@ -39,10 +39,10 @@ from mqpg.cli import (
 )
 from mqpg.cli.options import printable
 from mqpg.cli.plugins import PluginGroup, missing_extra
-from mqpg.cli.sentences import hint
+from mqpg.cli.sentences import DAMAGED, hint
 from mqpg.schema.compatibility import EXIT_TOO_OLD
 from mqpg.values import errors
-from mqpg.values.translation import translate
+from mqpg.values.translation import is_undefined, translate
 
 __all__ = ["app", "main"]
 
@@ -147,6 +147,8 @@ def _fail(error: errors.Error) -> None:
     text = str(error)
     if error.hint:
         text = text.replace(error.hint, hint(error) or "")
+    if is_undefined(error) and "mqpg migrate" not in text:
+        text += f": {DAMAGED}"
     line = " ".join(text.encode("utf-8", "backslashreplace").decode().split())
     typer.echo(f"mqpg: {printable(line)}", err=True)
     raise SystemExit(_status(error)) from error
@@ -155,7 +157,7 @@ def _fail(error: errors.Error) -> None:
 def _status(error: errors.Error) -> int:
     if isinstance(error, errors.SchemaTooNew):
         return EXIT_TOO_OLD
-    if isinstance(error, (errors.ConnectionFailed, errors.SchemaError)):
+    if isinstance(error, (errors.ConnectionFailed, errors.SchemaError)) or is_undefined(error):
         return 3
     if isinstance(error, (errors.ConfigurationError, errors.InvalidArgument, errors.NotFound, errors.WrongTopicKind)):
         return 2

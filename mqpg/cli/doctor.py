@@ -13,10 +13,12 @@ import typer
 import mqpg
 from mqpg.cli.connecting import broker, rows
 from mqpg.cli.options import Dsn, Json, print_rows, printable
+from mqpg.cli.sentences import DAMAGED
 from mqpg.embedded import locate
 from mqpg.schema import migrate
 from mqpg.status import Finding, check_server, findings, read_overview
 from mqpg.values import errors
+from mqpg.values.translation import is_undefined
 
 __all__ = ["doctor"]
 
@@ -36,8 +38,13 @@ def doctor(
     where = locate.resolve(dsn)
     found = list(_schema(where))
     if not schema:
-        with broker(where) as mq:
-            found = [*check_server(partial(rows, mq)), *found, *_broker(mq), *_machine()]
+        try:
+            with broker(where) as mq:
+                found = [*check_server(partial(rows, mq)), *found, *_broker(mq), *_machine()]
+        except errors.Error as error:
+            if not is_undefined(error):
+                raise
+            found.append(Finding("broker", False, str(error), DAMAGED))
     if json:
         print_rows([asdict(one) for one in found], ["check"], as_json=True)
     else:

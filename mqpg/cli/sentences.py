@@ -9,7 +9,7 @@ from mqpg.values.errors import Error
 from mqpg.values.remedies import as_command
 from mqpg.values.words import Words
 
-__all__ = ["hint", "sentence"]
+__all__ = ["DAMAGED", "hint", "sentence"]
 
 # Action -> what is said of it. _words() says what stands for words that are no facts, and
 # {number:noun} is a number with its noun.
@@ -105,6 +105,10 @@ def _ids(facts: Mapping[str, Any]) -> str:
     """The messages that were named, where these are few and something was done to each."""
     ids = facts.get("message_ids") or []
     return f": {', '.join(map(str, ids))}" if ids and len(ids) == facts["messages"] <= _MOST_IDS else ""
+
+
+DAMAGED = "run mqpg migrate, and mqpg doctor --schema, which says what is missing"
+"""What helps if the server does not have something that a command asks for."""
 
 
 def hint(error: Error) -> str | None:

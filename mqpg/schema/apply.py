@@ -19,6 +19,7 @@ from sqlalchemy.pool import NullPool
 from mqpg.connection.backoff import Backoff
 from mqpg.connection.options import FORMATS, set_for_session, transport
 from mqpg.schema.compatibility import LOCK, read, require_compatible
+from mqpg.schema.doctor import missing
 from mqpg.schema.source import Source
 from mqpg.values import errors
 from mqpg.values.translation import translate
@@ -40,6 +41,9 @@ _SESSION = {
 _BUSY = ("55P03", "40P01")  # lock_not_available, deadlock_detected
 # Also during steps outside of a transaction, until the end of the session.
 _LOCK = LOCK.replace("_xact", "")
+_OWNER = """
+select set_config('role', pg_get_userbyid(n.nspowner), true) from pg_namespace n where n.nspname = 'mqpg'
+"""
 _BEGIN = """\
 -- mqpg: brings the schema of the current database to mqpg {}.
 --   psql -v ON_ERROR_STOP=1 -f this-file"""
@@ -102,6 +106,7 @@ def _connect(dsn: str) -> psycopg.Connection[Any]:
 
 
 def _pending(connection: Any, source: Source) -> Sequence[Script]:
+    _mend(connection, source)
     installed, revisions = read(connection), _revisions(source)
     if installed is None:
         return revisions
@@ -112,6 +117,25 @@ def _pending(connection: Any, source: Source) -> Sequence[Script]:
     if installed.matches(source):
         return []
     return revisions[installed.migration :] or revisions[-1:]  # the last one replaces the code
+
+
+def _mend(connection: psycopg.Connection[Any], source: Source) -> None:
+    """If functions or views of this release are missing, let the last revision make all of them again."""
+    gone = missing(connection, source)
+    if "function mqpg.schema_version" in gone and "table mqpg.installation" not in gone:
+        version = next(one for one in source.code if one.name == "schema_version")
+        _as_owner(connection, version.definition)
+    installed = read(connection)
+    if installed is not None and installed.matches(source) and any(not name.startswith("table ") for name in gone):
+        logger.warning("made again: %s", ", ".join(gone))
+        _as_owner(connection, "update mqpg.installation set checksum = 'incomplete'")
+
+
+def _as_owner(connection: psycopg.Connection[Any], statement: str) -> None:
+    before = connection.execute("select current_setting('role')").fetchone()
+    connection.execute(_OWNER)
+    connection.execute(statement.encode())
+    connection.execute("select set_config('role', %s, true)", before)
 
 
 def _revisions(source: Source) -> list[Script]:

@@ -35,7 +35,10 @@ EXIT_TOO_OLD = 4
 LOCK = "select pg_catalog.pg_advisory_xact_lock(1836150836, 0)"
 """Migrators wait for each other on this lock, until the end of the transaction."""
 
-FIND = "select to_regprocedure('mqpg.schema_version()') is not null, to_regclass('mqpg.broker') is not null"
+FIND = """
+select to_regprocedure('mqpg.schema_version()') is not null, to_regclass('mqpg.broker') is not null,
+    to_regclass('mqpg.installation') is not null
+"""
 """Asks what `is_there` needs to know."""
 
 READ = "select migration, breaking, release, checksum from mqpg.schema_version()"
@@ -68,7 +71,9 @@ class Installed:
 
 def is_there(found: Sequence[bool] | None) -> bool:
     """Whether a schema that has a version is installed, by the row that `FIND` gave."""
-    has_version, has_broker = found or (False, False)
+    has_version, has_broker, has_release = found or (False, False, False)
+    if has_release and not has_version:
+        raise SchemaTooOld("function mqpg.schema_version() is missing: run mqpg migrate, which makes functions again")
     if has_broker and not has_version:
         raise SchemaTooOld(
             "the schema of this database is from before mqpg 0.1.0 and cannot be upgraded: "

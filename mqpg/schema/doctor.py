@@ -10,7 +10,7 @@ from psycopg.rows import tuple_row
 from mqpg.schema.compatibility import Installed
 from mqpg.schema.source import Source
 
-__all__ = ["out_of_reach", "problems"]
+__all__ = ["missing", "out_of_reach", "problems"]
 
 _BECOME = """
 select set_config('role', r.rolname, false) from pg_namespace n join pg_roles r on r.oid = n.nspowner
@@ -49,11 +49,21 @@ group by n.nspowner
 _IDS = "select last_value from mqpg.subscription_subscription_id_seq"
 _LAST_ID = 2_097_150  # greatest id of a subscription; see _require_subscription_id()
 _BATCHES = "select last_value * 1024 from mqpg.batch_id where last_value * 1024 > 0.8 * 2::numeric ^ 53"
-_FUNCTIONS = "select distinct p.proname from pg_proc p where p.pronamespace = 'mqpg'::regnamespace"
-_VIEWS = """
-select n.nspname || '.' || c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
-where n.nspname in ('mqpg', 'mqpg_audit') and c.relkind = 'v'
+_THERE = """
+select case when c.relkind = 'v' then 'view' else 'table' end || ' ' || n.nspname || '.' || c.relname
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where n.nspname in ('mqpg', 'mqpg_audit') and c.relkind in ('r', 'p', 'v')
+union all
+select 'function mqpg.' || p.proname from pg_proc p where p.pronamespace = to_regnamespace('mqpg')
 """
+
+
+def missing(connection: psycopg.Connection[Any], source: Source) -> list[str]:
+    """The tables, functions and views of a release that the database does not have, such as "view mqpg.lag"."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        there = {name for (name,) in cursor.execute(_THERE)}
+    wanted = {f"{one.kind} {one.schema}.{one.name}" for one in source.code if one.kind != "trigger"}
+    return sorted((wanted | {f"table mqpg.{name}" for name in source.tables}) - there)
 
 
 def out_of_reach(connection: psycopg.Connection[Any]) -> str | None:
@@ -65,7 +75,9 @@ def out_of_reach(connection: psycopg.Connection[Any]) -> str | None:
 
 def problems(connection: psycopg.Connection[Any], installed: Installed, source: Source) -> list[str]:
     """Say in a line each what a restore, another owner or an interrupted upgrade left behind."""
-    found = []
+    found = _lost(missing(connection, source)) if installed.matches(source) else []
+    if any("tables are missing" in line for line in found):
+        return found  # the others ask them
     with connection.cursor(row_factory=tuple_row) as cursor:
         # Only the owner of the schema reads its tables.
         cursor.execute(_BECOME)
@@ -106,17 +118,17 @@ def problems(connection: psycopg.Connection[Any], installed: Installed, source: 
                 f"message ids have come to {row[0]:,}, and JavaScript's numbers are exact up to {2**53:,}: "
                 "there select message_id::text"
             )
-        there = {name for (name,) in cursor.execute(_FUNCTIONS)}
-        views = {name for (name,) in cursor.execute(_VIEWS)}
-        if installed.matches(source):
-            missing = sorted({item.name for item in source.code if item.kind == "function"} - there)
-            if missing:
-                found.append(
-                    f"{len(missing)} functions are missing, such as mqpg.{missing[0]}: the dump was not restored whole"
-                )
-            missing = sorted({f"{item.schema}.{item.name}" for item in source.code if item.kind == "view"} - views)
-            if missing:
-                found.append(f"{len(missing)} views are missing, such as {missing[0]}: the dump was not restored whole")
-        elif not installed.is_newer_than(source):
-            found.append(f"the schema is of mqpg {installed.release}, and this is {source.release}: run mqpg migrate")
+    if not installed.matches(source) and not installed.is_newer_than(source):
+        found.append(f"the schema is of mqpg {installed.release}, and this is {source.release}: run mqpg migrate")
+    return found
+
+
+def _lost(names: list[str]) -> list[str]:
+    """A line for each kind of what is missing."""
+    found = []
+    for kind in ("table", "function", "view"):
+        some = [name.removeprefix(f"{kind} ") for name in names if name.startswith(f"{kind} ")]
+        if some:
+            remedy = "restore a backup" if kind == "table" else "run mqpg migrate, which makes them again"
+            found.append(f"{len(some)} {kind}s are missing, such as {some[0]}: {remedy}")
     return found

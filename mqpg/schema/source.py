@@ -100,6 +100,11 @@ class Source:
         self.revisions = revisions
 
     @cached_property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the tables."""
+        return tuple(sorted(entry.name.removesuffix(".sql") for entry in (self._folder / "tables").iterdir()))
+
+    @cached_property
     def migrations(self) -> tuple[Migration, ...]:
         """All migrations, in order. The first one is the schema of the first release."""
         found = [Migration(1, "initial", False, "")]

@@ -20,7 +20,7 @@ from mqpg.values.errors import (
     SerializationFailure,
 )
 
-__all__ = ["attribute_of", "by_sqlstate", "translate"]
+__all__ = ["attribute_of", "by_sqlstate", "is_undefined", "translate"]
 
 
 def _subclasses(cls: type[Error]) -> list[type[Error]]:
@@ -51,6 +51,9 @@ def by_sqlstate(sqlstate: str | None) -> type[Error]:
     return _BY_SQLSTATE.get(sqlstate, DatabaseError)
 
 
+# Relations, columns, types and functions that are not there.
+_UNDEFINED = ("42P01", "42703", "42704", "42883", "3F000")
+
 _POOLED = "behind a pooler in transaction mode set MQPG_PREPARE_THRESHOLD=none"
 
 _REMEDY = '{"function": '  # the beginning of a remedy, as jsonb writes it
@@ -59,6 +62,11 @@ _ADVICE = {
     "jsonpath input": "a filter is a predicate such as $.total > 100 or $.paid == true",
     "for type interval": "an interval is, for example, '90 seconds' or '1 day 12 hours'",
 }
+
+
+def is_undefined(error: Error) -> bool:
+    """Whether the server does not have something that a statement names."""
+    return error.sqlstate in _UNDEFINED
 
 
 def attribute_of(error: object, name: str) -> Any:
