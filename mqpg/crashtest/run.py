@@ -171,7 +171,8 @@ class _Test:
         if self._is_consumer:
             if ran.injector.dead:
                 runs.append(self._work(bench, copy, None))
-            wrong = audit(self._scratch.dsn(copy.broker), self._about["group"], self._journals(copy))
+            broker = snapshot.with_schemas(self._scratch.dsn(copy.broker))
+            wrong = audit(broker, self._about["group"], self._journals(copy))
             outcome, details = judge_consumer(self._clean_state, runs, self._snapshot(copy), wrong)
         else:
             runs.append(self._finish(bench, copy))
@@ -186,13 +187,13 @@ class _Test:
         kind = self._about.get("database")
         if kind == "sqlite":
             return {self._about["group"]: f"sqlite:///{copy.folder / self._about['file']}"}
-        return {self._about["group"]: self._scratch.dsn(copy.second)} if kind else {}
+        return {self._about["group"]: snapshot.with_schemas(self._scratch.dsn(copy.second))} if kind else {}
 
     def _places(self, copy: Copy, table: str) -> list[str]:
         """The URLs of the scratch databases that have this table."""
         found = [
             to_sqlalchemy(dsn).render_as_string(hide_password=False)
-            for dsn in self._scratch.dsns(copy)
+            for dsn in map(snapshot.with_schemas, self._scratch.dsns(copy))
             if snapshot.has_table(dsn, table)
         ]
         for path in sorted(copy.folder.rglob("*")):

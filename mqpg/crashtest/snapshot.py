@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
-__all__ = ["Row", "Snapshot", "has_table", "take"]
+__all__ = ["Row", "Snapshot", "has_table", "take", "with_schemas"]
 
 Row = dict[str, Any]
 Snapshot = dict[str, list[Row]]
@@ -23,6 +25,11 @@ from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 'p') and not c.relispartition and n.nspname !~ '^(pg_|mqpg|pgmq|information_schema)'
     and c.relname !~ '^mqpg_'
 order by 2, 3
+"""
+_SCHEMAS = """
+select distinct quote_ident(n.nspname)
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where c.relkind = 'r' and c.relname ~ '^mqpg_' and n.nspname !~ '^(pg_|mqpg|pgmq|information_schema|public$)'
 """
 # A sequence does not roll back, so its numbers differ after a crash, and references to them too.
 _GENERATED = """
@@ -63,6 +70,14 @@ def take(dsns: list[str], folder: Path) -> Snapshot:
         for group, topic, message_id in letters:
             found.setdefault(f"dead letters of {group} in {topic}", []).append({"message": message_id})
     return found
+
+
+def with_schemas(dsn: str) -> str:
+    """The DSN of a database, so that mqpg's tables are found in whichever schemas they are."""
+    with psycopg.connect(dsn) as conn:
+        schemas = [row[0] for row in conn.execute(_SCHEMAS)]
+    path = ",".join(['"$user"', "public", *schemas])
+    return make_conninfo(dsn, options="-csearch_path=" + re.sub(r"([\s\\])", r"\\\1", path)) if schemas else dsn
 
 
 def has_table(dsn: str, table: str) -> bool:

@@ -19,6 +19,7 @@ CASES = {
     "right:share": ("bill.sql",),
     "right:copy": ("bill.sql",),
     "right:copy_sqlite": ("bill.sql",),
+    "right:copy_in_schema": ("billing.sql",),
     "right:mail": (),
     "right:place": ("right:create_topic", "bill.sql"),
     "right:place_half": ("right:create_topic", "bill.sql"),

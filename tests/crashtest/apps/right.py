@@ -44,6 +44,11 @@ def copy_sqlite(message: mqpg.Message, conn: Connection) -> None:
     conn.execute(text("insert into bill (order_id) values (:id)"), message.payload)
 
 
+@mqpg.consumer("orders", group="copies", database="postgresql+psycopg://nobody@nowhere/shop", schema="billing")
+def copy_in_schema(message: mqpg.Message, conn: Connection) -> None:
+    conn.execute(text("insert into bill (order_id) values (:id)"), message.payload)
+
+
 @mqpg.consumer("orders", group="mail", effect="external", mode="shared")
 def mail(message: mqpg.Message) -> None:
     """One file for each message, so a repetition writes the same again."""

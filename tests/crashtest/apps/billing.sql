@@ -1,0 +1,2 @@
+create schema billing;
+create table bill (order_id int);
