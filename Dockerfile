@@ -8,14 +8,18 @@ ENV PATH=/opt/mqpg/bin:$PATH PYTHONPATH=/opt/mqpg
 RUN useradd --create-home --uid 10001 mqpg
 WORKDIR /home/mqpg
 
-# Requirements before sources, so that a change of these does not install the former again.
-FROM base AS libraries
+# Requirements before sources, so that a change of these does not install the former again. tzdata,
+# because psycopg looks up the server's time zone, and not every base has it.
+FROM base AS requirements
 COPY pyproject.toml ./
-# tzdata, because psycopg looks up the server's time zone, and not every base has it.
 RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
     more = project['optional-dependencies']; \
-    print('tzdata', *project['dependencies'], *more['metrics'], *more['web'], sep='\n')" > requirements.txt \
-    && pip install --no-cache-dir --no-compile --target /opt/mqpg --requirement requirements.txt
+    print('tzdata', *project['dependencies'], *more['metrics'], *more['web'], sep='\n', file=open('workers.txt', 'w')); \
+    print(*more['spark'], sep='\n', file=open('spark.txt', 'w'))"
+
+FROM base AS libraries
+COPY --from=requirements /home/mqpg/workers.txt ./
+RUN pip install --no-cache-dir --no-compile --target /opt/mqpg --requirement workers.txt
 # These two are published with what only a debugger needs.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends binutils \
@@ -29,7 +33,7 @@ COPY workers workers
 COPY spark spark
 RUN pip install --no-cache-dir --no-deps --target /opt/mqpg .
 
-# Of the libraries only what mqpg imports is compiled: half of their size, and a start in a second.
+# Of the libraries only what mqpg imports is compiled: it starts fast, and stays small.
 FROM base AS compiled
 COPY --from=libraries /opt/mqpg /opt/mqpg
 COPY --from=code /opt/mqpg /opt/mqpg
@@ -48,12 +52,10 @@ FROM base AS spark
 RUN apt-get update \
     && apt-get install -y --no-install-recommends default-jre-headless procps \
     && rm -rf /var/lib/apt/lists/*
-COPY pyproject.toml ./
+COPY --from=requirements /home/mqpg/spark.txt ./
 # pyspark includes the programs of the cluster (spark-class), which therefore have the same version
 # as the driver.
-RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-    print(*project['optional-dependencies']['spark'], sep='\n')" > requirements.txt \
-    && pip install --no-cache-dir --target /opt/mqpg --requirement requirements.txt
+RUN pip install --no-cache-dir --target /opt/mqpg --requirement spark.txt
 COPY --from=compiled /opt/mqpg /opt/mqpg
 USER 10001
 CMD ["mqpg", "audit"]
