@@ -198,7 +198,7 @@ def run(
         mq.close()
         return
     _require_name(mq, options, target)
-    _report_differences(mq, options, target, detail)
+    _note_differences(mq, options, detail)
     beating = _Beating(dsn, Heartbeat("consumer", heartbeat, detail, failing), refresh, stop)
     with mq, beating:
         _repeat(consume, stop, restarts)
@@ -263,21 +263,14 @@ def _require_name(mq: mqpg.Client, options: ConsumerOptions, target: str) -> Non
         )
 
 
-def _report_differences(mq: mqpg.Client, options: ConsumerOptions, target: str, detail: dict[str, Any]) -> None:
-    """Say what the subscription has otherwise than the decorator says. That is for a new subscription only."""
+def _note_differences(mq: mqpg.Client, options: ConsumerOptions, detail: dict[str, Any]) -> None:
+    """Note for status and why what the consumer itself logs: options that the subscription has otherwise."""
     if not options.subscribe:
         return
-    try:
+    with suppress(Error):  # running says what is wrong
         found = mq.queries.subscription_differences(options.group, options.topic, **options.of_subscription)
-    except Error:  # running says what is wrong
-        return
-    if found:
-        detail["subscription_differs"] = [f"{name} is {has}, not {wanted}" for name, has, wanted in found]
-        logger.warning(
-            "the subscription has other options than the decorator, which mqpg subscription sync %s changes: %s",
-            target,
-            "; ".join(detail["subscription_differs"]),
-        )
+        if found:
+            detail["subscription_differs"] = [f"{name} is {has}, not {wanted}" for name, has, wanted in found]
 
 
 async def _run_async(consumer: mqpg.AsyncConsumer, dsn: str, stop: threading.Event, settings: dict[str, Any]) -> None:

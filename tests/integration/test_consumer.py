@@ -325,6 +325,21 @@ def test_c2_two_processes_of_one_name_apply_once(mq: mqpg.Client, topic: str, ds
     engine.dispose()
 
 
+@pytest.mark.parametrize(("has", "said"), [(5, ""), (3, "max_attempts is 3, not 5")])
+def test_other_options_than_those_of_the_subscription_are_said(
+    mq: mqpg.Client, topic: str, caplog: pytest.LogCaptureFixture, has: int, said: str
+) -> None:
+    mq.subscribe("g", topic, max_attempts=has)
+
+    @mqpg.consumer(topic, group="g", max_attempts=5)
+    def handle(message: mqpg.Message, conn: Any) -> None: ...
+
+    handle.step(mq)
+    handle.step(mq)
+    assert caplog.text.count("has other options than the decorator") == bool(said)
+    assert said in caplog.text
+
+
 def test_a_subscription_of_another_mode_is_refused(mq: mqpg.Client, topic: str, engine: Engine) -> None:
     mq.subscribe("g", topic, "exclusive")
     consumer = mqpg.consumer(topic, group="g", database=engine)(lambda message, conn: None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
+from contextlib import suppress
 from functools import partial
 
 from mqpg._async.client.client import AsyncClient
@@ -120,7 +121,23 @@ class QueueAssignment:
                 f"group {options.group} reads topic {options.topic} in mode {mode}, "
                 f"but this consumer needs mode {options.wanted_mode}"
             )
+        if options.subscribe:
+            await self._report_differences(mq)
         return mode
+
+    async def _report_differences(self, mq: AsyncClient) -> None:
+        """Say what the subscription has otherwise than the decorator says, which is for a new one only."""
+        options = self._options
+        with suppress(Error):  # receiving says what is wrong
+            found = await mq.queries.subscription_differences(options.group, options.topic, **options.of_subscription)
+            if found:
+                logger.warning(
+                    "%s/%s: the subscription has other options than the decorator, which mqpg subscription sync "
+                    "changes: %s",
+                    options.group,
+                    options.topic,
+                    "; ".join(f"{name} is {has}, not {wanted}" for name, has, wanted in found),
+                )
 
     async def _create_subscription(self, mq: AsyncClient) -> None:
         options = self._options

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
+from contextlib import suppress
 from functools import partial
 
 from mqpg._sync.client.client import Client
@@ -121,7 +122,23 @@ class QueueAssignment:
                 f"group {options.group} reads topic {options.topic} in mode {mode}, "
                 f"but this consumer needs mode {options.wanted_mode}"
             )
+        if options.subscribe:
+            self._report_differences(mq)
         return mode
+
+    def _report_differences(self, mq: Client) -> None:
+        """Say what the subscription has otherwise than the decorator says, which is for a new one only."""
+        options = self._options
+        with suppress(Error):  # receiving says what is wrong
+            found = mq.queries.subscription_differences(options.group, options.topic, **options.of_subscription)
+            if found:
+                logger.warning(
+                    "%s/%s: the subscription has other options than the decorator, which mqpg subscription sync "
+                    "changes: %s",
+                    options.group,
+                    options.topic,
+                    "; ".join(f"{name} is {has}, not {wanted}" for name, has, wanted in found),
+                )
 
     def _create_subscription(self, mq: Client) -> None:
         options = self._options
