@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Any
 
@@ -28,17 +29,34 @@ def is_async(handler: Callable[..., Any]) -> bool:
 
 
 def require_finished(result: Any) -> None:
-    """Raise TypeError for the result of a handler that is work still to be done, or a list of such work."""
-    if isinstance(result, (list, tuple)):
-        for one in result:
-            if inspect.isawaitable(one) or isinstance(one, Future):
-                raise TypeError(f"the handler returned a list with a {type(one).__name__}: wait for each of them")
-    if inspect.isgenerator(result) or inspect.isasyncgen(result) or isinstance(result, (map, filter)):
+    """Raise TypeError for the result of a handler that is work still to be done, or a collection of such work."""
+    for one in _parts(result):
+        if inspect.isawaitable(one) or isinstance(one, Future):
+            _close(_parts(result))
+            raise TypeError(
+                f"the handler returned a {type(result).__name__} with a {type(one).__name__}: wait for each of them"
+            )
+    if inspect.isgenerator(result) or inspect.isasyncgen(result) or _is_lazy(result):
         raise TypeError(f"the handler returned a {type(result).__name__}, whose body did not run: use a loop")
     if inspect.isawaitable(result):
-        if inspect.iscoroutine(result):
-            result.close()  # so that Python does not warn
+        _close([result])
         raise TypeError(
             f"the handler returned a {type(result).__name__}, which a synchronous consumer does not await: "
             "make the handler async def, or do its work before it returns"
         )
+
+
+def _parts(result: Any) -> Iterable[Any]:
+    if isinstance(result, dict):
+        return result.values()
+    return result if isinstance(result, (list, tuple, set, frozenset, deque)) else ()
+
+
+def _is_lazy(result: Any) -> bool:
+    return isinstance(result, (map, filter, zip, enumerate)) or type(result).__module__ == "itertools"
+
+
+def _close(results: Iterable[Any]) -> None:
+    for one in results:
+        if inspect.iscoroutine(one):
+            one.close()  # so that Python does not warn

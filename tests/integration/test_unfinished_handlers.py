@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -114,6 +115,11 @@ UNFINISHED: dict[str, Callable[[Any], Any]] = {
     "awaitable": lambda message: _Awaitable(),
     "generator": lambda message: (one for one in [1]),
     "map": lambda message: map(str, [1]),
+    "zip": lambda message: zip(map(str, [1]), strict=True),
+    "itertools": lambda message: itertools.starmap(str, [(1,)]),
+    "list of coroutines": lambda message: [_inner(message), _inner(message)],
+    "set of coroutines": lambda message: {_inner(message)},
+    "dictionary of futures": lambda message: {"first": Future()},
     "list of futures": lambda message: [Future()],
     "tuple of awaitables": lambda message: (_Awaitable(),),
     "async generator": lambda message: _asynchronous_generator(),
