@@ -10,7 +10,7 @@ import pytest
 from tests.fixtures.databases import Databases
 from tests.fixtures.emptying import empty
 from tests.fixtures.server import Server
-from tests.support.broker import Broker, Session
+from tests.support.broker import Broker, Session, Spare
 from tests.support.retention import retain
 
 
@@ -22,11 +22,20 @@ def module_dsn(server: Server, databases: Databases, template: str) -> Iterator[
     databases.drop(name)
 
 
+@pytest.fixture(scope="module")
+def spare(module_dsn: str) -> Iterator[Spare]:
+    """The session that the tests of one module hand on."""
+    made = Spare()
+    yield made
+    if conn := made.take():
+        conn.close()
+
+
 @pytest.fixture
-def shared_broker(module_dsn: str) -> Iterator[Broker]:
+def shared_broker(module_dsn: str, spare: Spare) -> Iterator[Broker]:
     """A broker on the module's database, which is emptied first."""
     empty(module_dsn)
-    broker = Broker(module_dsn)
+    broker = Broker(module_dsn, spare)
     yield broker
     broker.close()
 

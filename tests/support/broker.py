@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
 
 from tests.support.waiting import eventually
@@ -17,6 +18,7 @@ __all__ = [
     "HOT_TABLES",
     "Broker",
     "Session",
+    "Spare",
     "cut_off",
     "message_id",
     "messages_by_queue",
@@ -136,17 +138,65 @@ class Session:
         return taken
 
 
-class Broker:
-    """One test's own database, its sessions and its background calls."""
+# What a session may leave behind. The end of a transaction also takes its prepared statements away.
+_RESET = """
+reset session authorization; reset all; close all; unlisten *; discard temp; discard sequences;
+select pg_advisory_unlock_all();
+"""
 
-    def __init__(self, dsn: str) -> None:
+
+class Spare:
+    """A connection that one test hands to the next one, because the first call of each function costs most of a test.
+
+    Only one that is idle at the end of a test is handed on.
+    """
+
+    def __init__(self) -> None:
+        self._conn: psycopg.Connection[Any] | None = None
+
+    def take(self) -> psycopg.Connection[Any] | None:
+        """The connection, if there is one. It is the caller's then."""
+        taken, self._conn = self._conn, None
+        return taken
+
+    def give(self, conn: psycopg.Connection[Any]) -> None:
+        """Keep a connection as if it were new, or close it."""
+        idle = conn.info.transaction_status == TransactionStatus.IDLE
+        if self._conn is None and idle and conn.autocommit:
+            try:
+                conn.execute(_RESET)
+                if conn.info.server_version >= 150000:
+                    conn.execute("select pg_stat_force_next_flush()")
+                conn.execute("begin")
+                conn.rollback()
+            except psycopg.Error:  # the test has ended the session
+                conn.close()
+            else:
+                conn.row_factory = namedtuple_row
+                self._conn = conn
+        else:
+            conn.close()
+
+
+class Broker:
+    """One test's own database, its sessions and its background calls.
+
+    Args:
+        dsn: The database.
+        spare: Where its first session comes from and goes to. None: it is a new one.
+    """
+
+    def __init__(self, dsn: str, spare: Spare | None = None) -> None:
         self.dsn = dsn
+        self._spare = spare
         self._open: list[psycopg.Connection[Any]] = []
         self._pool: ThreadPoolExecutor | None = None
         self._watcher: Session | None = None
 
     def session(self, options: str = "") -> Session:
-        conn = psycopg.connect(self.dsn, autocommit=True, row_factory=namedtuple_row)
+        conn = self._spare.take() if self._spare else None
+        if conn is None:
+            conn = psycopg.connect(self.dsn, autocommit=True, row_factory=namedtuple_row)
         self._open.append(conn)
         if options:
             conn.execute(options)
@@ -169,8 +219,10 @@ class Broker:
         eventually(lambda: watcher.scalar(sql, session.pid), timeout)
 
     def close(self) -> None:
-        for conn in self._open:
+        for conn in self._open[1 if self._spare else 0 :]:
             conn.close()
+        if self._spare and self._open:
+            self._spare.give(self._open[0])
         if self._pool is not None:
             self._pool.shutdown(wait=True)
 
