@@ -175,6 +175,10 @@ def test_a_killed_database_loses_nothing(project: Project) -> None:
         project.compose("--profile", "workers", "up", "--detach", "--wait", "postgres")
         load.more()
     require_all(project.dsn(), load.acknowledged)
+    workers = project.containers("workers")
+    project.compose("stop", "workers")  # SIGTERM; 137 would be a SIGKILL after the grace period
+    stopped = ["docker", "inspect", "--format", "{{.State.ExitCode}}", *workers]
+    assert subprocess.run(stopped, check=True, capture_output=True).stdout.split() == [b"0", b"0"]
 
 
 def test_a_promoted_standby_has_all_that_was_acknowledged(project: Project) -> None:
