@@ -58,4 +58,4 @@ COPY --from=requirements /home/mqpg/spark.txt ./
 RUN pip install --no-cache-dir --target /opt/mqpg --requirement spark.txt
 COPY --from=compiled /opt/mqpg /opt/mqpg
 USER 10001
-CMD ["mqpg", "audit"]
+CMD ["mqpg", "audit", "--engine", "spark"]

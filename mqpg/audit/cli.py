@@ -88,10 +88,10 @@ def audit(
     engine: Annotated[
         Literal["spark", "sql"],
         typer.Option(
-            help="What computes the audit: spark (needs Java, for large brokers), or sql (plain SQL in a session at "
-            "the broker, which may create temporary tables). Both give the same verdict."
+            help="What computes the audit: sql (plain SQL in a session at the broker, which may create temporary "
+            "tables), or spark (needs Java; for standbys and large brokers). Both give the same verdict."
         ),
-    ] = "spark",
+    ] = "sql",
     state: Annotated[
         Path | None,
         typer.Option(

@@ -1,6 +1,6 @@
 """The command `mqpg` for spark-submit, which takes a file and not a command.
 
-    spark-submit --master spark://… --jars postgresql.jar …/mqpg/spark/cli/submit.py audit --dsn …
+    spark-submit --master spark://… --jars postgresql.jar …/mqpg/spark/cli/submit.py audit --engine spark --dsn …
 
 `python -c "import mqpg.spark.cli.submit as s; print(s.__file__)"` prints the path of this file.
 """

@@ -27,7 +27,7 @@ def start(trio: Trio, stdout: int = subprocess.PIPE, **environment: str) -> subp
     arguments = ("--dsn", shown[0], "--ledger", f"shop={shown[1]}", "--applied", f"board={shown[2]}")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MQPG_", "PG", "DATABASE"))}
     return subprocess.Popen(
-        [sys.executable, "-m", "mqpg", "audit", "--local-threads", "1", *arguments],
+        [sys.executable, "-m", "mqpg", "audit", "--engine", "spark", "--local-threads", "1", *arguments],
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,

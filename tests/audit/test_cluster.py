@@ -39,7 +39,7 @@ def hidden_archive(cluster: Cluster, trio: Trio) -> Iterator[Path]:
 def audit(cluster: Cluster, trio: Trio, *command: str, options: tuple[str, ...] = (), **variables: str) -> Any:
     databases = ("--dsn", trio.broker, "--ledger", f"shop={trio.ledger}", "--applied", f"board={trio.consumer}")
     done = subprocess.run(
-        [*command, "audit", *databases, *options, "--json"],
+        [*command, "audit", "--engine", "spark", *databases, *options, "--json"],
         capture_output=True,
         text=True,
         timeout=550,
@@ -82,7 +82,7 @@ def test_an_archive_that_executors_cannot_see_is_refused(cluster: Cluster, trio:
     if not cluster.isolated:
         pytest.skip("the workers see all folders of this machine")
     done = subprocess.run(
-        [sys.executable, "-m", "mqpg", "audit", "--archive", str(hidden_archive)],
+        [sys.executable, "-m", "mqpg", "audit", "--engine", "spark", "--archive", str(hidden_archive)],
         capture_output=True,
         text=True,
         timeout=300,

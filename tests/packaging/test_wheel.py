@@ -99,7 +99,7 @@ def test_the_light_installation_is_light(fresh: Path) -> None:
 
 
 def test_a_command_whose_extra_is_missing_names_it(fresh: Path) -> None:
-    done = _mqpg(fresh, "audit", check=False)
+    done = _mqpg(fresh, "audit", "--engine", "spark", check=False)
     assert done.returncode == 2
     last = done.stderr.splitlines()[-1]
     assert last.startswith("mqpg: ")
