@@ -103,7 +103,11 @@ def _options(
     logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
-def main(command: Callable[[], None] = app) -> None:
+def _app() -> None:
+    app(prog_name="mqpg")
+
+
+def main(command: Callable[[], None] = _app) -> None:
     """Run a command, `mqpg` by default. Every expected failure is one line on stderr, and raises SystemExit."""
     _accept_any_text()
     try:
