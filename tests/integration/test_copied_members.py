@@ -13,8 +13,7 @@ import mqpg
 from mqpg import errors
 from tests.fixtures.databases import Databases
 from tests.fixtures.server import Server
-from tests.integration.test_member_databases import due, effects, send, subscribe, work
-from tests.support.member import GROUP, TOPIC, die_as_member, member
+from tests.support.member import GROUP, TOPIC, die_as_member, due, effects, member, send, subscribe, work
 
 Copy = Callable[[], Engine]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,7 @@ import mqpg
 from mqpg import errors
 from mqpg.values.choices import TopicKind
 from tests.support.forking import run_mqpg
-from tests.support.member import GROUP, TOPIC, die_as_member, member
-from tests.support.waiting import eventually
+from tests.support.member import GROUP, TOPIC, die_as_member, due, effects, member, send, subscribe, work
 
 NAMES = ("one", "two", "three", "four")
 IDS = range(40)
@@ -50,37 +49,6 @@ def two(tmp_path: Path) -> Iterator[tuple[Engine, Engine]]:
     yield made[0], made[1]
     for engine in made:
         engine.dispose()
-
-
-def subscribe(mq: mqpg.Client, *, kind: TopicKind = "normal", queues: int = 4, **options: Any) -> None:
-    mq.create_topic(TOPIC, queues=queues, kind=kind)
-    mq.create_producer_group("shop")
-    given: dict[str, Any] = {"retry_delay": "10 ms", "max_attempts": 4} | options
-    mq.subscribe(GROUP, TOPIC, "pinned", **given)
-
-
-def send(mq: mqpg.Client, numbers: Sequence[int], *, kind: str = "normal") -> None:
-    payloads, keys = [{"id": number} for number in numbers], [str(number) for number in numbers]
-    if kind == "relay":
-        mq.commit_batch(mq.prepare_batch(TOPIC, payloads, "shop", keys=keys))
-    else:
-        mq.send_batch(TOPIC, payloads, keys=keys)
-    mq.append()
-
-
-def work(mq: mqpg.Client, members: Sequence[mqpg.Consumer], done: Callable[[], bool]) -> None:
-    """Let the members step in turn until it is done and nothing is left to do."""
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        mq.append()
-        if not sum(one.step(mq) for one in members) and done():
-            return
-    raise AssertionError("not done in time")
-
-
-def effects(engine: Engine) -> list[int]:
-    with engine.connect() as conn:
-        return sorted(row[0] for row in conn.execute(text("select id from effect")))
 
 
 def all_effects(engines: dict[str, Engine]) -> list[int]:
@@ -179,18 +147,6 @@ def half_done(mq: mqpg.Client, two: tuple[Engine, Engine], **options: Any) -> li
     assert b.step(mq) == 3
     assert effects(two[1]) == [1, 2]
     return [a, b]
-
-
-def due(mq: mqpg.Client, count: int = 1) -> None:
-    """Wait until so many retries are in the lane."""
-    query = b"select next_offset from mqpg.subscription_lag where consumer_group = %s and queue_id = -1"
-
-    def there() -> bool:
-        mq.append()
-        with mq.transaction() as conn:
-            return bool(conn.execute(query, [GROUP]).fetchall()[0][0] >= count)
-
-    eventually(there)
 
 
 def test_a_new_name_with_the_same_database_goes_on(mq: mqpg.Client, two: tuple[Engine, Engine]) -> None:

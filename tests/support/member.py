@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Engine, text
@@ -11,9 +13,11 @@ from mqpg._sync.client.client import Client
 from mqpg._sync.consumer.own_database import OwnDatabase
 from mqpg._sync.stores.offsets import Offsets
 from mqpg._sync.stores.prepared import PreparedMessages
+from mqpg.values.choices import TopicKind
 from tests.support.killing import die_at, killed
+from tests.support.waiting import eventually
 
-__all__ = ["GROUP", "TOPIC", "die_as_member", "main", "member"]
+__all__ = ["GROUP", "TOPIC", "die_as_member", "due", "effects", "main", "member", "send", "subscribe", "work"]
 
 TOPIC, GROUP = "shared", "members"
 _OWNERS: dict[str, Any] = {one.__name__: one for one in (Client, OwnDatabase, Offsets, PreparedMessages)}
@@ -30,6 +34,49 @@ def member(database: str | Engine, name: str, *, fails: int = 2, **options: Any)
             raise RuntimeError("a failure that passes")
 
     return handle
+
+
+def subscribe(mq: mqpg.Client, *, kind: TopicKind = "normal", queues: int = 4, **options: Any) -> None:
+    mq.create_topic(TOPIC, queues=queues, kind=kind)
+    mq.create_producer_group("shop")
+    given: dict[str, Any] = {"retry_delay": "10 ms", "max_attempts": 4} | options
+    mq.subscribe(GROUP, TOPIC, "pinned", **given)
+
+
+def send(mq: mqpg.Client, numbers: Sequence[int], *, kind: str = "normal") -> None:
+    payloads, keys = [{"id": number} for number in numbers], [str(number) for number in numbers]
+    if kind == "relay":
+        mq.commit_batch(mq.prepare_batch(TOPIC, payloads, "shop", keys=keys))
+    else:
+        mq.send_batch(TOPIC, payloads, keys=keys)
+    mq.append()
+
+
+def work(mq: mqpg.Client, members: Sequence[mqpg.Consumer], done: Callable[[], bool]) -> None:
+    """Let the members step in turn until it is done and nothing is left to do."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        mq.append()
+        if not sum(one.step(mq) for one in members) and done():
+            return
+    raise AssertionError("not done in time")
+
+
+def effects(engine: Engine) -> list[int]:
+    with engine.connect() as conn:
+        return sorted(row[0] for row in conn.execute(text("select id from effect")))
+
+
+def due(mq: mqpg.Client, count: int = 1) -> None:
+    """Wait until so many retries are in the lane."""
+    query = b"select next_offset from mqpg.subscription_lag where consumer_group = %s and queue_id = -1"
+
+    def there() -> bool:
+        mq.append()
+        with mq.transaction() as conn:
+            return bool(conn.execute(query, [GROUP]).fetchall()[0][0] >= count)
+
+    eventually(there)
 
 
 def die_as_member(dsn: str, local_url: str, name: str, when: str, step: str) -> None:
