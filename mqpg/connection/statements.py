@@ -30,8 +30,8 @@ DELIVERY = (
 class Statement:
     """One statement, with parameters written as `%(name)s`.
 
-    `reads` says that it changes nothing. `long` says that it works through all that has
-    accumulated, however much that is. `arguments` are names and types.
+    `reads` says that it changes nothing, or that its outcome need not be known. `long` says that it
+    works through all that has accumulated, however much that is. `arguments` are names and types.
     """
 
     text: str

@@ -96,7 +96,11 @@ _SILENT = statement("""
 
 
 class Queries:
-    """Questions to one broker. They only read, so they are repeated when a connection is lost."""
+    """Questions to one broker. They are repeated when a connection is lost.
+
+    Nearly all of them only read. The others (`note_ledger`, `end_silent_sessions`) do no more when they
+    are repeated.
+    """
 
     def __init__(self, client: BaseClient) -> None:
         self._client = client
@@ -268,8 +272,8 @@ class Queries:
     def require_checker(self, producer_group: str, *allowed: Checker) -> None:
         """Refuse a group whose check-back looks into a ledger that its producer does not write.
 
-        A half message without a ledger row is rolled back, so a message would be lost although its
-        business was committed. The answer is remembered. Raises ConfigurationError, and
+        It would find no row there and could take that for a rollback, although the business was
+        committed. The answer is remembered. Raises ConfigurationError, and
         UnknownProducerGroup where there is no such group.
         """
         if (producer_group, allowed) in self._fitting_checkers:

@@ -161,7 +161,7 @@ class Receive(BaseClient):
                 call commits at once.
 
         Raises:
-            SpentReceipt: Nothing of the delivery is left.
+            SpentReceipt: The delivery was released or given back meanwhile.
             StaleReceipt: The lease ended, and another consumer has received the messages since.
             InvalidArgument: It is no message that `receive` returned, or the messages are of
                 several deliveries.
