@@ -211,6 +211,8 @@ class UserDatabase:
         unknown = [table for table in tables if not self.knows(table)]
         if not unknown:
             return
+        if self.dialect == "postgresql":  # reading the indexes waits for whoever has locked the table
+            conn.exec_driver_sql("set local lock_timeout = '1s'")
         for table in unknown:
             try:
                 run_sync(conn, dialects.verify, located(table, self.schema))
