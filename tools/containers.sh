@@ -42,6 +42,7 @@ start_engine() {
     export DOCKER_HOST=unix://$CACHE/docker.sock
     trap stop_engine EXIT
     if ! docker info > /dev/null 2>&1; then
+        rm -f "$CACHE/docker.pid" # of one that was killed; its number may be another process now
         say "starting dockerd, log in $CACHE/docker.log"
         as_root dockerd --host "$DOCKER_HOST" --group "$(id -g)" --pidfile "$CACHE/docker.pid" \
             --data-root "$CACHE/data" --exec-root "$CACHE/exec" > "$CACHE/docker.log" 2>&1 9>&- &
