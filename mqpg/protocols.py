@@ -12,14 +12,14 @@
 
 from __future__ import annotations
 
-from mqpg._async.consumer.inbox import AsyncInbox
+from mqpg._async.consumer.half_message_inbox import AsyncInbox
 from mqpg._async.consumer.purge_journal import purge_journal as purge_journal_async
 from mqpg._async.consumer.realign import realign as realign_async
 from mqpg._async.producer.brokers import AsyncBrokers
 from mqpg._async.producer.outbox import AsyncOutboxProducer
 from mqpg._async.producer.post_message import AsyncPostProducer
 from mqpg._async.producer.reconciler import AsyncReconciler
-from mqpg._sync.consumer.inbox import Inbox
+from mqpg._sync.consumer.half_message_inbox import Inbox
 from mqpg._sync.consumer.purge_journal import purge_journal
 from mqpg._sync.consumer.realign import realign
 from mqpg._sync.producer.brokers import Brokers

@@ -6,7 +6,7 @@ insert into mqpg.tick (
 values (0, '2', '2:2:', '2', 0, 0, '-infinity', 0, '{}', clock_timestamp());
 insert into mqpg.half_tick (half_tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
 values (0, '2', '2:2:', '2', 0, 0, 0, clock_timestamp());
-select mqpg._note_move();
+select mqpg._note_oldest_moved();
 -- The tables of PGMQ, too, so that a publication does not stop what deletes rows of them.
 do $$
 begin

@@ -8,7 +8,7 @@ import time
 
 from psycopg.rows import dict_row
 
-from .functions import FunctionChecker
+from .function_checker import FunctionChecker
 from .served_ledgers import ServedLedgers
 from .session import Connection
 from .worker import Options, Worker

@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 
 # First key of the session advisory locks of those who drop. The second key is a hash of the table.
 _LOCK = "select pg_try_advisory_lock(1836150842, hashtext(%s))"
-_RELEASED = "select * from mqpg._leaving() where leaving is not null order by segment_no"
-_STATE = "select * from mqpg._leaving() where family = %s and segment_no = %s and leaving = %s"
+_RELEASED = "select * from mqpg._tables_to_drop() where leaving is not null order by segment_no"
+_STATE = "select * from mqpg._tables_to_drop() where family = %s and segment_no = %s and leaving = %s"
 # DETACH … CONCURRENTLY cannot run inside a function, so it needs the owner's rights.
 _MAY_DETACH = "select pg_has_role(n.nspowner, 'usage') from pg_namespace n where n.nspname = 'mqpg'"
 _FINISH = "select * from mqpg._finish_drop(%s, %s)"

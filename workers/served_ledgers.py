@@ -12,7 +12,7 @@ from mqpg.connection.backoff import Backoff
 from mqpg.connection.settings import ledger_variable, split_urls
 from mqpg.values import errors
 
-from .checker import LedgerChecker
+from .ledger_checker import LedgerChecker
 from .ledger_urls import find_url
 from .session import Connection
 from .worker import Options
@@ -27,7 +27,7 @@ _YIELD_FOR = 5.0
 _WANTED = "select t.checker_target, t.producer_groups from mqpg._checker_targets('url') t"
 _CLAIM = "select mqpg._claim_ledgers(%s::text[])"
 _RELEASE = "select mqpg._release_ledger(%s)"
-_HAS_HEIR = "select mqpg._has_heir(%s)"
+_HAS_HEIR = "select mqpg._is_served_elsewhere(%s)"
 _SERVED = "select * from mqpg._ledgers_served(%s)"
 
 

@@ -14,7 +14,7 @@ import mqpg
 from mqpg.cli.connecting import broker, rows, show
 from mqpg.cli.options import Dsn, Json, Topic, printable
 from mqpg.values import errors
-from mqpg.values.json_text import dumps
+from mqpg.values.json_output import dumps
 
 __all__ = ["peek", "send", "tail"]
 

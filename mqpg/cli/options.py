@@ -14,7 +14,7 @@ from rich.text import Text
 from mqpg.cli.completion import complete_group, complete_topic
 from mqpg.cli.sentences import sentence
 from mqpg.connection.dsn import has_password
-from mqpg.values.json_text import dumps
+from mqpg.values.json_output import dumps
 from mqpg.values.words import printable
 
 __all__ = [

@@ -11,8 +11,8 @@ import mqpg
 from mqpg.cli.connecting import rows
 from mqpg.cli.names import did_you_mean
 from mqpg.status import Finding, Overview, findings, read_overview
+from mqpg.status.live_checks import SENT_LONG_AGO, senders
 from mqpg.status.merging import merged
-from mqpg.status.moment import SENT_LONG_AGO, senders
 from mqpg.values.cause import Cause
 from mqpg.values.errors import UnknownHandle, UnknownTopic
 from mqpg.values.explanations import explain

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from .finding import Finding, Row
-from .moment import check_moment
+from .live_checks import check_moment
 
 __all__ = ["check_server"]
 

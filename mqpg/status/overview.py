@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .finding import Finding, Row
-from .moment import check_moment
+from .live_checks import check_moment
 from .workers import FAILING
 
 __all__ = ["STUCK", "Overview", "read_overview"]

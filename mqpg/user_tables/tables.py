@@ -93,7 +93,7 @@ _long = Text().with_variant(mysql.LONGTEXT(charset="utf8mb4"), *_MYSQL)
 # The other engines have no transactions.
 _transactional: dict[str, Any] = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
 
-# The handle of the row that has the identity of a ledger table, see mqpg._async.stores.identity.
+# The handle of the row that has the identity of a ledger table, see mqpg._async.stores.ledger_identity.
 IDENTITY = "identity"
 _undone = text("done_at is null")
 

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from mqpg.status.workers import in_words
-from mqpg.values.json_text import laid_out
+from mqpg.values.json_output import laid_out
 from mqpg.values.words import duration, span
 
 __all__ = ["MOST_SHOWN", "environment", "plot"]

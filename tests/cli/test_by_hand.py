@@ -244,7 +244,7 @@ def test_the_doctor_finds_a_clock_that_is_off_and_an_old_transaction() -> None:
     """The checks get rows, because a test can change neither the server's clock nor wait for minutes."""
     from datetime import UTC, datetime, timedelta
 
-    from mqpg.status.moment import _clocks, _transactions
+    from mqpg.status.live_checks import _clocks, _transactions
 
     ahead = timedelta(seconds=60)
     (off,) = _clocks(lambda query: [{"at": datetime.now(UTC) + ahead}] if query.endswith(" as at") else [])

@@ -10,7 +10,7 @@ from psycopg.rows import dict_row
 
 from mqpg.status import Finding, Overview, advice, findings
 from mqpg.status.finding import LATER
-from mqpg.status.moment import senders
+from mqpg.status.live_checks import senders
 from tests.support.broker import Broker, Session
 from tests.support.in_process import Run
 from tests.support.waiting import eventually

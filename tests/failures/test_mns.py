@@ -99,9 +99,9 @@ def test_1_2_6_producer_dies_before_it_confirmed_the_op_log(here: Stage, fail: b
 @pytest.mark.parametrize(
     ("when", "step"),
     [
-        ("before", "mqpg.workers.checker:LedgerChecker._decide"),
+        ("before", "mqpg.workers.ledger_checker:LedgerChecker._decide"),
         ("after", "mqpg:Ledger._look_up"),
-        ("after", "mqpg.workers.checker:LedgerChecker._decide"),
+        ("after", "mqpg.workers.ledger_checker:LedgerChecker._decide"),
     ],
     ids=["A read", "B asked", "C decided"],
 )

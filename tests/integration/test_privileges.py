@@ -99,7 +99,7 @@ def test_workers_need_no_table(mq: mqpg.Client, dsn: str, role: str) -> None:
         conn.execute("select mqpg.compensate()")
         conn.execute("select * from mqpg.keep()")
         conn.execute("select * from mqpg._keep(false)")
-        conn.execute("select * from mqpg._leaving()")
+        conn.execute("select * from mqpg._tables_to_drop()")
         conn.execute("select * from mqpg.blocked_segments")
         conn.execute("select * from mqpg.foreign_locks")
         check_connection(conn)

@@ -11,30 +11,30 @@ SQL = ROOT / "sql"
 
 # Who calls whom. A new arrow belongs here only if the room it comes from stays above the room it goes to.
 ALLOWED = {
-    "append": {"access", "check", "cursor", "lookup", "segment", "store", "validate"},
-    "adopt": {"access", "cursor", "lookup", "merge", "segment", "validate"},
-    "keep": {"access", "append", "archive", "cursor", "drop", "lookup", "merge", "segment", "validate", "watch"},
-    "merge": {"archive", "drop", "lookup", "segment"},
-    "drop": {"access", "archive", "cursor", "half", "lookup", "segment"},
+    "append": {"access", "check", "cursor", "common", "segment", "store", "validate"},
+    "adopt": {"access", "cursor", "common", "merge", "segment", "validate"},
+    "keep": {"access", "append", "archive", "cursor", "drop", "common", "merge", "segment", "validate", "watch"},
+    "merge": {"archive", "drop", "common", "segment"},
+    "drop": {"access", "archive", "cursor", "half", "common", "segment"},
     "archive": {"access", "segment"},
-    "segment": {"cursor", "lookup", "store"},
-    "why": {"access", "append", "check", "consume", "cursor", "find", "half", "lookup", "validate", "watch"},
-    "reconcile": {"access", "half", "lookup", "validate"},
-    "transact": {"access", "half", "lookup", "store", "validate"},
-    "client": {"access", "consume", "cursor", "find", "half", "lookup", "validate"},
-    "worker": {"access", "lookup", "rights", "watch"},
-    "watch": {"access", "check", "cursor", "half", "lookup"},
-    "check": {"access", "half", "lookup", "store", "validate"},
-    "consume": {"access", "cursor", "find", "lookup", "validate"},
-    "topic": {"access", "archive", "cursor", "lookup", "segment", "validate", "watch"},
-    "produce": {"access", "half", "lookup", "store", "validate"},
-    "find": {"access", "cursor", "lookup", "validate"},
-    "half": {"access", "lookup", "store"},
-    "cursor": {"lookup"},
-    "store": {"find", "lookup"},
-    "rights": {"access", "lookup", "validate"},
-    "access": {"lookup", "validate"},
-    "lookup": {"validate"},
+    "segment": {"cursor", "common", "store"},
+    "why": {"access", "append", "check", "consume", "cursor", "find", "half", "common", "validate", "watch"},
+    "reconcile": {"access", "half", "common", "validate"},
+    "transact": {"access", "half", "common", "store", "validate"},
+    "client": {"access", "consume", "cursor", "find", "half", "common", "validate"},
+    "worker": {"access", "common", "rights", "watch"},
+    "watch": {"access", "check", "cursor", "half", "common"},
+    "check": {"access", "half", "common", "store", "validate"},
+    "consume": {"access", "cursor", "find", "common", "validate"},
+    "topic": {"access", "archive", "cursor", "common", "segment", "validate", "watch"},
+    "produce": {"access", "half", "common", "store", "validate"},
+    "find": {"access", "cursor", "common", "validate"},
+    "half": {"access", "common", "store"},
+    "cursor": {"common"},
+    "store": {"find", "common"},
+    "rights": {"access", "common", "validate"},
+    "access": {"common", "validate"},
+    "common": {"validate"},
     "validate": set(),
 }
 
@@ -78,8 +78,8 @@ def misplaced(calls: Calls, rooms: Rooms) -> dict[str, str]:
 
 def test_a_call_back_and_a_misplaced_function_are_seen() -> None:
     calls = {"send": {"_store"}, "_store": {"_topic"}, "_topic": {"send"}}
-    rooms = {"send": "produce", "_store": "store", "_topic": "lookup"}
-    assert arrows(calls, rooms) == {("produce", "store"), ("store", "lookup"), ("lookup", "produce")}
+    rooms = {"send": "produce", "_store": "store", "_topic": "common"}
+    assert arrows(calls, rooms) == {("produce", "store"), ("store", "common"), ("common", "produce")}
     assert misplaced(calls, rooms) == {"_store": "produce", "_topic": "store"}
 
 

@@ -273,7 +273,7 @@ def test_segments_that_are_open_stay_open(mq: Session) -> None:
     mq.execute(
         "update mqpg.segment set made_at = made_at + interval '2 days', opened_at = opened_at + interval '2 days'"
     )
-    mq.execute("select mqpg._step_back('2 days')")
+    mq.execute("select mqpg._note_clock_step('2 days')")
     assert mq.rows(open_ones) == before
     assert mq.scalar("select count(*) from mqpg.segment where greatest(made_at, opened_at) > clock_timestamp()") == 0
     mq.call("create_topic", "later")

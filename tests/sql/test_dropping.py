@@ -33,7 +33,7 @@ def drop(mq: Session, table: str) -> None:
 
 def released(mq: Session, table: str) -> None:
     """Call keep() until nothing but the drop of the table is left to do."""
-    sql = "select from mqpg._leaving() where leaving is not null and partition = %s"
+    sql = "select from mqpg._tables_to_drop() where leaving is not null and partition = %s"
     eventually(lambda: mq.rows(sql, table) or (mq.call("_keep", False), False)[1], timeout=30, interval=0)
 
 

@@ -372,7 +372,7 @@ class TestSpace:
         gone(abandoned, {"commit_log_1", "op_log_1", "check_log_1"}, keep(abandoned))
         assert abandoned.scalar("select count(*) from mqpg.half_expired") == 5
         abandoned.execute("update mqpg.settings set value = '0 s' where name = 'position_jump_keep'")
-        assert ("purged", "position_jump") in {row[:2] for row in abandoned.call("_purge")}
+        assert ("purged", "position_jump") in {row[:2] for row in abandoned.call("_delete_old_rows")}
         assert expired(abandoned) == []
 
     def test_parked_halves_do_not_pin_the_bodies_of_their_segment(self, abandoned: Session) -> None:

@@ -182,7 +182,7 @@ class Checks(Transactions):
                 if lease > 1:
                     half.checks -= 1
                 else:  # it may have come too late to count
-                    checks = "select checks from mqpg._checks(%s)"
+                    checks = "select checks from mqpg._check_count(%s)"
                     half.checks = self.mq.scalar(checks, half.message_id)
         elif answer != "nothing":
             self.decide(who, handle, answer, False)

@@ -47,7 +47,7 @@ def later_release(folder: Path, release: str = "0.2.0", *, breaking: bool = Fals
     _edit(receive, "ack text default null\n", "ack text default null, origin text default null\n")
     append = folder / "functions/append/append.sql"
     _edit(append, "(max_messages int default null)", "(max_messages int default null, reason text default null)")
-    _edit(folder / "functions/lookup/_topic.sql", "$$\n", "$$\n-- another body\n", count=1)
+    _edit(folder / "functions/common/_topic.sql", "$$\n", "$$\n-- another body\n", count=1)
     _edit(folder / "views/topics.sql", "\nselect", "\nselect\n    1 as one,", count=1)
     gone = "functions/topic/_awaits_members.sql"  # nothing needs it in this release
     text = (folder / gone).read_text()

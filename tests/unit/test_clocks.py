@@ -18,7 +18,7 @@ WALL_CLOCK = re.compile(r"\btime\.(time|time_ns|localtime|gmtime)\(|\b(datetime|
 # the server's, and a span of OpenTelemetry has a beginning. Nodes of the chaos run show that a step of their
 # clock is felt.
 LOGS = [
-    "mqpg/status/moment.py",
+    "mqpg/status/live_checks.py",
     "mqpg/tracing/recorded.py",
     "workers/heartbeat.py",
 ]

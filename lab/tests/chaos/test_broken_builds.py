@@ -64,8 +64,8 @@ def accept_old_receipts(dsn: str) -> None:
     """
     patch(
         dsn,
-        "_open_claim",
-        "perform mqpg._refuse_receipt( _open_claim.receipt, v_id, v_receipt.queue_id, v_receipt.epoch);",
+        "_claim_of_receipt",
+        "perform mqpg._refuse_receipt( _claim_of_receipt.receipt, v_id, v_receipt.queue_id, v_receipt.epoch);",
         "claim.epoch := v_receipt.epoch; claim.from_offset := v_receipt.from_offset;"
         " claim.to_offset := v_receipt.to_offset;",
     )

@@ -15,7 +15,7 @@ from mqpg._async._acompat import Connection, Engine
 from mqpg._async.closing import AsyncClosing
 from mqpg._async.stores.database import ConstraintViolated, UserDatabase
 from mqpg._async.stores.durability import DURABLE_COMMIT, flush_with_commit, wait_until_flushed
-from mqpg._async.stores.identity import LedgerIdentity
+from mqpg._async.stores.ledger_identity import LedgerIdentity
 from mqpg._async.stores.ledger_messages import LedgerMessages
 from mqpg.user_tables.dialects import chunks, is_denied, is_locked, is_read_only
 from mqpg.user_tables.tables import IDENTITY, clock, ledger

@@ -16,7 +16,7 @@ from mqpg._sync._acompat import Connection, Engine
 from mqpg._sync.closing import Closing
 from mqpg._sync.stores.database import ConstraintViolated, UserDatabase
 from mqpg._sync.stores.durability import DURABLE_COMMIT, flush_with_commit, wait_until_flushed
-from mqpg._sync.stores.identity import LedgerIdentity
+from mqpg._sync.stores.ledger_identity import LedgerIdentity
 from mqpg._sync.stores.ledger_messages import LedgerMessages
 from mqpg.user_tables.dialects import chunks, is_denied, is_locked, is_read_only
 from mqpg.user_tables.tables import IDENTITY, clock, ledger

@@ -1,6 +1,6 @@
 -- Whether the caller may use what these roles may use: senders, readers, receivers or producers of
 -- a row that the calling function reads anyway. False also means that the note may be out of date,
--- as it is in a new topic and after a restore: the caller then asks _holds().
+-- as it is in a new topic and after a restore: the caller then asks _has_right().
 -- It is for functions that write. It does not ask _caller(), which raises in a checker function, so
 -- a function that only reads calls _is_among().
 -- The expression is kept small, because PostgreSQL prepares each of its parts again in every

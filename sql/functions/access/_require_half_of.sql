@@ -18,7 +18,7 @@ begin
     end if;
     if not (case
         when _require_half_of.producer_group_id is null then mqpg._has_privilege('produce', 'operator', 'worker')
-        else mqpg._holds('produce', _require_half_of.producer_group_id)
+        else mqpg._has_right('produce', _require_half_of.producer_group_id)
     end) then
         perform mqpg._refuse('may not decide half messages of this producer group',
             'grant_produce', '{"producer_group": null}');

@@ -11,7 +11,7 @@ begin
     if not found then
         perform mqpg._require_name('producer_group', _require_producer_group.producer_group);
     end if;
-    if mqpg._is_among(v_group.producers) or mqpg._holds('produce', v_group.producer_group_id) then
+    if mqpg._is_among(v_group.producers) or mqpg._has_right('produce', v_group.producer_group_id) then
         if v_group.producer_group_id is null then
             v_group := mqpg._producer_group(_require_producer_group.producer_group);    -- raises
         end if;

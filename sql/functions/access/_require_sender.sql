@@ -4,7 +4,7 @@
 create function mqpg._require_sender(topic_id int) returns void
 language plpgsql stable as $$
 begin
-    if not mqpg._holds('send', _require_sender.topic_id) then
+    if not mqpg._has_right('send', _require_sender.topic_id) then
         perform mqpg._refuse('may not send to the topic of this half message', 'grant_send', '{"topic": null}');
     end if;
 end

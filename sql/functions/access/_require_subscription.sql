@@ -16,7 +16,7 @@ begin
         perform mqpg._require_name('topic', _require_subscription.topic);
         perform mqpg._require_name('consumer_group', _require_subscription.consumer_group);
     end if;
-    if mqpg._is_among(v_subscription.receivers) or mqpg._holds('receive', v_subscription.subscription_id) then
+    if mqpg._is_among(v_subscription.receivers) or mqpg._has_right('receive', v_subscription.subscription_id) then
         if v_subscription.subscription_id is null then
             v_subscription := mqpg._subscription(_require_subscription.consumer_group, _require_subscription.topic);
         end if;

@@ -12,7 +12,7 @@ begin
         perform mqpg._require_name('topic', _require_topic.topic);
     end if;
     if mqpg._is_among(case _require_topic.privilege when 'send' then v_topic.senders else v_topic.readers end)
-        or mqpg._holds(_require_topic.privilege, v_topic.topic_id) then
+        or mqpg._has_right(_require_topic.privilege, v_topic.topic_id) then
         if v_topic.topic_id is null then
             v_topic := mqpg._topic(_require_topic.topic);    -- raises
         end if;

@@ -64,10 +64,10 @@ begin
         end;
     end if;
     v_upto := v_s1;
-    v_due_until := mqpg._tell_time(v_tick.due_until, v_tick.snapshot_xmax);
+    v_due_until := mqpg._move_broker_time(v_tick.due_until, v_tick.snapshot_xmax);
     if append.max_messages is not null then
-        v_upto := mqpg._cut(v_tick, v_s1, append.max_messages);
-        v_due_until := mqpg._cut_due(v_tick.due_until, v_due_until, append.max_messages);
+        v_upto := mqpg._snapshot_of_backlog_part(v_tick, v_s1, append.max_messages);
+        v_due_until := mqpg._due_until_of_backlog_part(v_tick.due_until, v_due_until, append.max_messages);
     end if;
     select n.sends, n.decisions, n.due into v_new from mqpg._what_is_new(v_tick, v_upto, v_due_until) n;
     if v_new.decisions or v_new.due then

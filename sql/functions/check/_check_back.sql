@@ -30,13 +30,13 @@ begin
         perform mqpg._delete_entry(_check_back.msg_id);
         return;
     end if;
-    if mqpg._park_stranger(_check_back.producer_group, v_half.message_id, _check_back.msg_id) then
+    if mqpg._park_other_ledger(_check_back.producer_group, v_half.message_id, _check_back.msg_id) then
         return;
     end if;
     asked := true;
-    select c.* into v_checks from mqpg._checks(v_half.message_id) c;
+    select c.* into v_checks from mqpg._check_count(v_half.message_id) c;
     if v_checks.checks >= _check_back.producer_group.max_checks then
-        perform mqpg._exhaust(
+        perform mqpg._end_checks(
             _check_back.handle, v_half.message_id, _check_back.producer_group, _check_back.msg_id, v_checks.checks);
         return;
     end if;

@@ -18,6 +18,7 @@ begin
         _defer_check.reason);
     perform mqpg._hide_entry(_defer_check.msg_id, clock_timestamp() + coalesce(
         mqpg._seconds(_defer_check.retry_after),
-        mqpg._back_off(_defer_check.producer_group_id, (select c.asked from mqpg._checks(_defer_check.message_id) c))));
+        mqpg._back_off(_defer_check.producer_group_id, (select c.asked
+            from mqpg._check_count(_defer_check.message_id) c))));
 end
 $$;

@@ -5,7 +5,8 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp a
 declare
     v_topic_id int := (select t.topic_id from mqpg.topic t where t.name = _topic_facts.topic);
 begin
-    if not (mqpg._holds('send', v_topic_id) or mqpg._holds('read', v_topic_id) or mqpg._has_privilege('operator')) then
+    if not (mqpg._has_right('send', v_topic_id) or mqpg._has_right('read', v_topic_id)
+        or mqpg._has_privilege('operator')) then
         perform mqpg._refuse(format('may not use topic %L', _topic_facts.topic),
             'grant_send', jsonb_build_object('topic', _topic_facts.topic));
     end if;

@@ -11,6 +11,6 @@ begin
                 select u.topic_id from mqpg.tick k cross join lateral unnest(k.topic_ids) as u (topic_id)
                 where k.tick_id > _touched.after_tick)
             or t.name in (select j.topic from mqpg.position_jump j where j.jump_id > _touched.after_jump))
-        and (mqpg._is_among(t.readers) or mqpg._holds('read', t.topic_id));
+        and (mqpg._is_among(t.readers) or mqpg._has_right('read', t.topic_id));
 end
 $$;

@@ -5,14 +5,14 @@
 --   receipt: the argument `ack` of receive().
 --   subscription: the one that receives; the receipt must be of it.
 --   consumer_group, topic, consumer: as given to receive(), for the error.
--- Locks, cost: as _open_claim(), without a cursor version.
--- Errors: MQ001 (another subscription), and those of _open_claim().
+-- Locks, cost: as _claim_of_receipt(), without a cursor version.
+-- Errors: MQ001 (another subscription), and those of _claim_of_receipt().
 create function mqpg._acked_cursor(
     receipt text, subscription mqpg.subscription, consumer_group text, topic text, consumer text
 ) returns mqpg.cursor
 language plpgsql as $$
 declare
-    v_open record := mqpg._open_claim(_acked_cursor.receipt, may_be_done => true);
+    v_open record := mqpg._claim_of_receipt(_acked_cursor.receipt, may_be_done => true);
     v_cursor mqpg.cursor := v_open.last_version;
 begin
     if (v_open.subscription).subscription_id is distinct from _acked_cursor.subscription.subscription_id then

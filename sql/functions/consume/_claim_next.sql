@@ -81,7 +81,7 @@ begin
         end loop;
         exit when v_locked is null or v_awaited is not null;
         -- keep() must not hide messages, so this call looks again when keep() is ready.
-        if v_waits < 5 and mqpg._await_carry() then
+        if v_waits < 5 and mqpg._await_cursor_copy() then
             v_waits := v_waits + 1;
             v_locked := null;
             continue;

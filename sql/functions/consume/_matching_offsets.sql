@@ -44,7 +44,7 @@ begin
         end as chosen offset 0) as m;
     end;
     if v_all <> _matching_offsets.to_offset - _matching_offsets.from_offset then
-        perform mqpg._missing_body(
+        perform mqpg._refuse_missing_body(
             (select t.name from mqpg.topic t where t.topic_id = (_matching_offsets.subscription).topic_id),
                 _matching_offsets.queue_id,
             _matching_offsets.from_offset, _matching_offsets.to_offset, v_all);

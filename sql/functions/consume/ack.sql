@@ -29,7 +29,7 @@ declare
     v_cursor mqpg.cursor;
 begin
     -- The usual case is a whole delivery whose claim is the only one of its queue. It passes the
-    -- checks of _open_claim(), in the same order. Where one fails, the call continues below, which
+    -- checks of _claim_of_receipt(), in the same order. Where one fails, the call continues below, which
     -- refuses the receipt or waits for the lock.
     if ack.through is null and ack.offsets is null then
         v_id := substring(ack.receipt from '^([0-9]{1,9})[.]');
@@ -57,7 +57,7 @@ begin
         raise exception using errcode = 'MQ001',
             message = 'offsets must be a one-dimensional array without null, and be given without through';
     end if;
-    v := mqpg._open_claim(ack.receipt, may_be_done => true);
+    v := mqpg._claim_of_receipt(ack.receipt, may_be_done => true);
     if ack.through is not null or ack.offsets is not null then
         select o into v_outside from unnest(coalesce(ack.offsets, array[ack.through])) as o
         where o not between v.from_offset and v.to_offset - 1

@@ -13,7 +13,7 @@ declare
     v_claim mqpg.claim;
 begin
     perform mqpg._require_interval('lease', extend.lease, '10 milliseconds');
-    select o.* into v from mqpg._open_claim(extend.receipt) o;
+    select o.* into v from mqpg._claim_of_receipt(extend.receipt) o;
     v_claim := v.claim;
     v_claim.lease_until := clock_timestamp() + mqpg._seconds(extend.lease);
     perform mqpg._write_cursor(

@@ -51,7 +51,7 @@ begin
     end if;
     get diagnostics v_rows = row_count;
     if v_rows <> v_until - "fetch".from_offset then
-        perform mqpg._missing_body(v_topic.name, "fetch".queue_id, "fetch".from_offset, v_until, v_rows);
+        perform mqpg._refuse_missing_body(v_topic.name, "fetch".queue_id, "fetch".from_offset, v_until, v_rows);
     end if;
 end
 $$;

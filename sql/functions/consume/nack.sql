@@ -43,7 +43,7 @@ begin
     if nack.final is null then
         raise exception using errcode = 'MQ001', message = 'final must be true or false, not null';
     end if;
-    select o.* into v from mqpg._open_claim(nack.receipt) o;
+    select o.* into v from mqpg._claim_of_receipt(nack.receipt) o;
     v_subscription := v.subscription;
     if nack.final then
         v_subscription.max_attempts := 1;

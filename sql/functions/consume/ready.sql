@@ -25,7 +25,7 @@ begin
         select array_agg(s.subscription_id) into v_mine
         from mqpg.subscription s
         where s.consumer_group = ready.consumer_group and s.member = ''
-            and (mqpg._is_among(s.receivers) or mqpg._holds('receive', s.subscription_id));
+            and (mqpg._is_among(s.receivers) or mqpg._has_right('receive', s.subscription_id));
         if v_mine is null and not exists (
             select from mqpg.role_right r
             where r.privilege = 'receive' and r.subscription_id is null and r.topic_id is null

@@ -168,7 +168,7 @@ begin
     end if;
     -- A message is never left out in silence.
     if v_rows <> v_count then
-        perform mqpg._missing_body(
+        perform mqpg._refuse_missing_body(
             v_topic.name, v_next.queue_id, v_claim.from_offset, v_claim.to_offset, v_rows);
     end if;
 end

@@ -11,7 +11,7 @@ set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off 
 declare
     v record;
 begin
-    select o.* into v from mqpg._open_claim(release.receipt) o;
+    select o.* into v from mqpg._claim_of_receipt(release.receipt) o;
     perform mqpg._write_cursor(
         v.last_version, mqpg._action('release'), (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
         mqpg._free_claim(v.claim, v.last_version, (v.claim).attempt - 1) || v.rest);

@@ -35,7 +35,7 @@ begin
     -- because an insert can go only where this session knows the partition.
     if to_regclass(
         'mqpg.' || mqpg._partition_name('cursor', _write_cursor.last_version.slot + 1)) is not null then
-        perform mqpg._carry_own_cursor(
+        perform mqpg._copy_own_cursor(
             _write_cursor.last_version.subscription_id, _write_cursor.last_version.queue_id,
             _write_cursor.last_version.slot);
     end if;

@@ -32,7 +32,7 @@ begin
         return;
     end if;
     if v_segment.leaving = 'half_tick' then
-        return query select p.* from mqpg._purge() p;
+        return query select p.* from mqpg._delete_old_rows() p;
     elsif v_segment.leaving = 'commit_log' then
         perform mqpg._save_late_survivors(v_segment);
     end if;

@@ -53,7 +53,7 @@ begin
         end if;
     end loop;
     if v_raised > 0 then
-        perform mqpg._note_move();
+        perform mqpg._note_oldest_moved();
         return query select 'freed', 'tick', (_raise_oldest.segment).segment_no,
             format('the oldest offset of %s queues moved, because no group needs the messages before it', v_raised);
     end if;

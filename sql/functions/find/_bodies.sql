@@ -12,7 +12,7 @@ begin
     v_readable := array(
         select i.id from unnest(_bodies.message_ids) as i(id)
         left join lateral mqpg._message(i.id) m on true
-        where mqpg._holds('read', m.topic_id));
+        where mqpg._has_right('read', m.topic_id));
     if v_readable = '{}' and _bodies.message_ids <> '{}' then
         perform mqpg._refuse('may not read these messages', 'grant_receive', '{"consumer_group": null, "topic": null}');
     end if;

@@ -9,7 +9,7 @@ create function mqpg._deliveries_of(subscription_id int, queue_id int, queue_off
 language sql stable as $$
     with version as materialized (
         select c.*
-        from mqpg._eras(_deliveries_of.subscription_id, _deliveries_of.queue_id) e
+        from mqpg._cursor_eras(_deliveries_of.subscription_id, _deliveries_of.queue_id) e
         join mqpg.cursor c on c.subscription_id = _deliveries_of.subscription_id
             and c.queue_id = _deliveries_of.queue_id
             and c.version >= mqpg._cursor_from(

@@ -24,7 +24,7 @@ begin
     if not found then
         perform mqpg._require_fresh(trace.message_id);
     end if;
-    if not mqpg._holds('read', v_message.topic_id) then
+    if not mqpg._has_right('read', v_message.topic_id) then
         perform mqpg._refuse('may not trace messages of this topic',
             'grant_receive', '{"consumer_group": null, "topic": null}');
     end if;
@@ -95,7 +95,7 @@ begin
             'consumer_group', l.consumer_group, 'queue_id', l.queue_id, 'queue_offset', l.queue_offset,
             'member', nullif(l.member, '')), 5
         from lane l
-        cross join lateral mqpg._eras(l.subscription_id, l.queue_id) e
+        cross join lateral mqpg._cursor_eras(l.subscription_id, l.queue_id) e
         join mqpg.cursor c on c.subscription_id = l.subscription_id and c.queue_id = l.queue_id
             and c.version = mqpg._cursor_from(
                 l.subscription_id, l.queue_id, l.queue_offset, true, e.from_version, e.to_version)

@@ -11,9 +11,10 @@ begin
     return query
     select b.family, b.segment_no, b.table_name, b.state, b.since, clock_timestamp() - b.since, b.blocked_by
     from (
-        select l.family, l.segment_no, l.partition as table_name, case when w.awaits then 'archive' else l.state end as state,
+        select l.family, l.segment_no, l.partition as table_name, case when w.awaits
+            then 'archive' else l.state end as state,
             l.since, case when w.awaits then '{}' else l.blocked_by end as blocked_by
-        from mqpg._leaving() l
+        from mqpg._tables_to_drop() l
         cross join lateral (
             select l.leaving is null and mqpg._awaits_archive(s) as awaits
             from mqpg.segment s

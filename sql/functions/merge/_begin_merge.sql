@@ -45,7 +45,7 @@ begin
     ) as q
     where q.next_offset is not null;
     if v_moved then
-        perform mqpg._note_move();
+        perform mqpg._note_oldest_moved();
     end if;
     for v_table in select f.* from mqpg._family_tables(v_merge.family) f loop
         execute format(

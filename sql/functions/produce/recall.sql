@@ -26,7 +26,7 @@ begin
     if v_topic_id is null then
         perform mqpg._require_fresh(recall.message_id);
     end if;
-    if recall.message_id >= 0 and not mqpg._holds('send', v_topic_id) then
+    if recall.message_id >= 0 and not mqpg._has_right('send', v_topic_id) then
         perform mqpg._refuse('may not recall messages of this topic', 'grant_send', '{"topic": null}');
     end if;
     -- What another producer group committed is not the sender's to take back.

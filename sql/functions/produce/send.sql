@@ -64,7 +64,7 @@ begin
                 v_visible_at := mqpg._visible_at(v_topic, send.delay, send.deliver_at);
             end if;
             if send.dedup_id is not null then
-                return (mqpg._store_once(
+                return (mqpg._store_deduplicated(
                     v_topic, case when v_visible_at is null then 'n' else 'd' end::"char", array[send.payload],
                     array[send.key], array[send.tag], array[send.headers], array[send.dedup_id], v_visible_at))[1];
             elsif v_visible_at is not null then
@@ -120,7 +120,8 @@ create function mqpg.send(
     delay interval default null, dedup_id text default null, deliver_at timestamptz default null
 ) returns bigint
 language sql as $$
-    select mqpg.send(send.topic, send.payload::pg_catalog.text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
+    select mqpg.send(send.topic, send.payload::pg_catalog.text, send.key, send.tag, send.headers, send.delay,
+        send.dedup_id,
         send.deliver_at)
 $$;
 
@@ -129,6 +130,7 @@ create function mqpg.send(
     delay interval default null, dedup_id text default null, deliver_at timestamptz default null
 ) returns bigint
 language sql as $$
-    select mqpg.send(send.topic, send.payload::pg_catalog.text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
+    select mqpg.send(send.topic, send.payload::pg_catalog.text, send.key, send.tag, send.headers, send.delay,
+        send.dedup_id,
         send.deliver_at)
 $$;

@@ -44,7 +44,7 @@ begin
         return;
     end if;
     if cardinality(array_remove(send_batch.dedup_ids, null)) > 0 then
-        return query select unnest(mqpg._store_once(
+        return query select unnest(mqpg._store_deduplicated(
             v_topic, v_kind, send_batch.payloads, send_batch.keys,
             send_batch.tags, send_batch.headers, send_batch.dedup_ids, v_visible_at));
     elsif v_visible_at is not null or v_n > 1024 or pg_column_size(send_batch.payloads) > 262144

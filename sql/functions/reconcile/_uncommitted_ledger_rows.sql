@@ -31,7 +31,7 @@ begin
     from missing m
     cross join lateral mqpg._half_states(coalesce(m.handles, '{}')) as s
     where s.state in ('undecided', 'rolled_back', 'unknown')
-        and (v_all or mqpg._holds('produce', (select r.producer_group_id from mqpg._half_by_id(s.message_id) r)))
+        and (v_all or mqpg._has_right('produce', (select r.producer_group_id from mqpg._half_by_id(s.message_id) r)))
     order by s.state <> 'undecided', s.message_id, s.handle
     limit _uncommitted_ledger_rows.max_messages;
 end

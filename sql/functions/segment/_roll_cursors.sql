@@ -7,10 +7,10 @@
 -- (_write_cursor), and later calls look whether that has happened. At last one call looks at all
 -- cursors, while no transaction is open that begins one, and closes the slots.
 -- A receive() that finds nothing but queues that this call has locked waits for its commit
--- (_await_carry), so the locks are taken when all that is slow is over.
+-- (_await_cursor_copy), so the locks are taken when all that is slow is over.
 -- Locks: each copied queue's cursor lock and, shared, its subscription's, tried only, and
 -- 1836150835 with 1; for closing 1836150835 with 2, tried only. All until commit.
--- Cost: two inserts for each cursor that it copies; see _uncarried(); DDL for a new slot.
+-- Cost: two inserts for each cursor that it copies; see _cursors_to_copy(); DDL for a new slot.
 create function mqpg._roll_cursors()
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -45,7 +45,7 @@ begin
     end if;
     if v_newest.carried_to is not null then
         v_keys := array(
-            select u.key from mqpg._uncarried(v_newest.lower_bound::int, v_newest.carried_to, v_most) as u(key)
+            select u.key from mqpg._cursors_to_copy(v_newest.lower_bound::int, v_newest.carried_to, v_most) as u(key)
             limit v_most);
         v_newest.carried_to := v_keys[v_most];
     else
@@ -67,7 +67,8 @@ begin
             return query select 'blocked', 'cursor', v_newest.segment_no, 'a subscription is being made';
             return;
         end if;
-        v_keys := array(select u.key from mqpg._uncarried(v_newest.lower_bound::int, 0, v_most) as u(key) limit v_most);
+        v_keys := array(select u.key from mqpg._cursors_to_copy(v_newest.lower_bound::int, 0, v_most) as u(key)
+            limit v_most);
         if v_keys = '{}' then
             return query
             update mqpg.segment s set closed_at = clock_timestamp(), blocked_since = null
@@ -81,7 +82,7 @@ begin
         select k.key from unnest(v_keys) as k(key)
         where pg_try_advisory_xact_lock_shared(1836150843, k.key / 1024)
             and pg_try_advisory_xact_lock(1836150833, k.key));
-    v_carried := mqpg._carry_cursors(v_locked, v_newest.lower_bound::int);
+    v_carried := mqpg._copy_cursors(v_locked, v_newest.lower_bound::int);
     v_newest.carry_again := v_newest.carry_again || array(
         select k.key from unnest(v_keys) as k(key) where k.key <> all(v_locked));
     update mqpg.segment s set carried_to = v_newest.carried_to, carry_again = v_newest.carry_again

@@ -7,7 +7,7 @@ create function mqpg._prepared_before(topic_id int, dedup_id text, message_id bi
 returns text
 language plpgsql as $$
 declare
-    v_first bigint := (mqpg._first_sends(
+    v_first bigint := (mqpg._register_dedup_ids(
         _prepared_before.topic_id, array[_prepared_before.dedup_id], array[_prepared_before.message_id],
         true))[1];
     v_half record;

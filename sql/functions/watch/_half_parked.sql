@@ -14,7 +14,7 @@ begin
     cross join lateral (values ((a.message ->> 'message_id')::bigint)) as i (message_id)
     cross join lateral mqpg._half_by_id(i.message_id) as m
     inner join mqpg.topic as t on m.topic_id = t.topic_id
-    cross join lateral mqpg._checks(i.message_id) as k
+    cross join lateral mqpg._check_count(i.message_id) as k
     cross join lateral mqpg._last_reason(i.message_id) as r (reason)
     where not mqpg._is_decided_half(i.message_id);
 end

@@ -51,7 +51,7 @@ begin
     inner join mqpg.topic as t on h.topic_id = t.topic_id
     left join mqpg.producer_group as g on h.producer_group_id = g.producer_group_id
     left join problem as p on h.producer_group_id = p.producer_group_id and h.ledger is not distinct from p.ledger
-    cross join lateral mqpg._checks(h.message_id) as k
+    cross join lateral mqpg._check_count(h.message_id) as k
     cross join lateral mqpg._last_reason(h.message_id) as r (reason)
     where not mqpg._is_decided_half(h.message_id);
 end

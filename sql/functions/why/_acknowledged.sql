@@ -38,7 +38,7 @@ begin
     loop
         v_members := v_members + 1;
         select w.* into v_why
-        from mqpg._why_group(v_member, v_topic, _acknowledged.message_id, v_place.body_id, v_place.queue_offset) w
+        from mqpg._why_group_lacks(v_member, v_topic, _acknowledged.message_id, v_place.body_id, v_place.queue_offset) w
         limit 1;
         if v_why.cause in ('filtered_out', 'skipped', 'discarded') then
             raise exception using errcode = 'MQ018', message = format('consumer group %L never gets message %s: %s',

@@ -10,7 +10,7 @@ declare
     v_id bigint;
     v_message record;
 begin
-    if v_subscription.filter is null or not mqpg._holds('read', v_subscription.topic_id) then
+    if v_subscription.filter is null or not mqpg._has_right('read', v_subscription.topic_id) then
         return '{}';
     end if;
     v_id := (mqpg._runs(v_subscription.topic_id, _filter_misses.queue_id, 0, _filter_misses.queue_offset,

@@ -19,9 +19,9 @@ declare
 begin
     perform mqpg._require_range('message_id', _why.message_id, 0, 9223372036854775807);
     select m.* into v_message from mqpg._message(_why.message_id) m;
-    v_may_read := mqpg._has_privilege('operator', 'auditor') or mqpg._holds('read', v_message.topic_id);
+    v_may_read := mqpg._has_privilege('operator', 'auditor') or mqpg._has_right('read', v_message.topic_id);
     if not v_may_read and (
-        v_message.producer_group_id is null or not mqpg._holds('produce', v_message.producer_group_id)) then
+        v_message.producer_group_id is null or not mqpg._has_right('produce', v_message.producer_group_id)) then
         perform mqpg._refuse('may not ask about messages of this topic',
             'grant_receive', '{"consumer_group": null, "topic": null}');
     end if;
@@ -51,7 +51,8 @@ begin
         raise exception using errcode = 'MQ001', message = 'handle must not be null';
     end if;
     select h.* into v_half from mqpg._half_by_handle(_why.handle) h;
-    v_may_read := mqpg._has_privilege('operator', 'auditor') or v_half.known and mqpg._holds('read', v_half.topic_id);
+    v_may_read := mqpg._has_privilege('operator', 'auditor') or v_half.known and mqpg._has_right('read',
+        v_half.topic_id);
     if not v_may_read then
         perform mqpg._require_half_of(v_half.producer_group_id);
     end if;

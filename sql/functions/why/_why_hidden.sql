@@ -5,7 +5,7 @@ create function mqpg._why_hidden(topic_id int) returns text []
 language plpgsql stable as $$
 begin
     return case
-        when mqpg._has_privilege('operator') or mqpg._holds('read', _why_hidden.topic_id) then '{}'
+        when mqpg._has_privilege('operator') or mqpg._has_right('read', _why_hidden.topic_id) then '{}'
         else '{key,tag}'
     end;
 end

@@ -1,5 +1,5 @@
 -- What holds a stored message up: its decision, its offset, or, with `groups`, each consumer group.
--- Locks: none. Cost: a few index lookups, and those of _why_group() for each group of the topic.
+-- Locks: none. Cost: a few index lookups, and those of _why_group_lacks() for each group of the topic.
 create function mqpg._why_message(message_id bigint, groups boolean)
 returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable as $$
@@ -63,7 +63,8 @@ begin
             loop
                 if v_subscription.mode <> 'broadcast' or v_subscription.member <> '' then
                     return query
-                    select g.* from mqpg._why_group(v_subscription, v_topic, _why_message.message_id, v_place.body_id,
+                    select g.* from mqpg._why_group_lacks(v_subscription, v_topic, _why_message.message_id,
+                        v_place.body_id,
                         v_place.queue_offset) g;
                 else
                     return query select n.* from mqpg._why_no_member(v_subscription, v_topic) n;

@@ -17,7 +17,7 @@ declare
 begin
     select h.* into v_half from mqpg._half_by_id(_why_undecided.message_id) h;
     select g.* into v_group from mqpg.producer_group g where g.producer_group_id = v_half.producer_group_id;
-    select c.* into v_checks from mqpg._checks(_why_undecided.message_id) c;
+    select c.* into v_checks from mqpg._check_count(_why_undecided.message_id) c;
     select q.vt into v_due from pgmq.q_mqpg_oplog q
     where (q.message ->> 'message_id')::bigint = _why_undecided.message_id;
     if v_due is null then
@@ -55,7 +55,8 @@ begin
         v_problem := mqpg._ledger_problem(v_group.name, v_group.checker_target, mqpg._ledger_of(v_half.nonce));
         if v_problem is not null then
             cause := case
-                when v_problem not like 'no compensator serves %' and v_group.checker_target in (select s from mqpg._ledgers_served(array[v_group.checker_target]) s)
+                when v_problem not like 'no compensator serves %' and v_group.checker_target in (select s
+                    from mqpg._ledgers_served(array[v_group.checker_target]) s)
                     then 'ledger_unreachable'
                 else 'ledger_not_served'
             end;

@@ -28,8 +28,8 @@ begin
     select s.* into v_group from mqpg.subscription s
     where s.topic_id = v_message.topic_id and s.consumer_group = acknowledged.consumer_group and s.member = '';
     if not mqpg._has_privilege('operator', 'auditor') and not mqpg._is_among(v_group.receivers) and not (case
-        when v_group.subscription_id is null then mqpg._holds('read', null)
-        else mqpg._holds('receive', v_group.subscription_id)
+        when v_group.subscription_id is null then mqpg._has_right('read', null)
+        else mqpg._has_right('receive', v_group.subscription_id)
     end) then
         perform mqpg._refuse(
             format('may not ask what consumer group %L has acknowledged of this topic', acknowledged.consumer_group),

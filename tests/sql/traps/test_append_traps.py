@@ -103,7 +103,7 @@ WRITERS = (
     "send_batch",
     "_store",
     "_store_together",
-    "_store_once",
+    "_store_deduplicated",
     "prepare",
     "_decide",
     "_decide_batch",
@@ -364,7 +364,7 @@ def test_trap_a_cut_is_never_below_the_last_snapshot(mq: Session, broker: Broker
 
 
 def test_trap_a_cut_is_never_below_the_last_snapshot_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "_cut", "and l.xid >= v_s0_xmax and", "and")
+    mutate(mq, "_snapshot_of_backlog_part", "and l.xid >= v_s0_xmax and", "and")
     expected, order = cut_below_the_last_snapshot(mq, broker)
     assert len(order) > len(expected), "five of five were to be appended again"
 
@@ -386,7 +386,7 @@ def test_trap_a_cut_keeps_the_running_transactions(mq: Session, broker: Broker) 
 
 
 def test_trap_a_cut_keeps_the_running_transactions_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "_cut", "where x.xid::text::bigint < v_x", "where false")
+    mutate(mq, "_snapshot_of_backlog_part", "where x.xid::text::bigint < v_x", "where false")
     expected, order = cut_with_an_open_transaction(mq, broker)
     assert expected[-1] not in order
 

@@ -166,7 +166,7 @@ def test_trap_batches_with_dedup_ids_do_not_deadlock(mq: Session, broker: Broker
 
 
 def test_trap_batches_with_dedup_ids_do_not_deadlock_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "_first_sends", "v_slot, f.m from fresh f order by f.d", "v_slot, f.m from fresh f order by f.m")
+    mutate(mq, "_register_dedup_ids", "v_slot, f.m from fresh f order by f.d", "v_slot, f.m from fresh f order by f.m")
     with pytest.raises(psycopg.errors.DeadlockDetected):
         crossing_dedup(mq, broker)
 
@@ -176,7 +176,7 @@ def sends_across_a_slot_boundary(mq: Session, broker: Broker) -> int:
     shift = "coalesce(nullif(current_setting('mqpg_test.slot', true), ''), '0')::bigint"
     mutate(
         mq,
-        "_first_sends",
+        "_register_dedup_ids",
         "with fresh as ( select distinct",
         f"v_slot := v_slot + {shift}; with fresh as ( select distinct",
     )
@@ -192,9 +192,9 @@ def test_trap_dedup_ids_meet_across_a_slot_boundary(mq: Session, broker: Broker)
 def test_trap_dedup_ids_meet_across_a_slot_boundary_mutant(mq: Session, broker: Broker) -> None:
     mutate(
         mq,
-        "_first_sends",
-        "_first_sends.topic_id, f.d, v_slot + 1, f.m",
-        "_first_sends.topic_id, 'elsewhere ' || f.m, v_slot + 1, f.m",
+        "_register_dedup_ids",
+        "_register_dedup_ids.topic_id, f.d, v_slot + 1, f.m",
+        "_register_dedup_ids.topic_id, 'elsewhere ' || f.m, v_slot + 1, f.m",
     )
     assert sends_across_a_slot_boundary(mq, broker) == 2
 

@@ -147,7 +147,7 @@ def test_trap_a_changed_receipt_is_refused_mutant(k: Session, end: int) -> None:
     mutate(k, "_parse_receipt", "is not true", "is not true and false")
     mutate(k, "_require_issued_receipt", "if exists (", "if false and exists (")
     if end == 1:
-        mutate(k, "_open_claim", "and v_claim.to_offset <= v_receipt.to_offset", "")
+        mutate(k, "_claim_of_receipt", "and v_claim.to_offset <= v_receipt.to_offset", "")
     forged(k, end)
 
 

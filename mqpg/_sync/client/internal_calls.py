@@ -1,0 +1,334 @@
+# Generated from mqpg/_async/client/internal_calls.py by tools/async_to_sync.py: change that file.
+"""What consumers, producers and commands ask the broker beside the SQL API.
+
+`mq.queries` is their one door to the broker: they call no private method of the client.
+Applications do not need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, cast
+
+from mqpg._sync.client.connection import BaseClient
+from mqpg._sync.client.execute import Caller, scalar
+from mqpg.connection.statements import function, statement
+from mqpg.values.arguments import interval, text_of
+from mqpg.values.choices import Checker, Mode, OnFailure, TopicKind
+from mqpg.values.errors import (
+    ConfigurationError,
+    ConnectionFailed,
+    DatabaseError,
+    PayloadTooLarge,
+    UnknownProducerGroup,
+    UnknownSubscription,
+    UnknownTopic,
+    shown,
+)
+from mqpg.values.messages import AbandonedQueues, Interval, Message
+
+__all__ = ["Queries"]
+
+_PING = statement("select 1")
+_SECONDS = statement("select cast(extract(epoch from cast(%(lease)s as interval)) as float8)")
+_TOPIC = "from mqpg._topic_facts(cast(%(topic)s as text)) t"
+_QUEUES = statement(f"select t.queues {_TOPIC}")
+_KIND = statement(f"select t.kind {_TOPIC}")
+_MAX_PAYLOAD = statement(f"select t.max_payload {_TOPIC}")
+_GROUP = "consumer_group text, topic text"
+_RANGE = "from_offset bigint, to_offset bigint"
+_SUBSCRIPTION = "from mqpg._subscription_facts(cast(%(consumer_group)s as text), cast(%(topic)s as text)) s"
+_MODE = statement(f"select s.mode {_SUBSCRIPTION}")
+_ON_FAILURE = statement(f"select s.on_failure {_SUBSCRIPTION}")
+_DIFFERENCES = function(
+    "_subscription_differences",
+    f"{_GROUP}, filter text, tags text[], max_attempts int, retry_delay interval, on_failure text",
+    columns="*",
+    reads=True,
+)
+_CHECKER = function("_checker_of", "producer_group text", reads=True)
+_DEAD_AMONG = function("_dead_among", f"{_GROUP}, message_ids bigint[], former boolean", reads=True)
+_DROPPED_AMONG = function("_dropped_among", f"{_GROUP}, message_ids bigint[]", reads=True)
+_QUEUES_AGE = function("_queues_age", _GROUP, reads=True)
+_NOTE_LEDGER = function("_note_ledger", "producer_group text, ledger text, place text", reads=True)
+_INCARNATION = statement("select b.incarnation from mqpg._broker() b")
+_LOST_HALVES = function("_lost_halves", "handles text[]", reads=True)
+# A consumer with its own database has to apply the offsets that its subscription's filter chooses
+# and that it was not moved over on purpose.
+_WANTED = function("_wanted_offsets", f"{_GROUP}, queue_id int, {_RANGE}", reads=True)
+_SURVIVING = function(
+    "_surviving_offset", f"{_GROUP}, queue_id int, incarnation int", columns="surviving, next_offset", reads=True
+)
+_GONE_OWNERS = function(
+    "_gone_owners", f"{_GROUP}, consumer text, silence float8", columns="owner, queues, lag, changed_at", reads=True
+)
+_PLACES = function(
+    "_places_of",
+    f"{_GROUP}, message_ids bigint[]",
+    columns="message_id, queue_id, queue_offset, unread",
+    reads=True,
+)
+_PASSED_PREPARE = function("_has_passed_prepare", f"{_GROUP}, queue_id int, handle text, {_RANGE}", reads=True)
+_BY_OTHERS = function(
+    "_handled_by_others",
+    f"{_GROUP}, queue_id int, consumers text[], {_RANGE}",
+    columns="owner, part_from, part_to, finished",
+    reads=True,
+)
+# Sessions that hold a queue's lock while their transaction waits for a program that does not show that it lives. The
+# other session of that program, which names them, must be of the same role and host, and as silent.
+_SILENT = statement("""
+    select a.pid, case when a.pid = any(cast(%(pids)s as int[])) then pg_terminate_backend(a.pid) end
+    from pg_stat_activity a
+    where a.state like 'idle in transaction%%'
+        and a.state_change < clock_timestamp() - make_interval(secs => %(seconds)s)
+        and exists (
+            select from pg_locks k
+            where k.pid = a.pid and k.locktype = 'advisory' and k.granted and k.objsubid = 2
+                and k.classid::bigint = 1836150833)
+        and (
+            select max(v.state_change) from pg_locks k join pg_stat_activity v on v.pid = k.pid
+            where k.locktype = 'advisory' and k.granted and k.objsubid = 2 and k.classid::bigint = 1836150847
+                and k.objid::bigint = a.pid and k.database = a.datid and v.usesysid = a.usesysid
+                and v.client_addr is not distinct from a.client_addr
+        ) < clock_timestamp() - make_interval(secs => %(seconds)s)
+""")
+
+
+class Queries:
+    """Questions to one broker. They are repeated when a connection is lost.
+
+    Nearly all of them only read. The others (`note_ledger`, `end_silent_sessions`) do no more when they
+    are repeated.
+    """
+
+    def __init__(self, client: BaseClient) -> None:
+        self._client = client
+        # Pairs of producer group and allowed checkers that were found to fit.
+        self._fitting_checkers: set[tuple[str, tuple[Checker, ...]]] = set()
+        # Pairs of producer group and identity of a ledger, and whether the broker has noted it.
+        self._noted_ledgers: dict[tuple[str, str], bool] = {}
+        # The largest payload of a topic in bytes, as last seen.
+        self._max_payload: dict[str, int] = {}
+
+    def ping(self) -> None:
+        """Raise ConnectionFailed unless the broker answers now."""
+        self._client._rows(_PING, {}, repeat=False)
+
+    def lease_seconds(self, lease: str) -> float:
+        """A lease that was given in PostgreSQL's notation, in seconds."""
+        return float(self._scalar(_SECONDS, {"lease": lease}))
+
+    def silent_sessions(self, seconds: float) -> list[int]:
+        """Sessions of programs that have not shown for so long that they live, and that hold a queue: process ids."""
+        rows = self._client._rows(_SILENT, {"seconds": seconds, "pids": []}, repeat=True)
+        return [row[0] for row in rows]
+
+    def end_silent_sessions(self, seconds: float, pids: list[int]) -> list[int]:
+        """End those of these sessions that still are such ones, and return them.
+
+        Raises NotGranted for a session of another role.
+        """
+        rows = self._client._rows(_SILENT, {"seconds": seconds, "pids": pids}, repeat=True)
+        return [row[0] for row in rows if row[1]]
+
+    def queue_count(self, topic: str) -> int:
+        """How many queues a topic has. Raises UnknownTopic."""
+        count = self._scalar(_QUEUES, {"topic": topic})
+        if count is None:
+            raise UnknownTopic(f"topic {shown(topic)} does not exist")
+        return int(count)
+
+    def topic_kind(self, topic: str) -> TopicKind | None:
+        """The kind of a topic, or None if there is no such topic."""
+        return cast("TopicKind | None", self._scalar(_KIND, {"topic": topic}))
+
+    def subscription_mode(self, consumer_group: str, topic: str) -> Mode | None:
+        """The mode in which a group reads a topic, or None if it is not subscribed."""
+        values = {"consumer_group": consumer_group, "topic": topic}
+        return cast("Mode | None", self._scalar(_MODE, values))
+
+    def subscription_differences(
+        self, consumer_group: str, topic: str, *, retry_delay: Interval, **wanted: Any
+    ) -> list[tuple[str, str, str]]:
+        """In which options the subscription differs from what is wanted: the option, what it has, what is wanted.
+
+        The other options are filter, tags, max_attempts and on_failure.
+        """
+        names = {"consumer_group": consumer_group, "topic": topic}
+        values = {**names, "retry_delay": interval(retry_delay), **wanted}
+        return [(row[0], row[1], row[2]) for row in self._client._rows(_DIFFERENCES, values, repeat=True)]
+
+    def require_subscription(self, consumer_group: str, topic: str) -> Mode:
+        """The mode of a subscription. Raises UnknownSubscription where there is none."""
+        mode = self.subscription_mode(consumer_group, topic)
+        if mode is None:
+            raise UnknownSubscription(
+                f"consumer group {shown(consumer_group)} is not subscribed to topic {shown(topic)}"
+            )
+        return mode
+
+    def on_failure(self, consumer_group: str, topic: str, conn: Caller | None = None) -> OnFailure:
+        """What waits behind a failed message of this subscription."""
+        values = {"consumer_group": consumer_group, "topic": topic}
+        return cast("OnFailure", self._scalar(_ON_FAILURE, values, conn) or "skip")
+
+    def dead_among(
+        self, consumer_group: str, topic: str, message_ids: Sequence[int], *, former: bool = False
+    ) -> set[int]:
+        """Which of these messages are dead letters of the group, or with `former` have been."""
+        values = _DEAD_AMONG.values(consumer_group, topic, message_ids, former)
+        return {row[0] for row in self._client._rows(_DEAD_AMONG, values, repeat=True)}
+
+    def dropped_among(self, consumer_group: str, topic: str, message_ids: Sequence[int]) -> set[int]:
+        """Which of these messages retention has dropped."""
+        values = _DROPPED_AMONG.values(consumer_group, topic, message_ids)
+        return {row[0] for row in self._client._rows(_DROPPED_AMONG, values, repeat=True)}
+
+    def queues_age(self, consumer_group: str, topic: str) -> float | None:
+        """For how many seconds the oldest rows of the topic's queues have been there. None: not known."""
+        return cast("float | None", self._scalar(_QUEUES_AGE, _QUEUES_AGE.values(consumer_group, topic)))
+
+    def incarnation(self) -> int:
+        """The broker's incarnation now. `info` may be older, from before an adoption."""
+        return int(self._scalar(_INCARNATION, {}))
+
+    def lost_halves(self, handles: Sequence[str]) -> list[str]:
+        """Which of these handles the broker issued in an earlier incarnation and has lost since.
+
+        A promotion or a restore has lost them, not retention.
+        """
+        return [row[0] for row in self._client._rows(_LOST_HALVES, _LOST_HALVES.values(handles), repeat=True)]
+
+    def gone_owners(
+        self, consumer_group: str, topic: str, consumer: str, silence: float
+    ) -> tuple[AbandonedQueues, ...]:
+        """Other consumers that seem to be gone and own pinned queues where messages wait.
+
+        A consumer that does nothing for `silence` seconds although messages wait counts as gone.
+        """
+        values = _GONE_OWNERS.values(consumer_group, topic, consumer, silence)
+        rows = self._client._rows(_GONE_OWNERS, values, repeat=True)
+        return tuple(AbandonedQueues(owner, tuple(queues), lag, since) for owner, queues, lag, since in rows)
+
+    def wanted_offsets(
+        self, consumer_group: str, topic: str, queue_id: int, from_offset: int, to_offset: int
+    ) -> list[int]:
+        """The offsets from `from_offset` to `to_offset` - 1 that the group has to apply."""
+        values = _WANTED.values(consumer_group, topic, queue_id, from_offset, to_offset)
+        return [row[0] for row in self._client._rows(_WANTED, values, repeat=True)]
+
+    def places(
+        self, consumer_group: str, topic: str, message_ids: Sequence[int]
+    ) -> dict[int, tuple[int, int | None, bool]]:
+        """Queue and offset of each message, and whether it expired unread and was then redriven."""
+        rows = self._client._rows(_PLACES, _PLACES.values(consumer_group, topic, message_ids), repeat=True)
+        return {message_id: (queue_id, offset, unread) for message_id, queue_id, offset, unread in rows}
+
+    def has_passed_prepare(
+        self, consumer_group: str, topic: str, queue_id: int, handle: str, from_offset: int, to_offset: int
+    ) -> bool:
+        """Whether a range of a relay topic's queue has the PREPARE of a handle."""
+        values = _PASSED_PREPARE.values(consumer_group, topic, queue_id, handle, from_offset, to_offset)
+        return bool(self._scalar(_PASSED_PREPARE, values))
+
+    def handled_by_others(
+        self,
+        consumer_group: str,
+        topic: str,
+        queue_id: int,
+        consumers: Collection[str],
+        messages: Sequence[Message],
+        *,
+        finished: bool,
+    ) -> list[tuple[str, int, int]]:
+        """What consumers of other names got, or (`finished`) have done, of the range of these messages.
+
+        Each part has the consumer's name, the first offset, and the one behind the last.
+        """
+        first, last = messages[0].queue_offset, messages[-1].queue_offset
+        values = _BY_OTHERS.values(consumer_group, topic, queue_id, consumers, first, last + 1)
+        parts: list[tuple[str, int, int]] = []
+        for owner, start, stop, is_finished in self._client._rows(_BY_OTHERS, values, repeat=True):
+            if is_finished != finished:
+                continue
+            if parts and parts[-1][0] == owner and start <= parts[-1][2]:
+                _, start, end = parts.pop()
+                stop = max(stop, end)
+            parts.append((owner, start, stop))
+        return parts
+
+    def surviving_offset(
+        self, consumer_group: str, topic: str, queue_id: int, incarnation: int
+    ) -> tuple[int | None, int]:
+        """Up to where a queue still is what a consumer has read in an incarnation, and its end.
+
+        The first is None if that incarnation is the present one.
+        """
+        values = _SURVIVING.values(consumer_group, topic, queue_id, incarnation)
+        surviving, next_offset = (self._client._rows(_SURVIVING, values, repeat=True))[0]
+        return surviving, next_offset
+
+    def require_checker(self, producer_group: str, *allowed: Checker) -> None:
+        """Refuse a group whose check-back looks into a ledger that its producer does not write.
+
+        It would find no row there and could take that for a rollback, although the business was
+        committed. The answer is remembered. Raises ConfigurationError, and
+        UnknownProducerGroup where there is no such group.
+        """
+        if (producer_group, allowed) in self._fitting_checkers:
+            return
+        checker = self._scalar(_CHECKER, _CHECKER.values(text_of(producer_group, "producer_group")))
+        if checker is None:
+            raise UnknownProducerGroup(
+                f"producer_group {producer_group!r} does not exist: make it by mqpg group create {producer_group}, "
+                "or by create_producer_group of the client"
+            )
+        if checker not in allowed:
+            raise ConfigurationError(
+                f"producer group {producer_group!r} has checker {checker}, which looks where this producer writes "
+                f"nothing: it needs {', '.join(allowed[:-1])} or {allowed[-1]}"
+            )
+        self._fitting_checkers.add((producer_group, allowed))
+
+    def note_ledger(self, producer_group: str, ledger: str, place: str) -> bool:
+        """Tell the broker, once, where the ledger of an identity is.
+
+        Returns:
+            False if its schema is of an earlier release and knows no ledgers.
+        """
+        noted = self._noted_ledgers.get((producer_group, ledger))
+        if noted is None:
+            try:
+                self._scalar(_NOTE_LEDGER, _NOTE_LEDGER.values(producer_group, ledger, place))
+                noted = True
+            except DatabaseError as error:
+                if error.sqlstate != "42883":
+                    raise
+                noted = False
+            self._noted_ledgers[producer_group, ledger] = noted
+        return noted
+
+    def require_fits(self, topic: str, payload: str) -> None:
+        """Raise PayloadTooLarge where the broker would, for a payload that is sent later.
+
+        The limit of a topic is read once, and again for a payload that would not fit. While the
+        broker is away every payload is accepted, because the broker itself refuses it later.
+        """
+        size = len(payload.encode())
+        if size <= self._max_payload.get(topic, 0):
+            return
+        try:
+            limit = self._scalar(_MAX_PAYLOAD, {"topic": topic}, repeat=False)
+        except ConnectionFailed:
+            return
+        if limit is None:
+            return
+        self._max_payload[topic] = int(limit)
+        if size > limit:
+            raise PayloadTooLarge(f"payload has {size} bytes; topic {shown(topic)} allows {limit}")
+
+    def _scalar(
+        self, statement: Any, values: dict[str, Any], conn: Caller | None = None, *, repeat: bool = True
+    ) -> Any:
+        return scalar(self._client._rows(statement, values, conn, repeat=repeat))

@@ -1,0 +1,122 @@
+# Generated from mqpg/_async/stores/ledger_identity.py by tools/async_to_sync.py: change that file.
+"""The identity of a ledger table: a row of it that shows whether a half message was prepared for it.
+
+The row is in the table itself, so what takes the table's rows away takes it away, too: DROP, TRUNCATE,
+DELETE, a new table under the old name. It lists the identities that processes gave the table, newest
+first. Each process adds one when it begins to use the ledger, and later from time to time, and
+`prepare` stores it with each half message. A ledger that was restored from an older copy, or is
+another node's, lacks the identity of the half message, and gives no verdict on what it has no row of.
+
+The row also says where it was written: in PostgreSQL by which transaction of which database, in SQLite
+in which file. In a copy that differs, and the identities in it count for nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime
+from secrets import token_hex
+from typing import Any
+
+from sqlalchemy import Select, Text, cast, insert, literal_column, select, text, update
+
+from mqpg._sync._acompat import Connection
+from mqpg._sync.stores.database import ConstraintViolated, UserDatabase, begin_immediate
+from mqpg.user_tables.tables import IDENTITY, clock, ledger
+
+__all__ = ["LedgerIdentity"]
+
+_AGE = 3600.0  # seconds after which a process gives the table another identity
+_MOST = 1000  # identities in the row; the oldest ones go
+# When an earlier release made the table, so that nobody knows its age.
+_UNKNOWN = datetime(1970, 1, 1, tzinfo=UTC)
+_MINE = ledger.c.handle == IDENTITY
+_ROW = select(ledger.c.payload, ledger.c.created_at).where(_MINE)
+_DATABASE = "(select d.oid from pg_catalog.pg_database d where d.datname = current_database())"
+# Where the row of the table was written, and where one would be written now. A row that a restore
+# wrote again has another xmin.
+_XMIN = select(cast(literal_column("xmin"), Text)).select_from(ledger).where(_MINE).scalar_subquery()
+_WRITTEN = select(_XMIN.concat(text(f"'.' || {_DATABASE}")))
+_WRITES = select(text(f"txid_current() % 4294967296 || '.' || {_DATABASE}"))
+_FILE = text("select file from pragma_database_list where name = :schema")
+
+
+class LedgerIdentity:
+    """The identity row of one ledger table, and the identity that this process gave it."""
+
+    def __init__(self, database: UserDatabase) -> None:
+        self._database = database
+        self._current: str | None = None
+        self._opened = 0.0
+
+    def get(self) -> str:
+        """The identity for `prepare`. The first call adds it."""
+        return self._current or self.add()
+
+    def refresh(self) -> bool:
+        """Whether the table still has the identity of this process. If not, or if it is old, add one."""
+        if self._current is None:
+            return True
+        with self._database.connect() as conn:
+            kept = self._current in (self.read(conn))[0]
+        if not kept or time.monotonic() - self._opened > _AGE:
+            self.add()
+        return kept
+
+    def add(self, *, new_table: bool = False) -> str:
+        """Give the table one more identity, and return it. `new_table`: its age is known."""
+        while True:
+            try:
+                with self._database.begin() as conn:
+                    if self._database.dialect == "sqlite":
+                        begin_immediate(conn)
+                    self._current = self._write(conn, new_table)
+                self._opened = time.monotonic()
+                return self._current
+            except ConstraintViolated:
+                continue  # another process has inserted the row
+
+    def read(self, conn: Connection, *, lock: bool = False) -> tuple[list[str], datetime | None]:
+        """The identities in the row, and when the table was made. Empty, None: there is no row.
+
+        Empty with a time: it is not the row that was written, but a copy of it.
+        """
+        row: Any = (self._database.execute(conn, _ROW.with_for_update() if lock else _ROW)).first()
+        if row is None:
+            return [], None
+        written, *identities = row[0].split()
+        made = row[1] if row[1].tzinfo else row[1].replace(tzinfo=UTC)
+        return (identities if written == self._where(conn, _WRITTEN) else []), made
+
+    def _where(self, conn: Connection, postgresql: Select[Any]) -> str:
+        """Where the row was written, or with _WRITES where it is written now."""
+        if self._database.dialect == "postgresql":
+            return str((self._database.execute(conn, postgresql)).scalar())
+        if self._database.dialect == "sqlite":
+            file = (conn.execute(_FILE, {"schema": self._database.schema or "main"})).scalar()
+            return str(os.stat(file).st_ino) if file else "-"
+        return "-"
+
+    def doubt(self, conn: Connection, identity: str | None, born_at: datetime | None) -> str | None:
+        """Why the table may lack the row of a half message with this identity. None: it cannot."""
+        identities, made = self.read(conn)
+        if identity is None:
+            younger = born_at is not None and made is not None and made > born_at
+            return "the ledger was made after the half message" if younger else None
+        if identity in identities or len(identities) >= _MOST:
+            return None
+        what = "has lost its rows" if made is None else "was made again, or restored from a copy"
+        return f"the ledger {what} since the half message was prepared: its identity is not {identity} any more"
+
+    def _write(self, conn: Connection, new_table: bool) -> str:
+        identities, made = self.read(conn, lock=True)
+        identity = token_hex(4)
+        payload = " ".join([self._where(conn, _WRITES), identity, *identities][: _MOST + 1])
+        if made is None:
+            values = {"handle": IDENTITY, "entry": "fence", "payload": payload}
+            row = insert(ledger).values(**values, created_at=clock() if new_table else _UNKNOWN)
+            self._database.execute(conn, row)
+        else:
+            self._database.execute(conn, update(ledger).where(_MINE).values(payload=payload))
+        return identity
