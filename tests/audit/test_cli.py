@@ -140,5 +140,5 @@ def test_schema_of_another_release(engine: str, trio: Trio, story: Story) -> Non
 
 
 def test_jar_that_is_not_there(trio: Trio) -> None:
-    status, out, err = run(MQPG_DATABASE_URL=trio.broker, MQPG_JDBC_JAR="/nowhere/postgresql.jar")
+    status, out, err = run("--engine", "spark", MQPG_DATABASE_URL=trio.broker, MQPG_JDBC_JAR="/nowhere/postgresql.jar")
     assert (status, out, err) == (2, "", "mqpg: MQPG_JDBC_JAR names no file: /nowhere/postgresql.jar\n")
