@@ -1,7 +1,5 @@
 """Which segments and files of an archive an audit reads.
 
-Both engines use these definitions. They read the rows themselves in ways of their own.
-
 A segment that retention has dropped is read only if all of its tables are archived. Queues and
 cursors are histories without holes, so of them only the newest dropped segments are read, up to the
 first one that is not archived, or out of which a merge has left messages.

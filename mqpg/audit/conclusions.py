@@ -1,6 +1,6 @@
 """From the totals of an engine to equations, doubts and histograms.
 
-Both engines count on their own, by topic and by consumer group. What the counts mean stands here.
+The counts come by topic and by consumer group. What they mean stands here.
 """
 
 from __future__ import annotations

@@ -10,29 +10,64 @@ Reconcilers may run at the same time.
 from __future__ import annotations
 
 import contextlib
+import functools
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 import mqpg
+from mqpg.audit.handles import OF_BROKER
+from mqpg.audit.sql.sources import open_source
+from mqpg.audit.sql.sqlalchemy_source import SqlalchemySource
 from mqpg.embedded.locate import resolve
 from mqpg.values.errors import LedgerError
 from mqpg.values.messages import Unsettled, Verdict
 
-from ..derive.messages import IdRanges, expand_batches, hash_nonces, in_ranges
-from ..read import queries, schemas, user_queries
-from ..read.database import is_postgresql, parse_database
-from ..read.horizon import HORIZON, Horizon
-from ..read.jdbc import JdbcReader
+from ..dialect import to_spark
+from ..read.chunks import frame_of_rows
 from ..read.jdbc_jar import find_jdbc_jar
-from ..read.session import open_session, without_codegen
-from ..read.snapshot import Snapshot, pinned_snapshot
-from ..read.sqlalchemy_reader import SqlalchemySnapshot
+from ..read.portable import Column, spark_schema
+from ..read.session import open_session
+from ..read.stores import open_store
+from ..read.tuning import Tuning
+from ..workspace import SparkWorkspace, open_spark_workspace
 
 __all__ = ["ReconcileOptions", "connect_once", "missing_commits", "reconcile", "reconcile_in"]
+
+_COMMITS = [Column("ledger", "text"), Column("handle", "text"), Column("message_id", "bigint"), Column("nonce", "text")]
+_READ = ("horizon", "topic", "body", "decision")
+# Where retention has dropped the bodies, a decision to roll back proves it still.
+_MISSING = """
+with half as (
+    select b.first_id + i.i as message_id, b.handle_hashes[i.i + 1] as handle_hash, b.topic_id
+    from body as b
+    cross join lateral generate_series(0, b.n - 1) as i (i)
+    where b.kind = 'h'
+),
+
+found as (
+    select
+        l.ledger, l.handle, l.message_id, t.topic,
+        case
+            when h.message_id is not null and o.op is null then 'undecided'
+            when (h.message_id is not null or l.message_id <@ g.dropped_ids) and o.op = 'b' then 'rolled_back'
+            when h.message_id is null and not l.message_id <@ g.dropped_ids then 'absent'
+        end as state
+    from local_commit as l
+    left join half as h
+        on h.message_id = l.message_id and h.handle_hash = encode(sha256(decode(l.nonce, 'hex')), 'hex')
+    left join decision as o on o.message_id = l.message_id and o.stage = 0
+    left join topic as t on t.topic_id = h.topic_id
+    cross join horizon as g
+)
+
+select f.ledger, f.handle, f.message_id, f.topic, f.state
+from found as f
+where f.state is not null
+"""
 
 
 @dataclass(frozen=True)
@@ -114,28 +149,14 @@ def reconcile_in(spark: SparkSession, options: ReconcileOptions) -> list[Unsettl
     return found
 
 
-def missing_commits(
-    local_commits: DataFrame, bodies: DataFrame, decisions: DataFrame, dropped_ranges: IdRanges
-) -> DataFrame:
-    """Find ledger rows (`schemas.LOCAL_COMMITS`) whose half message has no commit decision.
+def missing_commits(spark: SparkSession) -> DataFrame:
+    """Find ledger rows whose half message has no commit decision.
 
-    `dropped_ranges` are the ids of messages that retention has dropped. Returns rows (ledger, handle,
-    message_id, topic_id, state), with the state undecided, rolled_back or absent.
+    The session has the views local_commit (ledger, handle, message_id, nonce), and body, decision, horizon
+    and topic as an audit reads them. Returns rows (ledger, handle, message_id, topic, state), with the state
+    undecided, rolled_back or absent.
     """
-    halves = expand_batches(bodies.where("kind = 'h'")).select(
-        "message_id", "handle_hash", "topic_id", F.lit(True).alias("exists")
-    )
-    ops = decisions.where("stage = 0").select("message_id", "op")
-    rows = hash_nonces(local_commits)
-    joined = rows.join(halves, ["message_id", "handle_hash"], "left").join(ops, "message_id", "left")
-    exists = F.coalesce("exists", F.lit(False))
-    dropped = in_ranges("message_id", dropped_ranges)
-    state = (
-        F.when(exists & F.col("op").isNull(), "undecided")
-        .when((exists | dropped) & (F.col("op") == "b"), "rolled_back")
-        .when(~exists & ~dropped, "absent")
-    )
-    return joined.withColumn("state", state).where("state is not null").drop("handle_hash", "exists", "op")
+    return spark.sql(to_spark(_MISSING))
 
 
 @dataclass(frozen=True)
@@ -145,32 +166,19 @@ class _Hit:
 
 
 def _compare(spark: SparkSession, dsn: str, options: ReconcileOptions) -> list[_Hit]:
-    reader = JdbcReader(spark, options.partitions)
-    with without_codegen(spark), contextlib.ExitStack() as stack:
-        own = parse_database(dsn)
-        with mqpg.connect(dsn) as mq:
-            broker_id = mq.info().broker_id
+    own, tuning = spark.newSession(), Tuning()
+    own.conf.set("spark.sql.session.timeZone", "UTC")
+    with mqpg.connect(dsn) as mq:
+        broker_id = mq.info().broker_id
+    with open_store(own, tuning) as store, open_spark_workspace(own, dsn, options.partitions, store) as work:
         ledgers = [
-            _ledger(stack, reader, str(number), url, broker_id, options)
-            for number, url in enumerate(options.ledgers or (own.conninfo,))
+            _read_ledger(work, str(number), url, broker_id, options)
+            for number, url in enumerate(options.ledgers or (dsn,))
         ]
-        broker = stack.enter_context(pinned_snapshot(own))
-        horizon = Horizon.of(broker.rows(HORIZON)[0])
-        frames = {
-            query.name: reader.read(broker, query)
-            for query in queries.broker_queries(None, horizon)
-            if query.name in ("commit_log", "survivor", "op_log", "topic")
-        }
-        dropped_ranges = [(row["first_id"], row["last_id"]) for row in broker.rows(queries.DROPPED_SEGMENTS)]
-        reader.verify()
-        missing = missing_commits(
-            reader.union(ledgers, schemas.LOCAL_COMMITS),
-            frames["commit_log"].unionByName(frames["survivor"]),
-            frames["op_log"],
-            dropped_ranges,
-        )
-        rows = missing.join(frames["topic"], "topic_id", "left").limit(options.max_messages).collect()
-        spark.catalog.clearCache()
+        functools.reduce(DataFrame.unionAll, ledgers).createOrReplaceTempView("local_commit")
+        work.insert("judged", [(True, -1, 0)])
+        work.read_statements(_READ)
+        rows = missing_commits(own).limit(options.max_messages).collect()
     return sorted((_hit(row.asDict()) for row in rows), key=lambda hit: hit.found.message_id or 0)
 
 
@@ -179,20 +187,26 @@ def _hit(row: dict[str, Any]) -> _Hit:
     return _Hit(row["ledger"], found)
 
 
-def _ledger(
-    stack: contextlib.ExitStack, reader: JdbcReader, label: str, url: str, broker_id: str, options: ReconcileOptions
-) -> DataFrame:
-    if not is_postgresql(url):
-        database = SqlalchemySnapshot.open(url)
-        stack.callback(database.close)
-        return database.local_commits(reader.spark, label, broker_id, options.older_than)
-    snapshot: Snapshot = stack.enter_context(pinned_snapshot(parse_database(url)))
-    # If no ledger is named, the one in the broker's own database is read.
-    table = snapshot.find_ledger() if options.ledgers else snapshot.find_table("mqpg.audit_ledger")
-    if table is None:
-        raise LedgerError(f"{snapshot.database.name} has no table mqpg_ledger")
-    before = snapshot.taken_at - options.older_than
-    return reader.read(snapshot, user_queries.local_commits_query(label, table, broker_id, before))
+def _read_ledger(work: SparkWorkspace, label: str, url: str, broker_id: str, options: ReconcileOptions) -> DataFrame:
+    with open_source(url) as source:
+        before = source.taken_at - options.older_than
+        if isinstance(source, SqlalchemySource):
+            return frame_of_rows(work.spark, source.local_commits(label, broker_id, before), spark_schema(_COMMITS))
+        mine = source.find_table("mqpg_ledger") if options.ledgers else None
+        # If no ledger is named, the one in the broker's own database is read.
+        table = mine or source.find_table("mqpg.audit_ledger")
+        if table is None:
+            raise LedgerError(f"{source.name} has no table mqpg_ledger")
+        rows = sql.SQL(
+            "(select {} as ledger, handle::text as handle, split_part(handle, '.', 3)::bigint as message_id, "
+            "split_part(handle, '.', 4) as nonce from {} where " + OF_BROKER.format("handle", "{}")
+            + " and entry = 'local' and {} <= {}) as q"
+        ).format(
+            sql.Literal(label), table, sql.Literal(broker_id),
+            sql.SQL("created_at" if mine else "at"), sql.Literal(before),
+        )  # fmt: skip
+        text = rows.as_string(source.connection)
+        return work.reader.read(source.connection, "the ledger", text, _COMMITS, "message_id")[0]
 
 
 def _commit_hits(dsn: str, hits: list[_Hit], options: ReconcileOptions) -> list[Unsettled]:

@@ -7,32 +7,31 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from .stores import FrameStore
 
-__all__ = ["frame_of_few", "frame_of_rows"]
+__all__ = ["Counted", "frame_of_rows"]
 
 _ROWS_AT_ONCE = 100_000
 
 
-def frame_of_few(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: StructType) -> DataFrame:
-    """Make a frame of a few rows, which become part of each plan.
+class Counted:
+    """Rows that are counted as they pass."""
 
-    There must be at least one, and no times.
-    """
-    structs = [
-        F.struct(*(F.lit(value).cast(c.dataType).alias(c.name) for value, c in zip(row, schema, strict=True)))
-        for row in rows
-    ]
-    return spark.range(1).select(F.inline(F.array(*structs)))
+    def __init__(self, rows: Iterable[Sequence[Any]]) -> None:
+        self.rows, self.n = rows, 0
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        for row in self.rows:
+            self.n += 1
+            yield tuple(row)
 
 
 def frame_of_rows(

@@ -1,13 +1,10 @@
-"""A PostgreSQL database that the audit reads, in the forms that psycopg and JDBC expect."""
+"""A connection of psycopg in the form that JDBC expects."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from mqpg.connection.dsn import describe, to_libpq, to_sqlalchemy
 from mqpg.values.errors import ConfigurationError
 
-__all__ = ["Database", "is_postgresql", "jdbc_options", "parse_database"]
+__all__ = ["jdbc_options"]
 
 # libpq parameters that the JDBC driver knows, and their names there. The driver has a default for
 # every other parameter, or the parameter exists in libpq only.
@@ -19,29 +16,6 @@ _JDBC_NAMES = {
     "options": "options",
     "connect_timeout": "connectTimeout",
 }
-
-
-@dataclass(frozen=True)
-class Database:
-    """One PostgreSQL database to read.
-
-    Attributes:
-        conninfo: How psycopg connects to it. It may contain a password.
-        name: How reports and error texts call it. It never contains a password.
-    """
-
-    conninfo: str = field(repr=False)
-    name: str
-
-
-def is_postgresql(url: str) -> bool:
-    """Whether a DSN or URL names a PostgreSQL database. Every other one is read through SQLAlchemy."""
-    return to_sqlalchemy(url).get_backend_name() == "postgresql"
-
-
-def parse_database(url: str) -> Database:
-    """Make a Database from a libpq DSN or a SQLAlchemy URL of a PostgreSQL database."""
-    return Database(to_libpq(url), describe(url))
 
 
 def jdbc_options(host: str, port: int, dbname: str, parameters: dict[str, str], password: str) -> dict[str, str]:

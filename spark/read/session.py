@@ -14,10 +14,8 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -26,16 +24,14 @@ from mqpg.values.errors import ConfigurationError
 
 from .class_archive import class_archive_options
 from .jdbc_jar import JdbcJar, find_jdbc_jar
-from .tuning import NO_CODEGEN, Tuning, default_memory
+from .tuning import Tuning, default_memory
 
 __all__ = [
     "JavaMissing",
     "default_threads",
     "is_local",
     "open_session",
-    "run_concurrently",
     "session_settings",
-    "without_codegen",
 ]
 
 _log = logging.getLogger(__name__)
@@ -79,21 +75,6 @@ def is_local(spark: SparkSession) -> bool:
     """Whether a session runs in one process, so that all its tasks share the driver's files."""
     master = str(spark.sparkContext.master)
     return master == "local" or master.startswith("local[")
-
-
-def run_concurrently(*jobs: Callable[[], Any]) -> list[Any]:
-    """Run some jobs, two at a time, so that one is planned while the other runs. Their order stays."""
-    with ThreadPoolExecutor(2) as pool:
-        return [future.result() for future in [pool.submit(job) for job in jobs]]
-
-
-def without_codegen(spark: SparkSession) -> contextlib.AbstractContextManager[None]:
-    """Interpret plans until the block ends, instead of compiling generated code.
-
-    Plain reads are not faster with generated code, and compiling it takes a visible part of a short
-    job.
-    """
-    return session_settings(spark, NO_CODEGEN)
 
 
 @contextlib.contextmanager

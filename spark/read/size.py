@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from .snapshot import Snapshot
-from .sqlalchemy_reader import SqlalchemySnapshot
+from mqpg.audit.sql.postgresql_source import PostgresqlSource
+from mqpg.audit.sql.sqlalchemy_source import SqlalchemySource
 
-__all__ = ["count_rows", "estimate_messages"]
+__all__ = ["estimate_messages"]
+
+Source = PostgresqlSource | SqlalchemySource
 
 # Messages in the queues, by the first and last offset of each, and rows of the log, which also has
 # those that wait for the appender.
@@ -44,18 +46,15 @@ select exists (
 """
 
 
-def estimate_messages(snapshot: Snapshot, *, archive: bool = False) -> int:
+def estimate_messages(source: Source, *, archive: bool = False) -> int:
     """Estimate how many messages a database has: a broker, a ledger or a journal, or all of them.
 
     Returns the messages in its queues, or the rows of its largest table if these are more. With `archive` the
     messages that retention has dropped count too.
     """
-    found = [int(snapshot.rows(_TABLES)[0]["messages"])]
-    if snapshot.rows(_READABLE)[0]["readable"]:
-        found.append(int(snapshot.rows(_BROKER, archive)[0]["messages"]))
+    if not isinstance(source, PostgresqlSource):
+        return max(source.count(table) for table in ("mqpg_applied", "mqpg_ledger"))
+    found = [int(source.rows(_TABLES)[0]["messages"])]
+    if source.rows(_READABLE)[0]["readable"]:
+        found.append(int(source.rows(_BROKER, archive)[0]["messages"]))
     return max(found)
-
-
-def count_rows(database: SqlalchemySnapshot) -> int:
-    """Count the rows of a journal or ledger, the larger one, in a database other than PostgreSQL."""
-    return max(database.count(table) for table in ("mqpg_applied", "mqpg_ledger"))

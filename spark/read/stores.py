@@ -83,14 +83,15 @@ class _ParquetStore(FrameStore):
 
 @dataclass(frozen=True)
 class _ExecutorStore(FrameStore):
-    """Keeps frames on the executors' own disks, for clusters that share no folder.
+    """Keeps frames with the executors: small ones, and those of clusters that share no folder.
 
     If an executor is lost, its part is lost too, and Spark fails the audit.
     """
 
     def _keep(self, name: str, frame: DataFrame) -> DataFrame:
         del name
-        return frame.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
+        small = self.tuning.small
+        return frame.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK if small else StorageLevel.DISK_ONLY)
 
     def _keep_sorted(self, name: str, frame: DataFrame, key: str) -> DataFrame:
         return self._keep(name, frame.sortWithinPartitions(key))
@@ -100,12 +101,12 @@ class _ExecutorStore(FrameStore):
 def open_store(spark: SparkSession, tuning: Tuning, staging: str | None = None) -> Iterator[FrameStore]:
     """Make a store, with Spark's settings to match, until the block ends.
 
-    `staging` is the URI of a folder that the driver and all executors share. None means a temporary folder if
-    Spark runs in this process only, and the executors' disks on a cluster.
+    `staging` is the URI of a folder that the driver and all executors share. None means a temporary folder for a
+    large audit in this process, and otherwise the executors' memory and disks.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(session_settings(spark, tuning.settings()))
-        if staging is None and not is_local(spark):
+        if staging is None and (tuning.small or not is_local(spark)):
             yield _ExecutorStore(tuning)
             return
         if staging is None:

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["NO_CODEGEN", "Tuning", "default_memory"]
+__all__ = ["Tuning", "default_memory"]
 
-NO_CODEGEN = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_INTERPRETED_ONLY = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 # Up to this many messages, interpreting expressions takes less time than compiling them.
 _INTERPRETED = 50_000
@@ -71,7 +71,7 @@ class Tuning:
     def settings(self) -> dict[str, str]:
         """Return the settings of the session while it derives and judges."""
         if self.small and self.messages <= _INTERPRETED:
-            return _ONE_TASK | NO_CODEGEN
+            return _ONE_TASK | _INTERPRETED_ONLY
         if self.small:
             # Projections and orderings are compiled, and the operators between them are not.
             return _ONE_TASK | {"spark.sql.codegen.factoryMode": "FALLBACK"}

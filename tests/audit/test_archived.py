@@ -12,14 +12,16 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from mqpg.archive.run import archive
+from mqpg.audit.archived import choose
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import Report
 from mqpg.audit.sql.engine import run_audit
+from mqpg.audit.sql.workspace import open_workspace
 from mqpg.audit.verdict import Verdict
 from mqpg.cli import app
 from mqpg.errors import ConfigurationError
 from mqpg.spark.jobs.audit import run_audit_in
-from mqpg.spark.read.archive import open_archive
+from mqpg.spark.read.archive import local_archive
 from tests.audit.story import Story, Trio
 
 Audit = Callable[..., Report]
@@ -194,18 +196,23 @@ def test_both_engines_find_what_was_archived(
 @pytest.mark.spark
 @pytest.mark.audits
 def test_an_archive_in_another_file_system(closed: Story, trio: Trio, folder: Path, spark: SparkSession) -> None:
-    """The driver reads a copy of each file, and Spark reads the files themselves."""
+    """This process reads a copy of each file."""
     drop(closed)
     name = f"fs.viewfs.mounttable.here{os.getpid()}.link./data"
     spark.sparkContext._jsc.hadoopConfiguration().set(name, f"file://{folder}")
     uri = f"viewfs://here{os.getpid()}/data"
-    opened = open_archive(spark, uri, trio.broker)
-    opened.verify()
-    assert opened.chosen.summary().rows > 50
-    location = closed.one("select location from mqpg.archived_segment where table_name = 'tick' limit 1")
-    (folder / location).unlink()
-    with pytest.raises(ConfigurationError, match=f"{uri}/{location} is missing"):
-        open_archive(spark, uri, trio.broker)
+    with open_workspace(trio.broker) as work:
+        with local_archive(spark, work, uri) as copied:
+            files = {str(path.relative_to(copied)) for path in copied.rglob("*.parquet")}
+        assert files == {record["location"] for record in choose(work.query).files}
+        assert not copied.exists()
+        location = closed.one("select location from mqpg.archived_segment where table_name = 'tick' limit 1")
+        (folder / location).unlink()
+        with (
+            pytest.raises(ConfigurationError, match=f"{uri}/{location} is missing"),
+            local_archive(spark, work, uri),
+        ):
+            pass
 
 
 def test_work_after_the_drop_is_judged_with_it(closed: Story, folder: Path, audit: Audit) -> None:

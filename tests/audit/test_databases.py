@@ -13,8 +13,9 @@ from sqlalchemy.exc import OperationalError
 
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import Report
+from mqpg.audit.sql.sources import open_source
+from mqpg.audit.sql.sqlalchemy_source import SqlalchemySource
 from mqpg.audit.verdict import Verdict
-from mqpg.spark.read.sqlalchemy_reader import SqlalchemySnapshot
 from tests.audit.story import LEDGER_DDL, Story, Trio
 
 RunAudit = Callable[[AuditOptions], Report]
@@ -40,10 +41,10 @@ def sqlite(tmp_path: Path, story: Story) -> Path:
 
 def test_sqlite_is_opened_for_reading(sqlite: Path) -> None:
     sqlite.chmod(0o444)
-    snapshot = SqlalchemySnapshot.open(f"sqlite:///{sqlite}")
-    with pytest.raises(OperationalError, match="readonly"):
-        snapshot.connection.exec_driver_sql("delete from mqpg_applied")
-    snapshot.close()
+    with open_source(f"sqlite:///{sqlite}") as source:
+        assert isinstance(source, SqlalchemySource)
+        with pytest.raises(OperationalError, match="readonly"):
+            source.connection.exec_driver_sql("delete from mqpg_applied")
 
 
 def test_ledger_and_journal_in_sqlite(run_audit: RunAudit, trio: Trio, sqlite: Path) -> None:

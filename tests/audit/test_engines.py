@@ -1,4 +1,4 @@
-"""The two engines share definitions and no code. They must give the same report on any history."""
+"""The two engines run one text in two dialects. They must give the same report on any history."""
 
 import random
 from collections.abc import Callable

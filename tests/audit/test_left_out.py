@@ -10,9 +10,8 @@ import psycopg
 import pytest
 
 from mqpg.audit.report import Report
+from mqpg.audit.sql.workspace import BEGIN, LOCK, open_workspace
 from mqpg.audit.verdict import Verdict
-from mqpg.spark.read.database import parse_database
-from mqpg.spark.read.snapshot import pinned_snapshot
 from tests.audit.story import Story, Trio
 
 
@@ -111,7 +110,9 @@ def test_a_row_that_is_missing_from_a_queue_excuses_no_second_effect(
 
 def test_a_pinned_snapshot_keeps_its_tables_from_being_dropped(trio: Trio) -> None:
     """Without locks, keep() could drop a partition between the snapshot and the read."""
-    with pinned_snapshot(parse_database(trio.broker)), psycopg.connect(trio.broker, autocommit=True) as keeper:
+    with open_workspace(trio.broker) as work, psycopg.connect(trio.broker, autocommit=True) as keeper:
+        work.query(BEGIN)
+        work.query(LOCK)
         partition = keeper.execute("select inhrelid::regclass::text from pg_inherits"
                                    " where inhparent = 'mqpg.commit_log'::regclass limit 1").fetchone()  # fmt: skip
         assert partition is not None

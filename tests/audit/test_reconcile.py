@@ -1,5 +1,6 @@
 """T6 with Spark: whole ledgers against whole brokers, also while databases do not answer."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -20,9 +21,8 @@ from sqlalchemy import create_engine
 import mqpg
 from lab.proxy import proxy
 from mqpg import errors, protocols
+from mqpg.spark.dialect import add_functions
 from mqpg.spark.jobs.reconcile import ReconcileOptions, missing_commits, reconcile_in
-from mqpg.spark.read import schemas
-from tests.audit.small_frames import HALF, body, decision, frame, handle_hashes, nonce
 from tests.support.business import delivered
 from tests.support.waiting import eventually
 
@@ -65,22 +65,34 @@ def other_database(new_database: Callable[..., str]) -> str:
 
 
 def test_the_set_difference(spark: SparkSession) -> None:
-    bodies = frame(
-        spark, schemas.BODIES,
-        body(1, **HALF), body(2, **HALF), body(3, **HALF), body(4, **(HALF | handle_hashes(99))), body(5),
-    )  # fmt: skip
-    decisions = frame(spark, schemas.DECISIONS, decision(2, "c"), decision(3, "b"), decision(8, "c"), decision(9, "b"))
-    local_commits = frame(
-        spark, schemas.LOCAL_COMMITS,
-        *({"ledger": "0", "handle": f"h{n}", "message_id": n * 1024, "nonce": nonce(n)} for n in range(1, 11)),
-    )  # fmt: skip
-    found = missing_commits(local_commits, bodies, decisions, [(8 * 1024, 11 * 1024 - 1)]).collect()
+    own = spark.newSession()
+    add_functions(own)
+    halves = [(n * 1024, 1, "h", [sha256(n)]) for n in (1, 2, 3)] + [(4 * 1024, 1, "h", [sha256(99)])]
+    views = {
+        "body": ("first_id bigint, n int, kind string, handle_hashes array<string>, topic_id int",
+                 [(*half, 1) for half in halves] + [(5 * 1024, 1, "n", [None], 1)]),
+        "decision": ("message_id bigint, stage int, op string",
+                     [(2 * 1024, 0, "c"), (3 * 1024, 0, "b"), (8 * 1024, 0, "c"), (9 * 1024, 0, "b")]),
+        "local_commit": ("ledger string, handle string, message_id bigint, nonce string",
+                         [("0", f"h{n}", n * 1024, f"{n:032x}") for n in range(1, 11)]),
+        "horizon": ("dropped_ids array<struct<low: bigint, high: bigint>>", [([(8 * 1024, 11 * 1024)],)]),
+        "topic": ("topic_id int, topic string", [(1, "orders")]),
+    }  # fmt: skip
+    for name, (schema, rows) in views.items():
+        own.createDataFrame(rows, schema).createOrReplaceTempView(name)
+    found = missing_commits(own).collect()
     # Retention has dropped the messages 8 (committed) and 9 (rolled back). For 10 it has dropped
     # the decision too.
     assert {row["handle"]: row["state"] for row in found} == {
         "h1": "undecided", "h3": "rolled_back", "h4": "absent", "h5": "absent", "h6": "absent", "h7": "absent",
         "h9": "rolled_back",
     }  # fmt: skip
+    assert {row["topic"] for row in found if row["handle"] in ("h1", "h3")} == {"orders"}
+
+
+def sha256(number: int) -> str:
+    """The hash that the log shows of a nonce."""
+    return hashlib.sha256(number.to_bytes(16)).hexdigest()
 
 
 def test_ledgers_of_several_kinds_with_another_job(

@@ -9,13 +9,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mqpg.audit.options import AuditOptions
+from mqpg.audit.sql.postgresql_source import PostgresqlSource
+from mqpg.audit.sql.sources import open_source
+from mqpg.audit.sql.statements import statement
 from mqpg.errors import ConfigurationError
-from mqpg.spark.read import chunks, schemas, tuning
-from mqpg.spark.read.audit_reader import connect_once
-from mqpg.spark.read.database import parse_database
+from mqpg.spark.jobs.audit import connect_once
+from mqpg.spark.read import chunks, tuning
+from mqpg.spark.read.portable import columns_of_table, spark_schema
 from mqpg.spark.read.session import open_session
 from mqpg.spark.read.size import estimate_messages
-from mqpg.spark.read.snapshot import pinned_snapshot
 from mqpg.spark.read.stores import FrameStore, open_store
 from mqpg.spark.read.tuning import Tuning, default_memory
 from tests.audit.story import LEDGER_DDL
@@ -35,33 +37,33 @@ def test_messages_of_a_broker_are_counted_and_not_its_rows(dsn: str) -> None:
 
 def test_rows_of_a_ledger_are_estimated_by_its_size(empty_dsn: str) -> None:
     with psycopg.connect(empty_dsn, autocommit=True) as connection:
-        with pinned_snapshot(parse_database(empty_dsn)) as snapshot:
-            assert estimate_messages(snapshot) == 0
+        with open_source(empty_dsn) as source:
+            assert estimate_messages(source) == 0
         connection.execute(LEDGER_DDL.encode())
         connection.execute(
             "insert into mqpg_ledger (handle, entry, done_at) "
             "select format('0123456789abcdef.1.%s.%s', i, md5(i::text)), 'local', now() from generate_series(1, 20000) i"
         )
-    with pinned_snapshot(parse_database(empty_dsn)) as snapshot:
-        assert 15_000 < estimate_messages(snapshot) < 30_000
+    with open_source(empty_dsn) as source:
+        assert 15_000 < estimate_messages(source) < 30_000
 
 
 def test_a_ledger_beside_a_broker_is_estimated_without_its_schema(dsn: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("revoke usage on schema mqpg from public")
     # pg_monitor may do nothing in the schema.
-    database = parse_database(f"{dsn}{'&' if '?' in dsn else '?'}options=-c%20role%3Dpg_monitor")
-    with pinned_snapshot(database) as snapshot:
-        assert snapshot.rows("select current_user as name") == [{"name": "pg_monitor"}]
-        assert estimate_messages(snapshot) == 0
+    with open_source(f"{dsn}{'&' if '?' in dsn else '?'}options=-c%20role%3Dpg_monitor") as source:
+        assert isinstance(source, PostgresqlSource)
+        assert source.rows("select current_user as name") == [{"name": "pg_monitor"}]
+        assert estimate_messages(source) == 0
 
 
 def test_partitions_grow_with_the_messages() -> None:
     assert [Tuning(n).small for n in (0, 300_000, 300_001)] == [True, True, False]
     assert [Tuning(n).partitions for n in (0, 300_001, 10_000_000, 50_000_000)] == [1, 4, 40, 200]
-    assert ["Parallel" in Tuning(n).java_options() for n in (0, 2_000_000, 2_000_001)] == [False, False, True]
     assert Tuning(1_000_000).broadcasts(1000)
     assert not Tuning(1_000_000).broadcasts(1_000_000)
+    assert ["Parallel" in Tuning(n).java_options() for n in (0, 2_000_000, 2_000_001)] == [False, False, True]
 
 
 def test_heap_is_a_bounded_share_of_the_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,8 +99,9 @@ def test_chunks_of_rows(
     spark: SparkSession, store: FrameStore | None, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunks, "_ROWS_AT_ONCE", 2)
+    schema = spark_schema(columns_of_table(statement("tables", "ledger_row")))
     given = [("shop", n, f"{n:032x}", "local", datetime(2026, 1, 1, 12, tzinfo=UTC), None) for n in range(rows)]
-    frame = chunks.frame_of_rows(spark, iter(given), schemas.LEDGER, store)
-    assert frame.schema == schemas.LEDGER
+    frame = chunks.frame_of_rows(spark, iter(given), schema, store)
+    assert frame.schema == schema
     found = frame.selectExpr("message_id", "string(created_at)", "done_at is null").collect()
     assert sorted(found) == [(n, "2026-01-01 12:00:00", True) for n in range(rows)]

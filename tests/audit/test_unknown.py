@@ -8,7 +8,6 @@ from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import Report
 from mqpg.audit.verdict import Verdict
 from mqpg.errors import LedgerError, NotFound, UnknownProducerGroup, UnknownTopic
-from mqpg.spark.read.inputs import foreign_offsets
 from tests.audit.story import Story, Trio
 
 RunAudit = Callable[[AuditOptions], Report]
@@ -41,21 +40,13 @@ def test_offsets_of_another_broker(audit: Callable[..., Report], story: Story) -
     assert report.reasons == ("the offsets of group board belong to another broker, ffffffffffff",)
 
 
-@pytest.mark.parametrize(
-    ("rows", "reasons"),
-    [
-        ([], 0),
-        ([("board", "b1", 1)], 0),
-        ([("board", "b1", 2)], 0),
-        ([("board", "b1", 1), ("board", "b2", 9)], 0),  # A group may read several brokers.
-        ([("other", "b2", 1)], 0),
-        ([("board", "b2", 1)], 1),
-        ([("board", "b1", 3)], 1),
-    ],
-)
-def test_foreign_offsets(rows: list[tuple[str, str, int]], reasons: int) -> None:
-    named = [dict(zip(("consumer_group", "broker", "incarnation"), row, strict=True)) for row in rows]
-    assert len(foreign_offsets(named, ["board"], "b1", 2)) == reasons
+def test_offsets_of_a_later_incarnation(audit: Callable[..., Report], story: Story) -> None:
+    """The broker was restored from a backup, and the consumer's database was not."""
+    story.consumer.execute("update mqpg_offsets set incarnation = incarnation + 1 where queue_id = 0")
+    report = audit()
+    assert report.verdict is Verdict.UNKNOWN
+    (reason,) = report.reasons
+    assert reason.startswith("the offsets of group board come from incarnation 2 of the broker, which is at 1")
 
 
 def test_unknown_names_are_errors(run_audit: RunAudit, trio: Trio) -> None:

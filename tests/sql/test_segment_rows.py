@@ -4,12 +4,16 @@ from typing import Any, LiteralString
 
 import pytest
 
-from spark.read.queries import DROPPED_SEGMENTS
 from tests.support.broker import Session
 from tests.support.retention import keep
 
 pytestmark = pytest.mark.own_database
 
+# Which messages an audit takes for dropped: read/horizon.sql of the audit.
+DROPPED_SEGMENTS: LiteralString = """
+select s.lower_bound::bigint * 1024 as first_id, s.upper_bound::bigint * 1024 - 1 as last_id
+from mqpg.audit_segment s where s.family = 'log' and (s.body_dropped_at is not null or s.left_out <> '{}')
+"""
 YEARS = 10
 SEGMENTS = YEARS * 365 * 4  # one every six hours
 FAMILIES = ("log", "tick", "cursor", "delayed", "dedup")

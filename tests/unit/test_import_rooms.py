@@ -88,15 +88,14 @@ PROOF: Rooms = {
         ("mqpg.audit.sql.*",),
         ("archive", "audit", "audit/archived", "connection", "embedded", "schema", "user_tables", "values"),
     ),
-    "spark/read": (
-        ("mqpg.spark.read.*",),
-        ("archive", "audit", "audit/archived", "connection", "embedded", "schema", "user_tables", "values"),
-    ),
     # floor 8
-    "spark/derive": (("mqpg.spark.derive.*",), ("spark/read",)),
+    "spark/read": (("mqpg.spark.read.*",), ("audit/archived", "audit/sql", "connection", "values")),
     # floor 9
-    "spark/anomalies": (("mqpg.spark.anomalies.*",), ("spark/derive", "spark/read")),
     "spark/machine": (("mqpg.spark.machine",), ("spark/read", "status", "values")),
+    "spark/workspace": (
+        ("mqpg.spark.workspace", "mqpg.spark.dialect"),
+        ("audit", "audit/sql", "connection", "spark/read"),
+    ),
     # floor 10
     "audit/cli": (("mqpg.audit.cli", "mqpg.audit.capture"), ("audit", "audit/sql", "cli", "values")),
     "crashtest": (
@@ -105,7 +104,7 @@ PROOF: Rooms = {
     ),
     "spark/jobs": (
         ("mqpg.spark.jobs.*",),
-        ("audit", "embedded", "public", "spark/anomalies", "spark/derive", "spark/read", "values"),
+        ("audit", "audit/sql", "embedded", "public", "schema", "spark/read", "spark/workspace", "values"),
     ),
     # floor 11
     "spark/cli": (("mqpg.spark.cli.*",), ("cli", "spark/jobs", "spark/read", "values")),

@@ -1,8 +1,9 @@
-"""The SQL engine of `mqpg audit`: the same audit as Spark's, in plain SQL at the broker.
+"""What an audit reads, derives and judges, as SQL; and the engine that runs all of it at the broker.
 
 One session copies what the databases hold into temporary tables, each database at one snapshot. It
 then derives and judges there. It calls no function of mqpg, and needs neither Java nor Spark. The
-statements lie in the folders beside this file, one in each file:
+engine in Spark runs the same statements, those in frames, kinds and totals in Spark SQL. They lie in
+the folders beside this file, one in each file:
 
 * tables: the tables that the client fills;
 * read: what is read at the broker's snapshot, one table for each file;
@@ -10,6 +11,7 @@ statements lie in the folders beside this file, one in each file:
 * kinds: the anomalies, one kind for each file;
 * totals: the counts of the report.
 
-Each frame and kind has the definition of docs/prove/audit.md. No code is shared with the other
-engine.
+Each frame and kind has the definition of docs/prove/audit.md. The texts in frames, kinds and totals
+keep to what PostgreSQL and Spark SQL both understand, and to the words that `spark/dialect.py`
+lists: no arrays but in read, no `distinct on`, no function that only one of them has.
 """

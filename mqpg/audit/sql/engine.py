@@ -21,7 +21,7 @@ from .reader import Inputs, connect_once, read_inputs
 from .totals import Totals, doubts
 from .workspace import Workspace, open_workspace
 
-__all__ = ["run_audit", "run_tracked"]
+__all__ = ["conclude", "describe_run", "run_audit", "run_tracked"]
 
 
 def run_audit(options: AuditOptions) -> Report:
@@ -76,7 +76,9 @@ def _audit(
         counts = work.judge()
         if judged is not None:
             check_findings(work)
-        report = _report(work, inputs, options, counts, started, read_seconds, judged)
+        report = conclude(
+            work, inputs, options, counts, describe_run("sql", inputs, options, read_seconds), started, judged
+        )
         after = None
         if nothing is not None:
             if report.verdict is Verdict.VALID and not any(one.what == UNATTRIBUTED for one in report.not_judged):
@@ -88,15 +90,29 @@ def _audit(
         return report, after
 
 
-def _report(
+def conclude(
     work: Workspace,
     inputs: Inputs,
     options: AuditOptions,
     counts: dict[str, int],
+    run: dict[str, Any],
     started: float,
-    read_seconds: float,
-    judged: Judged | None,
+    judged: Judged | None = None,
 ) -> Report:
+    """Count what was read and derived, and give a verdict.
+
+    Args:
+        work: Where the frames are, of either engine.
+        inputs: What was read.
+        options: What was audited.
+        counts: The anomalies by kind.
+        run: What the report says about this run.
+        started: The monotonic time at which the audit began.
+        judged: What earlier audits have judged. None means nothing.
+
+    Returns:
+        The report.
+    """
     totals = Totals(work)
     if judged is None:  # What is judged is in no relation.
         counts_of_outboxes = outbox_counts(options, work.dsn, inputs.broker["broker_id"])
@@ -112,8 +128,8 @@ def _report(
         unsure += unfinished(totals.topics, totals.groups, totals.lag, not_judged)
     balance = equations(totals.topics, totals.groups)
     ruling = rule(counts, balance, totals.relations, unsure)
-    return Report(
-        run={"at": work.now()} | _run(inputs, options, started, read_seconds),
+    report = Report(
+        run={"at": work.now()} | run,
         verdict=ruling.verdict,
         reasons=ruling.reasons,
         anomalies=counts,
@@ -130,13 +146,16 @@ def _report(
         timeline=totals.timeline,
         late_commits=totals.late_commits,
     )
+    report.run["seconds"] = round(time.monotonic() - started, 3)
+    return report
 
 
-def _run(inputs: Inputs, options: AuditOptions, started: float, read_seconds: float) -> dict[str, Any]:
+def describe_run(engine: str, inputs: Inputs, options: AuditOptions, read_seconds: float) -> dict[str, Any]:
+    """Return what a report says about the run of an engine, as far as it is known after the read."""
     rows = sum(inputs.rows.values())
     return {
         "run_id": str(uuid.uuid4()),
-        "engine": "sql",
+        "engine": engine,
         "broker": inputs.broker,
         "snapshots": [asdict(one) for one in inputs.snapshots],
         "rows": rows,
@@ -145,5 +164,4 @@ def _run(inputs: Inputs, options: AuditOptions, started: float, read_seconds: fl
         "rows_per_second": round(rows / max(read_seconds, 1e-9)),
         "drained": options.drained,
         **({"archive": asdict(inputs.archive)} if inputs.archive else {}),
-        "seconds": round(time.monotonic() - started, 3),
     }

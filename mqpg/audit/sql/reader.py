@@ -53,12 +53,6 @@ where %s::text[] is null or t.name = any(%s::text[])
 order by 1
 """
 # The newest cursor of each queue. start_offset is null if the first version is gone.
-# A queue that changed its owner has positions in the databases of both. The furthest one counts.
-_ONE_POSITION = """
-    delete from stored_offset a using stored_offset b
-    where a.consumer_group = b.consumer_group and a.topic = b.topic and a.queue_id = b.queue_id
-        and a.broker = b.broker and (a.incarnation, a.next_offset, a.ctid) < (b.incarnation, b.next_offset, b.ctid)
-"""
 _CURSORS = sql.SQL("""
 select distinct on (c.subscription_id, c.queue_id) c.subscription_id, c.queue_id::int, c.committed,
     (select s.committed from mqpg.audit_cursor s where s.subscription_id = c.subscription_id
@@ -129,7 +123,6 @@ class _Reader:
         for url, groups in journals.items():
             self._read_journal(url, groups)
         self.work.insert("journal_group", list(self.tolerances.items()))
-        self.work.query(_ONE_POSITION)
         self._compare("applied")
         self._note_strange_journals()
         self._read_broker()

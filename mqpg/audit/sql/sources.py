@@ -78,7 +78,7 @@ class Source(Protocol):
 
 
 @contextlib.contextmanager
-def open_source(url: str) -> Iterator[Source]:
+def open_source(url: str) -> Iterator[PostgresqlSource | SqlalchemySource]:
     """Open a database of users at one snapshot, until the block ends."""
     opened = PostgresqlSource.open if to_sqlalchemy(url).get_backend_name() == "postgresql" else SqlalchemySource.open
     with opened(url) as source:

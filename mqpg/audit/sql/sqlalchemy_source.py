@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from sqlalchemy import Connection, bindparam, create_engine, inspect, select, text
+from sqlalchemy import URL, Connection, bindparam, create_engine, func, inspect, select, text
+from sqlalchemy import table as table_named
 from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg.audit.state import Digests, Judged
@@ -48,10 +50,8 @@ class SqlalchemySource:
         """
         address = to_sqlalchemy(url)
         name, sqlite = describe(address), address.get_backend_name() == "sqlite"
-        file = address.database if sqlite else None
-        # SQLite would create the file.
-        if file and not file.startswith("file:") and not Path(file).is_file():
-            raise ConnectionFailed(f"no connection to {name}: there is no such file")
+        if sqlite:
+            address = _read_only(address)
         engine = create_engine(address, **({} if sqlite else {"isolation_level": "REPEATABLE READ"}))
         try:
             with engine.connect() as connection:
@@ -105,6 +105,12 @@ class SqlalchemySource:
     def _columns(self, name: str) -> set[str]:
         return {column["name"] for column in inspect(self.connection).get_columns(name)}
 
+    def count(self, table: str) -> int:
+        """Count the rows of a table, 0 if there is none."""
+        if not inspect(self.connection).has_table(table):
+            return 0
+        return int(self.connection.execute(select(func.count()).select_from(table_named(table))).scalar_one())
+
     def copy_outbox(self, work: Workspace, label: str, broker_id: str) -> int | None:
         """See Source."""
         if not inspect(self.connection).has_table("mqpg_outbox"):
@@ -137,6 +143,17 @@ class SqlalchemySource:
         )
         return work.insert("ledger_row", found), False
 
+    def local_commits(self, label: str, broker_id: str, before: datetime) -> Iterator[tuple[str, str, int, str]]:
+        """The committed rows of one broker that were written up to a time: label, handle, message id, nonce.
+
+        Raises LedgerError if there is no ledger.
+        """
+        rows = self._stream("select handle, created_at from mqpg_ledger where entry = 'local'")
+        for handle, created in rows:
+            match = HANDLE.match(handle)
+            if match and match[1] == broker_id and (_utc(created) or before) <= before:
+                yield label, handle, int(match[2]), match[3]
+
     def _stream(
         self, query: str, single: dict[str, str | None] | None = None, **lists: list[str] | None
     ) -> Iterator[tuple[Any, ...]]:
@@ -148,6 +165,18 @@ class SqlalchemySource:
             yield from (tuple(row) for row in result)
         except SQLAlchemyError as error:
             raise LedgerError(f"{self.name}: {one_line(error)}") from error
+
+
+def _read_only(address: URL) -> URL:
+    """Name the same file of SQLite to be opened for reading, so that a wrong path makes no file."""
+    path = address.database or ""
+    if path.startswith("file:"):
+        return address.update_query_dict({"mode": "ro", "uri": "true"})
+    if not Path(path).is_file():
+        raise ConnectionFailed(f"no connection to {describe(address)}: there is no such file")
+    return address.set(database=f"file:{quote(str(Path(path).absolute()))}").update_query_dict(
+        {"mode": "ro", "uri": "true"}
+    )
 
 
 def _with_time(row: tuple[Any, ...], place: int) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from mqpg.audit.conclusions import histograms
@@ -24,7 +25,7 @@ class Totals:
         self.groups = _sorted(work.rows("totals", "groups"))
         self.lag = _sorted(work.rows("totals", "lag"))
         self.relations = [Relation(**row) for row in _sorted(work.rows("totals", "relations"))]
-        self.latency = [_percentiles(row) for row in _sorted(work.rows("totals", "latency"))]
+        self.latency = _sorted(work.rows("totals", "latency"))
         self.redelivery = histograms(work.rows("totals", "redelivery"))
         self.timeline = _timeline(work)
         self.late_commits = _sorted(work.rows("totals", "late_commits"))
@@ -51,12 +52,8 @@ def _sorted(rows: Rows) -> Rows:
     return sorted(rows, key=lambda row: [str(value) for value in row.values()])
 
 
-def _percentiles(row: dict[str, Any]) -> dict[str, Any]:
-    rest = {name: value for name, value in row.items() if name != "seconds"}
-    return rest | dict(zip(("p50", "p95", "p99", "max"), row["seconds"], strict=True))
-
-
 def _timeline(work: Workspace) -> dict[str, Any]:
     (span,) = work.rows("totals", "ticks_range")
     seconds = interval_seconds(span["first"], span["last"])
-    return {"interval_seconds": seconds, "rows": work.rows("totals", "timeline", [seconds])}
+    rows = work.rows("totals", "timeline", [seconds])
+    return {"interval_seconds": seconds, "rows": [row | {"at": datetime.fromtimestamp(row["at"], UTC)} for row in rows]}

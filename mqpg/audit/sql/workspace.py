@@ -18,20 +18,20 @@ from mqpg.values.errors import ConfigurationError, DatabaseError, NotGranted
 
 from .statements import FRAMES, READS, TABLES, Folder, statement
 
-__all__ = ["BrokerSnapshot", "Workspace", "open_workspace"]
+__all__ = ["BEGIN", "LOCK", "SETTINGS", "BrokerSnapshot", "Workspace", "open_workspace"]
 
 # search_path: no table or operator of a user stands before the built-in ones and the temporary
 # tables. The memory is for one session, and the temporary tables are large.
-_SETTINGS = """
+SETTINGS = """
 set search_path = pg_catalog, pg_temp;
 set work_mem = '64MB';
 set temp_buffers = '64MB';
 set jit = off;
 set default_transaction_isolation = 'read committed';
 """
-_BEGIN = "begin isolation level repeatable read read only"
+BEGIN = "begin isolation level repeatable read read only"
 # The views of the tables with partitions. LOCK TABLE locks what a view reads, its partitions too.
-_LOCK = """
+LOCK = """
 lock table mqpg.audit_commit_log, mqpg.audit_op_log, mqpg.audit_consume_queue, mqpg.audit_tick,
     mqpg.audit_delayed, mqpg.audit_cursor, mqpg.audit_dedup in access share mode
 """
@@ -117,8 +117,8 @@ class Workspace:
             text = adapt(name, statement("read", name))
             self._execute(name, f"create temp table {name} as {text} with no data")
         taken_at = self.now()
-        self._execute("the snapshot", _BEGIN)
-        self._execute("the locks", _LOCK)
+        self._execute("the snapshot", BEGIN)
+        self._execute("the locks", LOCK)
         snapshot = self._value("select pg_current_snapshot()::text")
         rows = {}
         for name in READS:
@@ -178,7 +178,7 @@ def open_workspace(dsn: str) -> Iterator[Workspace]:
     with text_session(dsn, "mqpg audit") as connection:
         name = describe(dsn)
         workspace = Workspace(connection, dsn, name)
-        connection.execute(_SETTINGS.encode())
+        connection.execute(SETTINGS.encode())
         try:
             for table in TABLES:
                 connection.execute(statement("tables", table).encode())

@@ -27,47 +27,142 @@ with recorded as (
         ) as back_by_record,
         -- A queue's rows in a newer slot begin with the state that was carried from an older one.
         t.action = 'carried' and t.step <> 'next' and exists (
-            select from unnest(h.dropped_slots) as s (slot)
+            select from dropped_slot as s
             where s.slot < t.slot and s.slot > coalesce(t.previous_slot, -1)
         ) as carried
     from transition as t
     cross join horizon as h
 ),
 
+-- The claims of a version, beside those of the version before it with the same epoch.
+given as (
+    select
+        t.subscription_id, t.queue_id, t.version, t.slot,
+        bool_or(c.epoch is not distinct from t.epoch) as epoch_given,
+        bool_or(
+            p.epoch is null and c.epoch > 0
+            and not (
+                c.epoch is not distinct from t.epoch and t.action in ('receive', 'ack_and_receive', 'take_over')
+            )
+        ) as foreign_claim
+    from transition as t
+    join claim as c
+        on c.subscription_id = t.subscription_id
+        and c.queue_id = t.queue_id
+        and c.version = t.version
+        and c.slot = t.slot
+    left join claim as p
+        on p.subscription_id = t.subscription_id
+        and p.queue_id = t.queue_id
+        and p.version = t.previous_version
+        and p.slot = t.previous_slot
+        and p.epoch = c.epoch
+    group by 1, 2, 3, 4
+),
+
+-- The claims of the version before. ended: those that are gone or changed. Of them: whether any has
+-- another epoch than this version, or a lease that had not ended.
+taken as (
+    select
+        t.subscription_id, t.queue_id, t.version, t.slot,
+        bool_or(p.epoch is not distinct from t.epoch) as epoch_held,
+        count(*) filter (where c.nth is null) as ended,
+        bool_or(c.nth is null and p.epoch is distinct from t.epoch) as others_gone,
+        bool_or(
+            c.nth is null and p.epoch > 0 and p.lease_until > t.at
+            and p.lease_until < timestamptz '9999-01-01 00:00:00 UTC'
+        ) as leased_gone
+    from transition as t
+    join claim as p
+        on p.subscription_id = t.subscription_id
+        and p.queue_id = t.queue_id
+        and p.version = t.previous_version
+        and p.slot = t.previous_slot
+    left join claim as c
+        on c.subscription_id = t.subscription_id
+        and c.queue_id = t.queue_id
+        and c.version = t.version
+        and c.slot = t.slot
+        and c.epoch is not distinct from p.epoch
+        and c.from_offset = p.from_offset
+        and c.to_offset = p.to_offset
+        and c.lease_until is not distinct from p.lease_until
+        and c.settled is not distinct from p.settled
+        and c.picked is not distinct from p.picked
+    group by 1, 2, 3, 4
+),
+
+crossing as (
+    select
+        a.subscription_id, a.queue_id, a.version, a.slot,
+        greatest(a.from_offset, b.from_offset) as from_offset,
+        least(a.to_offset, b.to_offset) as to_offset,
+        a.picked, a.settled, b.picked as other_picked, b.settled as other_settled
+    from claim as a
+    join claim as b
+        on b.subscription_id = a.subscription_id
+        and b.queue_id = a.queue_id
+        and b.version = a.version
+        and b.slot = a.slot
+        and b.nth > a.nth
+        and a.from_offset < b.to_offset
+        and b.from_offset < a.to_offset
+),
+
+-- The offsets that both claims may hold.
+shared as (
+    select x.*, o.o as queue_offset
+    from crossing as x
+    cross join lateral unnest(x.picked) as o (o)
+    union all
+    select x.*, o.o
+    from crossing as x
+    cross join lateral generate_series(x.from_offset, x.to_offset - 1) as o (o)
+    where x.picked is null and not coalesce(o.o = any(x.settled), false)
+),
+
+overlap as (
+    select distinct x.subscription_id, x.queue_id, x.version, x.slot
+    from shared as x
+    where x.queue_offset >= x.from_offset and x.queue_offset < x.to_offset
+        and case
+            when x.other_picked is not null then x.queue_offset = any(x.other_picked)
+            else not coalesce(x.queue_offset = any(x.other_settled), false)
+        end
+),
+
 compared as (
     select
         r.*,
         r.claimed > r.previous_claimed as moved,
-        coalesce((select min(c.from_offset) from unnest(r.claims) as c), r.claimed) as first_pending,
-        exists (
-            select from unnest(r.previous_claims) as p where p.epoch is not distinct from r.epoch
-        ) as epoch_held,
-        exists (select from unnest(r.claims) as c where c.epoch is not distinct from r.epoch) as epoch_given,
-        exists (
-            select from unnest(r.claims) as c
-            where c.epoch > 0
-                and not (
-                    c.epoch is not distinct from r.epoch
-                    and r.action in ('receive', 'ack_and_receive', 'take_over')
-                )
-                and not exists (select from unnest(r.previous_claims) as p where p.epoch = c.epoch)
-        ) as foreign_claim,
-        -- Claims of the version before that are gone or changed: those of other epochs than this
-        -- version's, and those whose lease had not ended.
-        gone.others as others_gone, gone.claims as ended, gone.leased as leased_gone
+        coalesce(k.epoch_held, false) as epoch_held,
+        coalesce(g.epoch_given, false) as epoch_given,
+        coalesce(g.foreign_claim, false) as foreign_claim,
+        coalesce(k.ended, 0) as ended,
+        coalesce(k.others_gone, false) as others_gone,
+        coalesce(k.leased_gone, false) as leased_gone,
+        o.version is not null and b.version is null as overlaps
     from recorded as r
-    cross join lateral (
-        select
-            count(*) as claims,
-            coalesce(bool_or(p.epoch is distinct from r.epoch), false) as others,
-            coalesce(bool_or(p.epoch > 0 and nullif(p.lease_until, 'infinity') > r.at), false) as leased
-        from unnest(r.previous_claims) as p
-        where not exists (
-            select from unnest(r.claims) as c
-            where (c.epoch, c.from_offset, c.to_offset, c.lease_until, c.settled, c.picked)
-                is not distinct from (p.epoch, p.from_offset, p.to_offset, p.lease_until, p.settled, p.picked)
-        )
-    ) as gone
+    left join given as g
+        on g.subscription_id = r.subscription_id
+        and g.queue_id = r.queue_id
+        and g.version = r.version
+        and g.slot = r.slot
+    left join taken as k
+        on k.subscription_id = r.subscription_id
+        and k.queue_id = r.queue_id
+        and k.version = r.version
+        and k.slot = r.slot
+    left join overlap as o
+        on o.subscription_id = r.subscription_id
+        and o.queue_id = r.queue_id
+        and o.version = r.version
+        and o.slot = r.slot
+    left join overlap as b
+        on b.subscription_id = r.subscription_id
+        and b.queue_id = r.queue_id
+        and b.version = r.previous_version
+        and b.slot = r.previous_slot
 ),
 
 ruled as (
@@ -94,7 +189,7 @@ ruled as (
             -- A pinned consumer takes its own claims again at any time.
             when c.action in ('receive', 'take_over', 'dead_letter') and c.mode <> 'pinned' and c.leased_gone
                 then 'taken over'
-            when overlap.now and not overlap.before then 'overlap'
+            when c.overlaps then 'overlap'
             when c.first_pending <> c.committed then 'moved'
             when c.action in ('ack', 'nack') and (c.moved or c.others_gone) then 'moved'
             when c.action in ('extend', 'release', 'unpin', 'incarnation', 'closed', 'carried')
@@ -111,38 +206,6 @@ ruled as (
             ) then 'moved'
         end as rule
     from compared as c
-    cross join lateral (
-        select
-            coalesce(bool_or(pair.now), false) as now,
-            coalesce(bool_or(not pair.now), false) as before
-        from (
-            select true as now, c.claims as claims
-            union all
-            select false, c.previous_claims
-        ) as pair
-        where cardinality(pair.claims) > 1 and exists (
-            select from unnest(pair.claims) with ordinality
-                as a (epoch, from_offset, to_offset, attempt, lease_until, consumer, settled, picked, key, i)
-            join unnest(pair.claims) with ordinality
-                as b (epoch, from_offset, to_offset, attempt, lease_until, consumer, settled, picked, key, i)
-                on b.i > a.i and a.from_offset < b.to_offset and b.from_offset < a.to_offset
-            where exists (
-                select from (
-                    select o.o from unnest(a.picked) as o (o)
-                    union all
-                    select o.o from generate_series(
-                        greatest(a.from_offset, b.from_offset), least(a.to_offset, b.to_offset) - 1
-                    ) as o (o)
-                    where a.picked is null and o.o <> all(coalesce(a.settled, '{}'))
-                ) as held
-                where case
-                    when b.picked is not null then held.o = any(b.picked)
-                    else held.o >= b.from_offset and held.o < b.to_offset
-                        and held.o <> all(coalesce(b.settled, '{}'))
-                end
-            )
-        )
-    ) as overlap
 )
 
 select

@@ -5,15 +5,13 @@
 with queued as (
     select
         q.topic_id, q.subscription_id as lane, q.queue_id, q.tick_id,
-        case when q.attempts is null then 1 else r.attempt end as attempt,
-        q.base_offset + r.first + i.i as queue_offset,
-        r.first_id + i.i as message_id,
-        coalesce(r.deliver_id, r.first_id) + i.i as body_id
-    from queue_row as q
-    cross join lateral unnest(q.first_ids, q.starts, q.starts[2:] || q.n, q.attempts, q.deliver_ids)
-        as r (first_id, first, after_last, attempt, deliver_id)
-    cross join lateral generate_series(0, r.after_last - r.first - 1) as i (i)
-    where r.first_id is not null
+        q.attempt,
+        q.base_offset + q.first + i.i as queue_offset,
+        q.first_id + i.i as message_id,
+        coalesce(q.deliver_id, q.first_id) + i.i as body_id
+    from queue_run as q
+    cross join lateral generate_series(0, q.after_last - q.first - 1) as i (i)
+    where q.first_id is not null
 )
 
 select

@@ -7,8 +7,9 @@ select
 from outbox_row as o
 join topic as t on t.topic = o.topic
 left join (
-    select distinct on (d.topic_id, d.dedup_hash) d.topic_id, d.dedup_hash, d.message_id
+    select
+        d.topic_id, d.dedup_hash, d.message_id,
+        row_number() over (partition by d.topic_id, d.dedup_hash order by d.slot desc) as nth
     from dedup as d
-    order by d.topic_id, d.dedup_hash, d.slot desc
-) as s on s.topic_id = t.topic_id and s.dedup_hash = o.dedup_hash
+) as s on s.topic_id = t.topic_id and s.dedup_hash = o.dedup_hash and s.nth = 1
 left join message as m on m.message_id = coalesce(o.handle_id, s.message_id)

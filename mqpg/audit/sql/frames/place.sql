@@ -1,9 +1,14 @@
 -- Where each group is in each queue, where it started, and where the queue ends.
--- A group that stores its own offset is at that offset, any other group at the broker's cursor. A
+-- A group that stores its own offset is at that offset, any other group at the broker's cursor.
+-- A queue that changed its owner has positions in the databases of both. The furthest one counts. A
 -- start that is no longer recorded is the oldest remaining offset for a group that started at
 -- 'earliest', because it started there or before. For a group that started at 'latest' it is null.
 with stored as (
-    select o.consumer_group, t.topic_id, o.queue_id, o.next_offset
+    select
+        o.consumer_group, t.topic_id, o.queue_id, o.next_offset,
+        row_number() over (
+            partition by o.consumer_group, t.topic_id, o.queue_id order by o.incarnation desc, o.next_offset desc
+        ) as nth
     from stored_offset as o
     join topic as t on t.topic = o.topic
     join run as r on r.broker_id = o.broker
@@ -34,7 +39,7 @@ join cursor_now as c on c.subscription_id = s.subscription_id
 join topic as t on t.topic_id = s.topic_id
 cross join lateral (select case when c.queue_id < 0 then s.subscription_id else 0 end as lane) as lane
 left join stored as o
-    on o.consumer_group = s.consumer_group and o.topic_id = s.topic_id and o.queue_id = c.queue_id
+    on o.consumer_group = s.consumer_group and o.topic_id = s.topic_id and o.queue_id = c.queue_id and o.nth = 1
 left join reach as r on r.topic_id = s.topic_id and r.lane = lane.lane and r.queue_id = c.queue_id
 left join judged_tail as j on j.topic_id = s.topic_id and j.lane = lane.lane and j.queue_id = c.queue_id
 left join judged_start as b on b.subscription_id = s.subscription_id and b.queue_id = c.queue_id

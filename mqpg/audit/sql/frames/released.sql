@@ -5,7 +5,7 @@ with released as (
     select
         t.subscription_id, t.topic_id, t.queue_id,
         case when t.queue_id < 0 then t.subscription_id else 0 end as lane,
-        t.version, t.action, t.previous_claims, t.claims, t.previous_claimed, t.claimed
+        t.version, t.slot, t.action, t.previous_version, t.previous_slot, t.previous_claimed, t.claimed
     from transition as t
     where t.step = 'next'
         and t.done > 0
@@ -15,30 +15,38 @@ with released as (
         )
 ),
 
+-- The claims of the version and of the one before it.
+holding as (
+    select r.subscription_id, r.queue_id, r.version, true as before, c.from_offset, c.to_offset, c.settled, c.picked
+    from released as r
+    join claim as c
+        on c.subscription_id = r.subscription_id
+        and c.queue_id = r.queue_id
+        and c.version = r.previous_version
+        and c.slot = r.previous_slot
+    union all
+    select r.subscription_id, r.queue_id, r.version, false, c.from_offset, c.to_offset, c.settled, c.picked
+    from released as r
+    join claim as c
+        on c.subscription_id = r.subscription_id
+        and c.queue_id = r.queue_id
+        and c.version = r.version
+        and c.slot = r.slot
+),
+
 pending as (
     select r.subscription_id, r.queue_id, r.version, true as before, o.o as queue_offset
     from released as r
     cross join lateral generate_series(r.previous_claimed, r.claimed - 1) as o (o)
     union all
-    select r.subscription_id, r.queue_id, r.version, true, o.o
-    from released as r
-    cross join lateral unnest(r.previous_claims) as c
-    cross join lateral (
-        select p.o from unnest(c.picked) as p (o)
-        union all
-        select s.o from generate_series(c.from_offset, c.to_offset - 1) as s (o)
-        where c.picked is null and s.o <> all(coalesce(c.settled, '{}'))
-    ) as o
+    select h.subscription_id, h.queue_id, h.version, h.before, o.o
+    from holding as h
+    cross join lateral unnest(h.picked) as o (o)
     union all
-    select r.subscription_id, r.queue_id, r.version, false, o.o
-    from released as r
-    cross join lateral unnest(r.claims) as c
-    cross join lateral (
-        select p.o from unnest(c.picked) as p (o)
-        union all
-        select s.o from generate_series(c.from_offset, c.to_offset - 1) as s (o)
-        where c.picked is null and s.o <> all(coalesce(c.settled, '{}'))
-    ) as o
+    select h.subscription_id, h.queue_id, h.version, h.before, o.o
+    from holding as h
+    cross join lateral generate_series(h.from_offset, h.to_offset - 1) as o (o)
+    where h.picked is null and not coalesce(o.o = any(h.settled), false)
 )
 
 select

@@ -2,24 +2,51 @@
 -- step: first | next | gap (a version is missing before this one). adopt() moves versions far
 -- ahead, so that no receipt of a former life can match. done: how many offsets this version
 -- released. They were pending before, in a claim or not claimed yet, and are pending no longer.
+-- held: how many offsets its claims hold. first_pending: the first offset that is pending.
 -- highest_before: the highest epoch of all claims before. moved_back_later: a later seek went back
 -- below this version's position.
-with beside as (
+with held as (
     select
-        v.*,
-        lag(v.version) over versions as previous_version,
-        lag(v.slot) over versions as previous_slot,
-        lag(v.committed) over versions as previous_committed,
-        lag(v.claimed) over versions as previous_claimed,
-        lag(v.claims) over versions as previous_claims,
-        max((select max(c.epoch) from unnest(v.claims) as c)) over (
-            versions rows between unbounded preceding and 1 preceding
-        ) as highest_before,
-        coalesce(min(case when v.action = 'moved' then v.claimed end) over (
-            versions rows between 1 following and unbounded following
-        ) < v.claimed, false) as moved_back_later
+        c.subscription_id, c.queue_id, c.version, c.slot,
+        sum(c.held)::bigint as offsets,
+        min(c.from_offset) as first_offset,
+        max(c.epoch) as highest
+    from claim as c
+    group by 1, 2, 3, 4
+),
+
+known as (
+    select
+        v.subscription_id, v.queue_id, v.slot, v.version, v.committed, v.claimed, v.at, v.epoch, v.action,
+        coalesce(h.offsets, 0) as held,
+        coalesce(h.first_offset, v.claimed) as first_pending,
+        h.highest
     from cursor_version as v
-    window versions as (partition by v.subscription_id, v.queue_id order by v.version, v.slot)
+    left join held as h
+        on h.subscription_id = v.subscription_id
+        and h.queue_id = v.queue_id
+        and h.version = v.version
+        and h.slot = v.slot
+),
+
+beside as (
+    select
+        k.*,
+        lag(k.version) over versions as previous_version,
+        lag(k.slot) over versions as previous_slot,
+        lag(k.committed) over versions as previous_committed,
+        lag(k.claimed) over versions as previous_claimed,
+        lag(k.held) over versions as previous_held,
+        max(k.highest) over (
+            partition by k.subscription_id, k.queue_id order by k.version, k.slot
+            rows between unbounded preceding and 1 preceding
+        ) as highest_before,
+        coalesce(min(case when k.action = 'moved' then k.claimed end) over (
+            partition by k.subscription_id, k.queue_id order by k.version, k.slot
+            rows between 1 following and unbounded following
+        ) < k.claimed, false) as moved_back_later
+    from known as k
+    window versions as (partition by k.subscription_id, k.queue_id order by k.version, k.slot)
 )
 
 select
@@ -28,23 +55,9 @@ select
     case
         when b.previous_version is null then 'first'
         when b.version = b.previous_version + 1 then 'next'
-        when b.action = 'incarnation' and b.version = b.previous_version + (1::bigint << 32) then 'next'
+        when b.action = 'incarnation' and b.version = b.previous_version + 4294967296 then 'next'
         else 'gap'
     end as step,
-    held_before.offsets + b.claimed - b.previous_claimed - held.offsets as done
+    b.previous_held + b.claimed - b.previous_claimed - b.held as done
 from beside as b
 join reader as r on r.subscription_id = b.subscription_id
-cross join lateral (
-    select coalesce(sum(case
-        when c.picked is not null then cardinality(c.picked)
-        else c.to_offset - c.from_offset - coalesce(cardinality(c.settled), 0)
-    end), 0)::bigint as offsets
-    from unnest(b.claims) as c
-) as held
-cross join lateral (
-    select coalesce(sum(case
-        when c.picked is not null then cardinality(c.picked)
-        else c.to_offset - c.from_offset - coalesce(cardinality(c.settled), 0)
-    end), 0)::bigint as offsets
-    from unnest(b.previous_claims) as c
-) as held_before

@@ -38,7 +38,10 @@ found as (
         ) as evidence
     from body as b
     where b.sizes is not null
-        and (b.sizes[1] is null or exists (select from unnest(b.sizes) as s (size) where s.size <> b.n))
+        and (
+            b.sizes[1] is null
+            or b.sizes[1] <> b.n or b.sizes[2] <> b.n or b.sizes[3] <> b.n or b.sizes[4] <> b.n
+        )
     union all
     select
         b.topic_id, b.queue_id, b.first_id,
@@ -61,10 +64,13 @@ found as (
         and not exists (select from wrong_final as w where w.message_id = n.message_id)
 )
 
-select distinct on (f.message_id)
+select
     null as consumer_group, t.topic, f.queue_id,
     null::bigint as queue_offset,
     f.message_id, f.evidence
-from found as f
+from (
+    select f.*, row_number() over (partition by f.message_id order by f.evidence collate "C") as nth
+    from found as f
+) as f
 join topic as t on t.topic_id = f.topic_id
-order by f.message_id, f.evidence collate "C"
+where f.nth = 1

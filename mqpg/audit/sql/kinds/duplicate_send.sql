@@ -24,4 +24,4 @@ from (
 ) as p
 join topic as t on t.topic_id = p.topic_id
 cross join horizon as h
-where p.born_at - p.born_before < h.dedup_window / 2 or p.slot - p.slot_before < 2
+where extract(epoch from p.born_at - p.born_before) < h.dedup_window / 2 or p.slot - p.slot_before < 2

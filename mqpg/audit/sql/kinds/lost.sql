@@ -30,7 +30,7 @@ select
     d.first_id + i.i,
     format(
         'attempt %s was due at %s, which the newest tick has passed, but it is in no retry lane',
-        d.attempt, d.visible_at
+        d.attempt, d.visible_at::text
     )
 from delayed as d
 join reader as r on r.subscription_id = d.subscription_id

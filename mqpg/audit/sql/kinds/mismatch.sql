@@ -26,7 +26,7 @@ join ledger_source as s on s.ledger = m.ledger
 cross join run as u
 cross join horizon as h
 where not m.audited and m.entry = 'local'
-    and (u.drained and m.created_at is not null or m.created_at < u.taken_at - make_interval(secs => s.tolerance))
+    and (u.drained and m.created_at is not null or extract(epoch from u.taken_at - m.created_at) > s.tolerance)
     and not m.message_id <@ h.dropped_ids
     and m.message_id >> 10 > h.newest_id
 union all
@@ -38,7 +38,7 @@ from ledger_match as m
 join ledger_source as s on s.ledger = m.ledger
 cross join run as u
 where m.audited and m.entry = 'local' and m.state = 'undecided' and not m.seen
-    and m.done_at < u.taken_at - make_interval(secs => s.tolerance)
+    and extract(epoch from u.taken_at - m.done_at) > s.tolerance
     and not u.drained and not m.check_at < u.overdue_before
 union all
 -- Offsets below the oldest one are no longer in the queues. A journal may reach back further.

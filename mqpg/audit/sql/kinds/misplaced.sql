@@ -6,19 +6,17 @@ with keyed as (
     from message as m
     join topic as t on t.topic_id = m.topic_id
     cross join lateral (
-        values
-        (
-            'always',
-            case when t.grown_from is null then m.queue_id else m.queue_id % t.first_queues end
-        ),
-        (
+        select
+            'always' as era,
+            case when t.grown_from is null then m.queue_id else m.queue_id % t.first_queues end as place
+        union all
+        select
             case
                 when m.message_id >> 10 < t.grown_from then 'before'
                 when m.message_id >> 10 > t.settled_batch then 'after'
             end,
             m.queue_id
-        )
-    ) as p (era, place)
+    ) as p
     where m.key_hash is not null and m.kind <> 'f' and p.era is not null
 ),
 
@@ -80,7 +78,10 @@ found as (
     where m.kind = 'h' and (m.decision_queue_id <> m.queue_id or f.queue_id <> m.queue_id)
 )
 
-select distinct on (f.message_id) null as consumer_group, t.topic, f.queue_id, f.queue_offset, f.message_id, f.evidence
-from found as f
+select null as consumer_group, t.topic, f.queue_id, f.queue_offset, f.message_id, f.evidence
+from (
+    select f.*, row_number() over (partition by f.message_id order by f.evidence collate "C") as nth
+    from found as f
+) as f
 join topic as t on t.topic_id = f.topic_id
-order by f.message_id, f.evidence collate "C"
+where f.nth = 1

@@ -4,7 +4,7 @@ select
     null as consumer_group, t.topic, m.queue_id,
     null::bigint as queue_offset,
     m.message_id,
-    format('no decision, prepared %s, check-back due %s', m.born_at, m.check_at) as evidence
+    format('no decision, prepared %s, check-back due %s', m.born_at::text, m.check_at::text) as evidence
 from message as m
 join topic as t on t.topic_id = m.topic_id
 cross join run as u

@@ -6,7 +6,7 @@ select
     null::bigint as message_id,
     format(
         'a position jump %sover the offsets %s to %s (%s), but no version of the cursor made it',
-        case when j.back then 'back ' end, j.from_offset, j.to_offset - 1, j.why
+        case when j.back then 'back ' else '' end, j.from_offset, j.to_offset - 1, j.why
     ) as evidence
 from jump as j
 join known_since as k on k.subscription_id = j.subscription_id and k.queue_id = j.queue_id

@@ -7,13 +7,14 @@
 -- intact: whether the bodies match their checksum. Null where there is none.
 -- decision_gone: a half message whose decision retention has dropped.
 select
-    b.first_id, b.n, b.xid, b.born_at, b.topic_id, b.producer_group_id, b.kind, b.check_at,
+    b.batch_id, b.first_id, b.n, b.xid, b.born_at, b.topic_id, b.producer_group_id, b.kind, b.check_at,
     b.queue_id, b.handle_hashes, b.key_hashes, b.sizes, b.intact,
     coalesce(pg_visible_in_snapshot(b.xid, h.newest_snapshot), false) as covered,
     h.ticks_dropped and coalesce(pg_visible_in_snapshot(b.xid, h.oldest_snapshot), true) as may_be_dropped,
     b.survivor and b.first_id <@ h.dropped_decisions as decision_gone
 from (
     select
+        l.batch_id,
         l.batch_id * 1024 as first_id,
         l.n::int as n,
         l.xid, l.born_at, l.topic_id, l.producer_group_id,
@@ -26,7 +27,7 @@ from (
         and l.batch_id < (select case when j.reading then 9223372036854775807 else j.until_id >> 10 end from judged as j)
     union all
     select
-        o.message_id, 1, l.xid, l.born_at, l.topic_id, l.producer_group_id,
+        l.batch_id, o.message_id, 1, l.xid, l.born_at, l.topic_id, l.producer_group_id,
         l.kind::text,
         l.check_at,
         l.queue_id::int,
@@ -41,7 +42,7 @@ from (
     where j.reading and (o.message_id & 1023) < l.n
     union all
     select
-        e.message_id, 1, e.xid, e.born_at, e.topic_id, e.producer_group_id,
+        e.message_id >> 10, e.message_id, 1, e.xid, e.born_at, e.topic_id, e.producer_group_id,
         e.kind::text,
         e.check_at,
         e.queue_id::int,

@@ -1,6 +1,6 @@
--- The cursors with all their versions.
+-- The cursors with all their versions. Their claims are in claim.
 select
     c.subscription_id,
     c.queue_id::int as queue_id,
-    c.slot, c.version, c.committed, c.claimed, c.at, c.epoch, c.action, c.claims
+    c.slot, c.version, c.committed, c.claimed, c.at, c.epoch, c.action
 from mqpg.audit_cursor as c

@@ -9,7 +9,8 @@
 -- batch id at the time of the newest tick. had_others: there may have been
 -- subscriptions that are gone, because ids of subscriptions ascend without end.
 -- archived_ids: messages that were read from an archive, without their bodies.
--- jumps_purged_before: position jumps from before this time may have been deleted.
+-- jumps_purged_before: position jumps from before this time may have been deleted. dedup_window: in
+-- seconds.
 select
     newest.snapshot as newest_snapshot, newest.due_until as newest_due,
     coalesce(newest.floor_id, 0) as floor_id,
@@ -22,32 +23,31 @@ select
     (
         select coalesce(range_agg(int8range(a.lower_id, a.upper_id)), '{}') from archived_range as a
     ) as archived_ids,
-    gone.dropped_slots,
     known.others or exists (
         select from mqpg.audit_cursor as c where c.subscription_id > known.newest
     ) as had_others,
     now() - (
         select t.value::interval from mqpg.audit_settings as t where t.name = 'position_jump_keep'
     ) as jumps_purged_before,
-    (select t.value::interval from mqpg.audit_settings as t where t.name = 'dedup_window') as dedup_window
+    (
+        select extract(epoch from t.value::interval)::float8 from mqpg.audit_settings as t where t.name = 'dedup_window'
+    ) as dedup_window
 from (
     select
         coalesce(bool_or(s.family = 'tick' and s.dropped), false) as ticks_dropped,
         coalesce(max(case when s.family = 'tick' and s.dropped then s.upper_bound::bigint end), 0) as first_tick,
         coalesce(range_agg(s.ids) filter (where s.dropped), '{}') as dropped_ids,
-        coalesce(range_agg(s.ids) filter (where s.decisions_dropped), '{}') as dropped_decisions,
-        coalesce(array_agg(s.segment_no) filter (where s.family = 'cursor' and s.body_dropped), '{}') as dropped_slots
+        coalesce(range_agg(s.ids) filter (where s.decisions_dropped), '{}') as dropped_decisions
     from (
         select
-            g.family, g.segment_no, g.upper_bound,
-            g.body_dropped_at is not null as body_dropped,
+            g.family, g.upper_bound,
             g.body_dropped_at is not null or g.left_out <> '{}' as dropped,
             g.dropped_at is not null or coalesce(g.leaving in ('op_log', 'check_log'), false) as decisions_dropped,
             case g.family
                 when 'log' then int8range(g.lower_bound::bigint * 1024, g.upper_bound::bigint * 1024)
             end as ids
         from mqpg.audit_segment as g
-        where g.family in ('log', 'tick', 'cursor')
+        where g.family in ('log', 'tick')
     ) as s
 ) as gone
 cross join judged as j

@@ -19,8 +19,8 @@ earlier as (
 select
     e.topic,
     count(*) as messages,
-    max(b.message_id / 1024 - e.message_id / 1024) as most_batches
+    max((b.message_id >> 10) - (e.message_id >> 10)) as most_batches
 from entry as e
 join earlier as b on b.topic = e.topic and b.tick_id = e.tick_id
-where e.lane = 0 and e.state = 'committed' and e.due_at is null and e.message_id / 1024 < b.message_id / 1024
+where e.lane = 0 and e.state = 'committed' and e.due_at is null and e.message_id >> 10 < b.message_id >> 10
 group by 1

@@ -32,6 +32,9 @@ step (step, consumer_group, topic, seconds) as (
 select
     s.step, s.consumer_group, s.topic,
     count(*) as messages,
-    (percentile_cont(array[0.5, 0.95, 0.99, 1]) within group (order by s.seconds)) as seconds
+    percentile_cont(0.5) within group (order by s.seconds) as p50,
+    percentile_cont(0.95) within group (order by s.seconds) as p95,
+    percentile_cont(0.99) within group (order by s.seconds) as p99,
+    max(s.seconds) as max
 from step as s
 group by 1, 2, 3

@@ -1,8 +1,8 @@
 -- How many messages were committed, queued and applied in each interval of so many seconds, and how
 -- long after its commit each was. owed: what the appender gave a group that has to apply it.
--- consumer_group is null for steps without a group.
+-- consumer_group is null for steps without a group. at: in seconds since 1970.
 with width (seconds) as (
-    select %s::float8
+    select %s::int as seconds
 ),
 
 moment (step, consumer_group, at, seconds) as (
@@ -29,7 +29,7 @@ moment (step, consumer_group, at, seconds) as (
 
 select
     m.step, m.consumer_group,
-    to_timestamp(floor(extract(epoch from m.at)::float8 / w.seconds) * w.seconds) as at,
+    (floor(extract(epoch from m.at - timestamptz '1970-01-01 00:00:00 UTC') / w.seconds) * w.seconds)::bigint as at,
     count(*) as messages,
     percentile_cont(0.5) within group (order by m.seconds) as p50,
     percentile_cont(0.99) within group (order by m.seconds) as p99
