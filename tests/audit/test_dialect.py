@@ -1,0 +1,59 @@
+"""The texts of frames, kinds and totals in the words of Spark SQL."""
+
+import importlib.resources
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mqpg.audit.sql.statements import statement
+from mqpg.spark.dialect import add_functions, to_spark
+from mqpg.spark.read.portable import Column, columns_of_table, portable, spark_schema
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("exists (select from t)", "exists (select 1 from t)"),
+        ("a.b::text || format('%s', a.c)", "a.b::string || format_string('%s', a.c)"),
+        ("not q.message_id <@ h.dropped_ids", "not is_within(q.message_id, h.dropped_ids)"),
+        ("b.hashes[i.i + 1]", "try_element_at(b.hashes, int(i.i + 1))"),
+        ("not coalesce(o.o = any(c.settled), false)", "not coalesce(array_contains(c.settled, o.o), false)"),
+        ("extract(epoch from a.at - b.at) > 1", "seconds_of(a.at - b.at) > 1"),
+        ("x -- = any(y)\n", "x \n"),
+    ],
+)
+def test_words(text: str, expected: str) -> None:
+    assert to_spark(text) == expected
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("folder", ["frames", "kinds", "totals"])
+def test_every_text_is_spark_sql(spark: SparkSession, folder: Any) -> None:
+    parser = spark._jsparkSession.sessionState().sqlParser()
+    for file in (importlib.resources.files("mqpg.audit.sql") / folder).iterdir():
+        text = statement(folder, file.name.removesuffix(".sql"))
+        for exact in (True, False):
+            parser.parsePlan(to_spark(text.replace("%s", "1"), exact=exact))
+
+
+@pytest.mark.spark
+def test_functions_answer_as_those_of_postgresql(spark: SparkSession) -> None:
+    own = spark.newSession()
+    add_functions(own)
+    snapshot = "named_struct('xmax', 9L, 'running', array(5L))"
+    (row,) = own.sql(
+        f"select array(pg_visible_in_snapshot(4, {snapshot}), pg_visible_in_snapshot(5, {snapshot}), "
+        f"pg_visible_in_snapshot(9, {snapshot})) as seen, "
+        "seconds_of(timestamp '2026-01-02 00:00:00.5' - timestamp '2026-01-01') as seconds, "
+        "array(is_within(7, array(named_struct('low', 1L, 'high', 7L))), is_within(6, array(named_struct('low', 1L, "
+        "'high', 7L)))) as inside, (select count(*) from generate_series(3, 2)) as none"
+    ).collect()
+    assert tuple(row) == ([True, False, False], 86400.5, [False, True], 0)
+
+
+def test_columns_of_tables() -> None:
+    columns = columns_of_table(statement("tables", "ledger_source"))
+    assert columns == [Column("ledger", "text"), Column("tolerance", "double precision")]
+    assert portable(columns) == "q.ledger::text as ledger, q.tolerance::float8 as tolerance"
+    assert spark_schema(columns).simpleString() == "struct<ledger:string,tolerance:double>"
