@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mqpg.crashtest.fault_injector import Moment
-from mqpg.crashtest.options import Outcome, Result
+from mqpg.crashtest.options import Options, Outcome, Result
 
 pytestmark = pytest.mark.timeout(600)  # seconds on an idle machine
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -47,7 +47,10 @@ PAYLOADS = {
     "consumer_same_transaction:bill": ('{"id": 1, "amount": 5}',),
     "consumer_external:mail": ('{"to": "ann@example.org"}', '{"to": "bob"}', '{"to": "busy@example.org"}'),
 }
+# The others have many statements, so only `make test-crashtest` tries them.
+QUICK_ONES = ("consumer_same_transaction.py", "consumer_external.py", "request_reply.py", "same_database_send.py")
 RUNS = [(target, setups) for runs in OF_EXAMPLES.values() for target, setups in runs]
+QUICK = [run for name in QUICK_ONES for run in OF_EXAMPLES[name]]
 
 
 def outcomes(result: Result) -> set[Outcome]:
@@ -84,6 +87,14 @@ def test_the_same_code_gives_the_same_points(crash: Callable[..., Result]) -> No
     assert moments == set(Moment)
 
 
+@pytest.mark.chaos
+@pytest.mark.parametrize(("target", "setups"), QUICK, ids=[target for target, _ in QUICK])
+def test_examples(target: str, setups: tuple[str, ...], crash: Callable[..., Result]) -> None:
+    folder = {"folder": EXAMPLES} if target.startswith("consumer_") else {}
+    result = crash(target, *setups, messages=PAYLOADS.get(target, Options.messages), points=4, **folder)
+    assert outcomes(result) == {Outcome.ONCE}, result.as_dict()
+
+
 def test_no_example_is_left_out() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(OF_EXAMPLES) | NOT_TRIED
 
@@ -92,7 +103,7 @@ def test_no_example_is_left_out() -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("target", "setups"), [*CASES.items(), *RUNS])
 def test_every_single_point(target: str, setups: tuple[str, ...], crash: Callable[..., Result]) -> None:
-    """All points of everything, also of the examples, which takes minutes."""
+    """All points of everything, which takes minutes."""
     folder = {"folder": EXAMPLES} if target.startswith("consumer_") else {}
     given = {"messages": PAYLOADS[target]} if target in PAYLOADS else {}
     result = crash(target, *setups, points=1000, **folder, **given)

@@ -87,7 +87,7 @@ def test_a_concurrent_index(
 def test_a_back_fill_in_batches(
     dsn: str, db: Connection, new_database: Callable[..., str], before: Source, source: Source, way: Way
 ) -> None:
-    """What it has filled stays filled, and it goes on behind that."""
+    """It keeps what it has filled, and continues behind that."""
     migrate.upgrade(dsn, source=before)
     with psycopg.connect(dsn) as other:
         # Not a row that the build of the index waits for: the lock is taken when the index is there.
