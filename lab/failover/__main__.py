@@ -46,6 +46,7 @@ __all__ = ["main", "run"]
 Cluster = TakingTurns | Managed
 _OPEN = """
 select (select coalesce(sum(lag), 0) from mqpg.subscription_lag) + (select count(*) from mqpg.half_pending)
+    + (select count(*) from mqpg.delayed d where d.visible_at > (select max(t.due_until) from mqpg.tick t))
 """
 _NEW_EFFECTS = "select min(extract(epoch from at))::float8 from effect where at > to_timestamp(%s)"
 

@@ -131,7 +131,7 @@ class Checks(Transactions):
                 pending = self.model.locked(("op", half.message_id), tx)
                 assert half in halves or pending, "a decided half was handed out"
                 assert half.check_at[0] <= at[1], "handed out before it was overdue"
-                assert (row.payload, row.key) == (half.message.payload, half.message.key)
+                assert (row.payload, row.key) == (half.payload, half.message.key)
                 assert row.attempt == half.checks + 1 <= MAX_CHECKS
                 half.checks += 1
                 half.check_at = (at[0] + lease, at[1] + lease)

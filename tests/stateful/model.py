@@ -55,7 +55,10 @@ class Message:
 
 @dataclass(eq=False)
 class Half:
-    """A half message. `check_at` is when the broker counts it as overdue."""
+    """A half message. `check_at` is when the broker counts it as overdue.
+
+    `payload` is what it was prepared with; a decision may give its message another.
+    """
 
     handle: str
     message: Message
@@ -63,11 +66,15 @@ class Half:
     prepared: Tx
     check_at: Span
     delay: float | None = None
+    payload: int = field(init=False)
     decision: str | None = None  # committed | rolled_back
     ledger: str | None = None  # local | fence
     checks: int = 0
     asked: int = 0
     parked: bool = False
+
+    def __post_init__(self) -> None:
+        self.payload = self.message.payload
 
     @property
     def message_id(self) -> int:

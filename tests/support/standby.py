@@ -4,7 +4,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import psutil
 import psycopg
@@ -37,7 +37,8 @@ class Pair:
         assert self.primary.pid is not None
         postmaster = psutil.Process(self.primary.pid)
         for process in [postmaster, *postmaster.children()]:
-            os.kill(process.pid, signal.SIGKILL)
+            with suppress(psutil.NoSuchProcess):  # a session may have ended since it was listed
+                process.kill()
         eventually(lambda: self.primary.pid is None)
         self.primary.destroy()
 
