@@ -16,7 +16,7 @@ from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
 from mqpg.embedded import locate
 from mqpg.schema.compatibility import EXIT_TOO_OLD
 from mqpg.status import Source
-from mqpg.status.workers import failing_roles, silent_roles
+from mqpg.status.workers import failing_roles, full_disk, silent_roles
 from mqpg.values import errors
 
 from . import ROLES, worker_of
@@ -205,11 +205,11 @@ def consume(
 
 
 def _ask_health(dsn: str | None, roles: Sequence[str]) -> None:
-    """Print which workers of this host are silent or fail, and exit with 1, or print ok."""
+    """Print which workers of this host are silent or fail, or that the disk is full, and exit with 1; or print ok."""
     source, host = Source(dsn, "mqpg worker --health", 1), socket.gethostname()
     try:
         silent = silent_roles(source.rows, host, roles)
-        failing = failing_roles(source.rows, host, roles)
+        failing = full_disk(source.rows) + failing_roles(source.rows, host, roles)
     finally:
         source.close()
     if silent:

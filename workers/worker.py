@@ -13,6 +13,7 @@ from mqpg.connection.streak import FailureStreak
 from mqpg.values import errors
 
 from .foreign_locks import ForeignLocks
+from .full_disk import FullDisk
 from .heartbeat import Heartbeat
 from .session import CALL_TIMEOUT, Connection, connect, patiently, stay_connected
 from .silent_leader import PULSE, SilentLeader
@@ -81,6 +82,7 @@ class Worker(ABC):
         self._heartbeat = Heartbeat(self.role, options.heartbeat, self.detail, self._streak.described)
         self._foreign_locks = ForeignLocks(self.detail)
         self._silent_leader = SilentLeader((LEADERSHIP, self.lock_id), self.detail)
+        self._full_disk = FullDisk()
         self._has_lock = False
 
     @abstractmethod
@@ -125,6 +127,7 @@ class Worker(ABC):
         self.detail["failures"] += 1
         self.detail["last_error"] = str(error)
         self._streak.failed(error)
+        self._heartbeat.beat_soon()
 
     def _serve(self, conn: Connection) -> None:
         try:
@@ -193,6 +196,8 @@ class Worker(ABC):
     def _beat(self, conn: Connection) -> bool:
         """Report, if it is due. False: another worker has the lock, so this one has to stand by."""
         if self._heartbeat.due_in() == 0:
+            # The keeper is one that may find nothing to write for long.
+            self._full_disk.check(conn, self.role == "keeper" or self._streak.described() is not None)
             is_foreign = self._is_lock_foreign(conn)
             if not self._has_lock and not self._try_lock(conn) and not is_foreign:
                 return False

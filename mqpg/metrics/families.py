@@ -33,6 +33,7 @@ def metric(name: str, rows: Iterable[tuple[Iterable[Any], Any]]) -> Metric:
 def families(found: Reading) -> Iterator[Metric]:
     """Make all metrics, also those that have no sample now."""
     yield metric("broker_info", [_identity(found)])
+    yield metric("disk_full", [([], len(found.overview.full_disk))])
     yield from _workers(found)
     yield from _appender(found)
     yield from _half_messages(found)

@@ -12,7 +12,7 @@ from mqpg.values.words import counted, duration
 
 from .finding import LATER, LOSS, SOME_WAIT, STANDS, Finding, Row
 from .overview import STUCK, Overview
-from .workers import failure
+from .workers import failure, fullness
 
 __all__ = ["advice", "findings"]
 
@@ -35,13 +35,14 @@ def advice(found: Overview) -> list[str]:
 def findings(found: Overview) -> list[Finding]:
     """List what needs attention, and apart from it what to do, the most urgent first. All have a remedy."""
     troubles = [
+        *_full_disk(found),
         *_refusal(found),
         *_clock_steps(found),
         *_losses(found),
         *_filters(found),
         *_workers(found),
         *_foreign_locks(found),
-        *_groups(found),
+        *([] if found.full_disk else _groups(found)),
         *_failing(found),
         *_differing(found),
         *_half_messages(found),
@@ -60,6 +61,11 @@ def _trouble(check: str, urgency: int, found: str, remedy: str, look: str | None
 def _refusal(found: Overview) -> Iterator[Finding]:
     if found.refusal:
         yield _trouble("broker", STANDS, f"append() refuses, because {found.refusal}", "run mqpg migrate adopt")
+
+
+def _full_disk(found: Overview) -> Iterator[Finding]:
+    for one in found.full_disk:
+        yield _trouble("disk", STANDS, fullness(one), "free space, or make its volume larger; no restart is needed")
 
 
 def _clock_steps(found: Overview) -> Iterator[Finding]:

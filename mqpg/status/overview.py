@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .finding import Finding, Row
 from .live_checks import check_moment
-from .workers import FAILING
+from .workers import FAILING, FULL_DISK
 
 __all__ = ["STUCK", "Overview", "read_overview"]
 
@@ -136,6 +136,7 @@ class Overview:
         differing: Consumers whose decorator has other options than their subscription.
         failing_workers: Processes that are alive, and whose iterations fail one after another.
         clock_steps: Steps of the server's clock within seven days.
+        full_disk: Since when the disk is full, and who has noticed. Empty: it has room.
     """
 
     broker: Row
@@ -156,6 +157,7 @@ class Overview:
     failing_workers: list[Row]
     differing: list[Row]
     overfull: list[Row] = field(default_factory=list)
+    full_disk: list[Row] = field(default_factory=list)
 
 
 def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
@@ -179,4 +181,5 @@ def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
         overfull=rows(_OVERFULL),
         failing_workers=rows(FAILING),
         differing=rows(_DIFFERING),
+        full_disk=rows(FULL_DISK),
     )

@@ -8,7 +8,18 @@ from mqpg.values.words import duration
 
 from .finding import Row
 
-__all__ = ["FAILING", "failing_roles", "failing_seconds", "failure", "in_words", "missing_roles", "silent_roles"]
+__all__ = [
+    "FAILING",
+    "FULL_DISK",
+    "failing_roles",
+    "failing_seconds",
+    "failure",
+    "full_disk",
+    "fullness",
+    "in_words",
+    "missing_roles",
+    "silent_roles",
+]
 
 _MISSING = """
 select r.role, l.host, l.pid, l.started_at, l.seen_at,
@@ -38,6 +49,13 @@ where w.alive and w.detail ->> 'failing' is not null
         where o.alive and o.role = w.role and o.state = 'active' and o.detail ->> 'failing' is null))
 order by w.role, w.worker_id
 """
+FULL_DISK = """
+select to_char(f.since at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"') as since,
+    extract(epoch from clock_timestamp() - f.since)::float8 as seconds, (
+        select string_agg(distinct a.application_name || coalesce(' on ' || host(a.client_addr), ''), ', ')
+        from pg_stat_activity as a where a.pid = any(f.noticed_by)) as noticed_by
+from mqpg._full_disk() as f
+"""
 _LEAST_TIMES = 3  # One failure is a lost connection or a lost race, as a rule.
 
 
@@ -63,6 +81,18 @@ def failing_roles(rows: Callable[[str], list[Row]], host: str, roles: Sequence[s
     """Say of which processes on a host, with one of these roles, each iteration fails, a sentence each."""
     found = [one for one in rows(FAILING) if one["host"] == host and one["role"] in roles]
     return [said for said in map(failure, found) if said]
+
+
+def full_disk(rows: Callable[[str], list[Row]]) -> list[str]:
+    """Say since when the disk is full, and who has noticed. Empty: it has room."""
+    return [fullness(one) for one in rows(FULL_DISK)]
+
+
+def fullness(one: Row) -> str:
+    """Say what a row of FULL_DISK says."""
+    since = f" since {one['since']}, for {duration(one['seconds'])}" if one["since"] else ""
+    noticed = f", as {one['noticed_by']} noticed" if one["noticed_by"] else ""
+    return f"the disk of the database is full{since}{noticed}: nothing can be sent, received or acknowledged"
 
 
 def failure(one: Row) -> str | None:

@@ -40,6 +40,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "ledger_not_served": ("start mqpg worker with --ledger {ledger}=URL",),
     "ledger_unreachable": ("Make the database of the ledger answer. The compensator then asks it again by itself.",),
     "compensator_not_running": ("start mqpg worker",),
+    "disk_full": (
+        "The disk of the database is full, so nothing can be sent, received or acknowledged. Free space, or make its "
+        "volume larger. What else is said here comes after that.",
+    ),
     # before it has an offset
     "transaction_open": (
         "No such message is committed. {sessions:open transaction} may have sent it, and has to commit. If the oldest "

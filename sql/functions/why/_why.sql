@@ -31,6 +31,9 @@ begin
         return query
         select w.cause, w.detail - mqpg._why_hidden(v_message.topic_id), w.remedy
         from mqpg._why_message(_why.message_id, v_may_read) w;
+        if found then
+            return query select d.* from mqpg._why_full_disk() d;
+        end if;
     end if;
 end
 $$;
@@ -60,6 +63,9 @@ begin
         return query
         select w.cause, w.detail - mqpg._why_hidden(v_half.topic_id), w.remedy
         from mqpg._why_message(v_half.message_id, v_may_read) w;
+        if found then
+            return query select d.* from mqpg._why_full_disk() d;
+        end if;
     else
         return query
         select u.* from mqpg._why_unknown((select p.message_id from mqpg._parse_handle(_why.handle) p), true) u;
@@ -93,5 +99,8 @@ begin
     return query
     select s.cause, s.detail - mqpg._why_hidden(v_topic.topic_id), s.remedy
     from mqpg._why_subscription(_why.consumer_group, v_topic) s limit 100;
+    if found then
+        return query select d.* from mqpg._why_full_disk() d;
+    end if;
 end
 $$;
