@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from tests.stateful.machine import LOCKED, PARTIES, handles, seconds
+from tests.stateful.machine import LOCKED, PARTIES, RACED, handles, seconds
 from tests.stateful.model import Half, Span, Tx
 from tests.stateful.transactions import Transactions
 
@@ -30,7 +30,9 @@ class Checks(Transactions):
             return
         with self.calling(who) as (_, tx):
             if half is None or self.unseen_half(half, tx):
-                self.refused(who, {"MQ006"} if handle else {"MQ006", "MQ001"}, "local_begin", handle)
+                # An old snapshot cannot tell a handle of an open transaction from a newer one.
+                stale = {RACED} if tx.repeatable else set()
+                self.refused(who, {"MQ006"} | stale | (set() if handle else {"MQ001"}), "local_begin", handle)
             elif self.model.locked(("ledger", handle), tx):
                 self.refused(who, {LOCKED}, "local_begin", handle)
             elif half.ledger is not None:
