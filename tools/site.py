@@ -52,8 +52,10 @@ MERMAID = "assets/mermaid.js"
 CONTRACT = ROOT / "tests" / "migration" / "contract.json"
 
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?\)")
-_FUNCTION = re.compile(r"^create function (mqpg\.([a-z]\w*)\s*\(.*?\)\s*returns .*?)\nlanguage ", re.M | re.S)
-_ARGUMENTS = re.compile(r"\(\s*(\S.*?)\s*\) returns")
+_FUNCTION = re.compile(
+    r"^create (?:function|procedure) (mqpg\.([a-z]\w*)\s*\(.*?\)(?:\s*returns .*?)?)\n(?:--.*\n)*language ", re.M | re.S
+)
+_ARGUMENTS = re.compile(r"\(\s*(\S.*?)\s*\)(?= returns|$)")
 _HEADER = re.compile(r"\A((?:--.*\n)+)")
 _COMMENT = re.compile(r"^comment on (view|column) \w+\.\w+(?:\.(\w+))? is\s+'((?:[^']|''|'\s+')*)';", re.M)
 _BREAK = re.compile(r"(?<!')'\s+'(?!')")
@@ -202,7 +204,7 @@ def _first_paragraph(one: type) -> list[str]:
 def _signature(source: str) -> str:
     """A function's name, arguments and result, from the source without its comments."""
     words = re.sub(r"--.*", "", source).split()
-    return _ARGUMENTS.sub(r"(\n    \1\n) returns", " ".join(words), count=1)
+    return _ARGUMENTS.sub(r"(\n    \1\n)", " ".join(words), count=1)
 
 
 def _parted(header: str) -> tuple[str, str]:

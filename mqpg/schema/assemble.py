@@ -20,7 +20,7 @@ set local check_function_bodies = off;
 _APART = ("install/", "migrations/")
 # The files whose headers become comments of what they make.
 _DESCRIBED = ("types/", "tables/", "functions/", "views/", "audit_views/")
-_CREATE = re.compile(r"^create (function|view|table|type) (mqpg\w*\.\w+)(\(?)", re.M)
+_CREATE = re.compile(r"^create (function|procedure|view|table|type) (mqpg\w*\.\w+)(\(?)", re.M)
 _SENTENCE = re.compile(r".*?(?=\.(?:\s|$))", re.S)
 
 

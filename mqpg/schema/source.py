@@ -232,7 +232,7 @@ def _object(path: str, text: str) -> Object:
     kind, schema = _CODE[path.split("/", 1)[0]]
     name = path.rsplit("/", 1)[1].removesuffix(".sql")
     if kind == "function":
-        text = re.sub(r"^create function ", "create or replace function ", described(text), flags=re.M)
+        text = re.sub(r"^create (?=function|procedure)", "create or replace ", described(text), flags=re.M)
         return Object(kind, schema, name, text, "select")
     definition, mark, comments = (described(text) if kind == "view" else text).partition("\ncomment on ")
     definition = definition[re.search(rf"^create {kind} ", definition, re.M).start() :]  # type: ignore[union-attr]

@@ -18,7 +18,7 @@ declare
     v_new text;
     v_same boolean;
     v_keeps boolean := coalesce(has_schema_privilege(to_regnamespace('mqpg_retired'), 'create'), false);
-    v_retire text := case when v_keeps then 'alter function %s set schema mqpg_retired' else 'drop function %s' end;
+    v_retire text := case when v_keeps then 'alter routine %s set schema mqpg_retired' else 'drop routine %s' end;
 begin
     perform set_config('check_function_bodies', 'off', true);
     -- What the upgrade before this one has moved there.
@@ -26,7 +26,7 @@ begin
         select p.oid from pg_proc p
         where p.pronamespace = to_regnamespace('mqpg_retired') and p.proowner = current_user::regrole
     loop
-        execute format('drop function %s', v_gone);
+        execute format('drop routine %s', v_gone);
     end loop;
     v_before := array(
         select p.oid || ' ' || p.xmin from pg_proc p where p.pronamespace = 'mqpg'::regnamespace);

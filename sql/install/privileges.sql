@@ -39,7 +39,7 @@ begin
         select n.nspname from pg_namespace n
         where n.nspname in ('mqpg', 'mqpg_audit', 'pgmq') and n.nspowner = current_user::regrole
     loop
-        execute format('revoke all on all functions in schema %I from public', v_schema.nspname);
+        execute format('revoke all on all routines in schema %I from public', v_schema.nspname);
         execute format('revoke all on schema %I from public, pg_monitor', v_schema.nspname);
         execute format('revoke all on all tables in schema %I from public, pg_monitor', v_schema.nspname);
         execute format('revoke all on all sequences in schema %I from public, pg_monitor', v_schema.nspname);

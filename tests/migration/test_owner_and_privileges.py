@@ -79,7 +79,9 @@ def test_entry_points_run_as_the_owner_with_a_fixed_path(db: Connection, entries
     wrong = []
     for signature, name, definer, config, language, is_trigger in db.execute(_FUNCTIONS):
         pinned = PINNED in config
-        if _CASTS.fullmatch(signature):
+        if name == "work":
+            right = not definer and not config  # it commits; the test of search paths calls it
+        elif _CASTS.fullmatch(signature):
             # It calls the overload for text, as the caller; otherwise each call would become the owner's twice.
             right = not definer and not config
         elif _AS_CALLER.fullmatch(signature):

@@ -22,7 +22,7 @@ ALLOWED = {
     "reconcile": {"access", "half", "common", "validate"},
     "transact": {"access", "half", "common", "store", "validate"},
     "client": {"access", "consume", "cursor", "find", "half", "common", "validate"},
-    "worker": {"access", "common", "rights", "watch"},
+    "worker": {"access", "append", "check", "common", "keep", "rights", "watch"},
     "watch": {"access", "check", "cursor", "half", "common"},
     "check": {"access", "half", "common", "store", "validate"},
     "consume": {"access", "cursor", "find", "common", "validate"},

@@ -41,6 +41,7 @@ CALLS = [
     "select mqpg.prepare('orders', '9'::text, 'shop', check_after => '10 ms')",
     "select mqpg.append()",
     "select mqpg.compensate()",
+    "call mqpg.work(0)",
     "select * from mqpg.due_checks('shop')",
     "select * from mqpg.half_states(array['nothing'])",
     "select * from mqpg.dead_letters('g', 'orders')",

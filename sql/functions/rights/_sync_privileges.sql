@@ -23,7 +23,7 @@ begin
         select case when o.needed then 'grant' else 'revoke' end as verb, o.what,
             case when o.needed then 'to' else 'from' end as direction
         from (
-            select format('execute on function %s', p.oid::regprocedure) as what,
+            select format('execute on routine %s', p.oid::regprocedure) as what,
                 string_to_array(e.used_by, ' ') && v_rights as needed, p.proacl as acl
             from mqpg._entry_points() e
             join pg_proc p on p.proname = e.name and p.pronamespace = 'mqpg'::regnamespace
