@@ -52,6 +52,7 @@ BY_TYPE = {
     "json[]": "array['1'::json]",
     "jsonb[]": "array['1'::jsonb]",
     "bigint[]": "array[1]::bigint[]",
+    "integer[]": "array[1]",
     "mqpg.verdict": "'commit'",
     "double precision": "1",
 }

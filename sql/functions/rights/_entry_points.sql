@@ -10,11 +10,11 @@ language sql immutable as $$
     select n.name, e.used_by
     from (values
         ('send', 'send send_batch recall'),
-        ('produce', 'prepare prepare_batch commit commit_batch rollback rollback_batch local_begin _note_ledger'),
+        ('produce', 'prepare prepare_batch commit commit_batch commit_once rollback rollback_batch local_begin _note_ledger'),
         ('produce worker', 'due_checks check_wait'),
         ('produce operator', 'reconcile'),
         ('produce operator worker', 'half_states _lost_halves'),
-        ('receive', 'receive fetch ack nack extend release unpin ready dead_letters find_by_key trace _bodies'),
+        ('receive', 'receive fetch fetch_range topic_offsets advance ack nack extend release unpin ready dead_letters find_by_key trace _bodies'),
         ('receive operator auditor', 'acknowledged'),
         ('receive produce operator auditor', 'why _why _session_facts'),
         ('operator',

@@ -1,0 +1,5 @@
+"""Adds the batches that writers committed once."""
+
+from mqpg.schema.revision import revision_of
+
+revision, down_revision, branch_labels, upgrade, downgrade = revision_of(__file__)

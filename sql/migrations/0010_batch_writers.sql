@@ -1,0 +1,12 @@
+-- Adds the batches that writers committed once.
+-- breaking: no
+create table mqpg.batch_writer (
+    producer_group_id int not null references mqpg.producer_group on delete cascade,
+    writer text not null,
+    batch_no bigint not null,
+    at timestamptz not null default clock_timestamp(),
+    primary key (producer_group_id, writer)
+);
+comment on column mqpg.batch_writer.writer is 'Who numbers the batches, such as the id of a query of Spark';
+comment on column mqpg.batch_writer.batch_no is 'The greatest number that was committed';
+comment on table mqpg.batch_writer is 'The last batch of half messages that each writer committed by commit_once()';
