@@ -54,6 +54,7 @@ class External:
         is done is acknowledged by the next step, or by `finish`.
         """
         await self._assignment.subscribe(mq)
+        await self._assignment.note_journal(mq)
         await self._inbox.refuse(mq)
         messages = await self._assignment.receive(mq, worker)
         if not messages:

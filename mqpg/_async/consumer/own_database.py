@@ -104,6 +104,8 @@ class OwnDatabase:
         await self._offsets.ensure()
         await self._assignment.subscribe(mq)
         await self._inbox.create(mq, self._database)
+        if not self._assignment.noted:
+            await self._note_journal(mq)
         delivery = await self._assignment.receive(mq, worker)
         if not delivery:
             return 0
@@ -130,6 +132,14 @@ class OwnDatabase:
             await self._report(mq, delivery, tried, result)
         result.end_process()
         return len(tried)
+
+    async def _note_journal(self, mq: AsyncClient) -> None:
+        kept_before = False
+        if self._options.journal:
+            broker_id = await self._broker_id(mq)
+            async with self._database.connect() as conn:
+                kept_before = await self._journal.is_kept(conn, broker_id)
+        await self._assignment.note_journal(mq, kept_before=kept_before)
 
     async def _note_end(self, mq: AsyncClient, tried: Sequence[Message], ended: TransactionEnded) -> DeliveryResult:
         """Note what came of messages whose transaction a handler has ended.

@@ -83,7 +83,6 @@ class SameDatabase:
         self._lease = Lease(options.lease, f"the handler of {options.group}/{options.topic}")
         self._engine: Engine | None = None
         self._broker_id = ""
-        self._prepared = False
         # Workers whose last delivery came back. They claim in the transaction of the effect. A claim
         # that is undone with the effect counts no attempt, so a message that kills its process would
         # be tried for ever. Therefore the first messages after a start, and after a transaction that
@@ -197,11 +196,14 @@ class SameDatabase:
     async def _prepare(self, mq: AsyncClient) -> None:
         await self._assignment.subscribe(mq)
         await self._inbox.create(mq, None)
-        if not self._prepared and self._options.journal:
-            async with mq.transaction() as conn:
-                await create_beside_queue(conn, applied, self._options.schema, self._options.create_tables)
-        self._prepared = True
         self._broker_id = (await mq.info()).broker_id
+        if not self._assignment.noted:
+            kept_before = False
+            if self._options.journal:
+                async with mq.transaction() as conn:
+                    await create_beside_queue(conn, applied, self._options.schema, self._options.create_tables)
+                    kept_before = await self._journal.is_kept(conn, self._broker_id)
+            await self._assignment.note_journal(mq, kept_before=kept_before)
 
     @asynccontextmanager
     async def _transaction(self, mq: AsyncClient) -> AsyncGenerator[_Iteration]:

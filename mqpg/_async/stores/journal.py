@@ -18,6 +18,14 @@ __all__ = ["Journal"]
 _COLUMNS = ("consumer_group", "topic", "queue_id", "queue_offset", "message_id", "broker", "subscription_id")
 _WRITE = StoreStatement(insert(applied).values({name: bindparam(name) for name in _COLUMNS} | {"applied_at": clock()}))
 
+_KEPT = StoreStatement(
+    select(func.min(applied.c.message_id)).where(
+        applied.c.consumer_group == bindparam("consumer_group"),
+        applied.c.topic == bindparam("topic"),
+        or_(applied.c.broker == bindparam("broker"), applied.c.broker.is_(None)),
+    )
+)
+
 
 class Journal:
     """The rows of one consumer group and topic. `schema`: that of the table, or None."""
@@ -43,6 +51,11 @@ class Journal:
             for message in messages
         ]
         await _WRITE.execute_all(conn, rows, self._schema)
+
+    async def is_kept(self, conn: PgConnection | Connection, broker_id: str) -> bool:
+        """Whether there is any row."""
+        values = {"consumer_group": self._group, "topic": self._topic, "broker": broker_id}
+        return await _KEPT.scalar(conn, values, self._schema) is not None
 
     async def recognise(self, conn: Connection, messages: Mapping[int, Message], broker_id: str) -> set[int]:
         """Which of these ids were applied, whatever offsets they had then.

@@ -51,6 +51,7 @@ _DEAD_AMONG = function("_dead_among", f"{_GROUP}, message_ids bigint[], former b
 _DROPPED_AMONG = function("_dropped_among", f"{_GROUP}, message_ids bigint[]", reads=True)
 _QUEUES_AGE = function("_queues_age", _GROUP, reads=True)
 _NOTE_LEDGER = function("_note_ledger", "producer_group text, ledger text, place text", reads=True)
+_NOTE_JOURNAL = function("_note_journal", f"{_GROUP}, consumer text, kept boolean, kept_before boolean", reads=True)
 _INCARNATION = statement("select b.incarnation from mqpg._broker() b")
 _LOST_HALVES = function("_lost_halves", "handles text[]", reads=True)
 # A consumer with its own database has to apply the offsets that its subscription's filter chooses
@@ -98,7 +99,7 @@ _SILENT = statement("""
 class Queries:
     """Questions to one broker. They are repeated when a connection is lost.
 
-    Nearly all of them only read. The others (`note_ledger`, `end_silent_sessions`) do no more when they
+    Nearly all of them only read. The others (`note_ledger`, `note_journal`, `end_silent_sessions`) do no more when they
     are repeated.
     """
 
@@ -308,6 +309,29 @@ class Queries:
                 noted = False
             self._noted_ledgers[producer_group, ledger] = noted
         return noted
+
+    def note_journal(
+        self, consumer_group: str, topic: str, consumer: str | None, *, kept: bool, kept_before: bool
+    ) -> bool:
+        """Tell the broker whether a consumer keeps a journal from its first delivery on.
+
+        Args:
+            consumer_group: The consumer's group.
+            topic: The topic that it reads.
+            consumer: Its name, for mode broadcast.
+            kept: Whether it keeps a journal.
+            kept_before: Whether the journal has rows of the group from an earlier release.
+
+        Returns:
+            False if a member could not join a broadcast group now.
+        """
+        values = _NOTE_JOURNAL.values(consumer_group, topic, consumer, kept, kept_before)
+        try:
+            return bool(self._scalar(_NOTE_JOURNAL, values))
+        except DatabaseError as error:
+            if error.sqlstate != "42883":  # The schema is of an earlier release.
+                raise
+            return True
 
     def require_fits(self, topic: str, payload: str) -> None:
         """Raise PayloadTooLarge where the broker would, for a payload that is sent later.

@@ -38,6 +38,7 @@ class QueueAssignment:
         named = options.queues
         self._turns: list[deque[int | None]] = [deque([None] if named is None else [*named, RETRY_LANE])]
         self._subscribed = False
+        self.noted = False
         self._done: dict[int, str] = {}  # by worker
         self._queues: int | None = None  # how many are divided among the workers; None: they are not
         self._next_look = 0.0
@@ -105,6 +106,17 @@ class QueueAssignment:
         if self.mode in ("pinned", "broadcast") and self._options.concurrency > 1:
             self._divide_queues(mq)
         self._subscribed = True
+
+    def note_journal(self, mq: Client, *, kept_before: bool = False) -> None:
+        """Tell the broker, once, whether there is a journal from the next delivery on.
+
+        `kept_before`: the journal has rows already. The attribute `noted` says that the broker knows.
+        """
+        if not self.noted:
+            options = self._options
+            self.noted = mq.queries.note_journal(
+                options.group, options.topic, options.name, kept=options.journal, kept_before=kept_before
+            )
 
     def _ensure_subscription(self, mq: Client) -> Mode:
         options = self._options

@@ -55,6 +55,7 @@ class External:
         is done is acknowledged by the next step, or by `finish`.
         """
         self._assignment.subscribe(mq)
+        self._assignment.note_journal(mq)
         self._inbox.refuse(mq)
         messages = self._assignment.receive(mq, worker)
         if not messages:

@@ -105,6 +105,8 @@ class OwnDatabase:
         self._offsets.ensure()
         self._assignment.subscribe(mq)
         self._inbox.create(mq, self._database)
+        if not self._assignment.noted:
+            self._note_journal(mq)
         delivery = self._assignment.receive(mq, worker)
         if not delivery:
             return 0
@@ -131,6 +133,14 @@ class OwnDatabase:
             self._report(mq, delivery, tried, result)
         result.end_process()
         return len(tried)
+
+    def _note_journal(self, mq: Client) -> None:
+        kept_before = False
+        if self._options.journal:
+            broker_id = self._broker_id(mq)
+            with self._database.connect() as conn:
+                kept_before = self._journal.is_kept(conn, broker_id)
+        self._assignment.note_journal(mq, kept_before=kept_before)
 
     def _note_end(self, mq: Client, tried: Sequence[Message], ended: TransactionEnded) -> DeliveryResult:
         """Note what came of messages whose transaction a handler has ended.

@@ -84,7 +84,6 @@ class SameDatabase:
         self._lease = Lease(options.lease, f"the handler of {options.group}/{options.topic}")
         self._engine: Engine | None = None
         self._broker_id = ""
-        self._prepared = False
         # Workers whose last delivery came back. They claim in the transaction of the effect. A claim
         # that is undone with the effect counts no attempt, so a message that kills its process would
         # be tried for ever. Therefore the first messages after a start, and after a transaction that
@@ -196,11 +195,14 @@ class SameDatabase:
     def _prepare(self, mq: Client) -> None:
         self._assignment.subscribe(mq)
         self._inbox.create(mq, None)
-        if not self._prepared and self._options.journal:
-            with mq.transaction() as conn:
-                create_beside_queue(conn, applied, self._options.schema, self._options.create_tables)
-        self._prepared = True
         self._broker_id = (mq.info()).broker_id
+        if not self._assignment.noted:
+            kept_before = False
+            if self._options.journal:
+                with mq.transaction() as conn:
+                    create_beside_queue(conn, applied, self._options.schema, self._options.create_tables)
+                    kept_before = self._journal.is_kept(conn, self._broker_id)
+            self._assignment.note_journal(mq, kept_before=kept_before)
 
     @contextmanager
     def _transaction(self, mq: Client) -> Generator[_Iteration]:

@@ -51,6 +51,8 @@ READS = (
     "cursor_version",
     "claim",
     "dropped_slot",
+    "queue_start",
+    "journal_span",
     "jump",
     "letter",
     "other_half",

@@ -43,13 +43,7 @@ begin
     insert into mqpg.subscription (
         consumer_group, topic_id, member, member_of, mode, start, filter, tags, max_attempts, retry_delay, on_failure,
         paused, receivers)
-    select p.consumer_group, p.topic_id, _member.consumer, p.subscription_id, p.mode,
-        -- The audit asks when the member's first version is gone: the group was moved since its start.
-        case when exists (
-            select from generate_series(0, _member.queues - 1) as q(queue_id)
-            where (mqpg._cursor(p.subscription_id, q.queue_id)).committed > mqpg._oldest(p.topic_id, q.queue_id, 0))
-            then 'latest' else p.start
-        end, p.filter, p.tags,
+    select p.consumer_group, p.topic_id, _member.consumer, p.subscription_id, p.mode, p.start, p.filter, p.tags,
         p.max_attempts, p.retry_delay, p.on_failure, p.paused, p.receivers
     from mqpg.subscription p
     where p.subscription_id = (_member.parent).subscription_id
@@ -79,6 +73,7 @@ begin
             (mqpg._cursor((_member.parent).subscription_id, q.queue_id)).committed,
             mqpg._oldest(v_member.topic_id, q.queue_id, 0))
     end as position) as p;
+    perform mqpg._note_starts(v_member.subscription_id, -1, _member.queues - 1);
     perform mqpg._await_older_queues(v_member);
     return v_member;
 end

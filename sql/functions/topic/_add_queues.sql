@@ -35,6 +35,8 @@ begin
     select s.subscription_id, q.queue_id, v_slot, 1, 0, 0, clock_timestamp(), mqpg._action('subscribe'), '{}'
     from mqpg.subscription s cross join generate_series(v_before, _add_queues.queues - 1) as q(queue_id)
     where s.topic_id = v_id;
+    perform mqpg._note_starts(s.subscription_id, v_before, _add_queues.queues - 1)
+    from mqpg.subscription s where s.topic_id = v_id;
     perform mqpg._await_older_queues(s) from mqpg.subscription s
     where s.topic_id = v_id and (s.mode <> 'broadcast' or s.member <> '');
 end

@@ -80,6 +80,7 @@ begin
             lateral (select case q.queue_id
                 when -1 then 0 else mqpg._target_offset(v_topic.topic_id, q.queue_id, 0, v_new.start)
             end) as p(position);
+        perform mqpg._note_starts(v_new.subscription_id, -1, v_topic.queues - 1);
         v_new := mqpg._subscription(subscribe.consumer_group, subscribe.topic);
         if v_new.mode <> 'broadcast' then
             perform mqpg._await_older_queues(v_new);

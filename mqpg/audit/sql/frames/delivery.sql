@@ -1,4 +1,6 @@
--- One row for each group with a journal and each offset since its start.
+-- One row for each group with a journal and each offset since its start that it took with a journal.
+-- Where the start is unknown, it is the lowest offset that the cursor or the journal is known to have
+-- been at.
 -- times_applied: how often the journal has the message. behind_position: the group's position is
 -- beyond the offset. dead: the group does not have to apply it. unjudged: a filter may have left it
 -- out, and its body is dropped, so nobody can say any more whether it did. Or it was read from an
@@ -19,7 +21,7 @@ first_applied as (
 ),
 
 started as (
-    select p.*, coalesce(p.start_offset, f.queue_offset, p.next_offset) as first_offset
+    select p.*, coalesce(p.start_offset, least(f.queue_offset, p.known_offset), p.next_offset) as first_offset
     from place as p
     left join first_applied as f on f.owner_id = p.subscription_id and f.queue_id = p.queue_id
     where p.journal
@@ -41,7 +43,11 @@ select
 from entry as e
 join started as p
     on p.topic_id = e.topic_id and p.lane = e.lane and p.queue_id = e.queue_id and e.queue_offset >= p.first_offset
+left join journal_span as s
+    on s.subscription_id = p.subscription_id and s.queue_id = p.queue_id and e.queue_offset >= s.from_offset
+    and (s.to_offset is null or e.queue_offset < s.to_offset)
 left join journal as j on j.owner_id = p.subscription_id and j.message_id = e.message_id
 left join retry as r on r.subscription_id = p.subscription_id and r.message_id = e.message_id
 left join excuse as x on x.subscription_id = p.subscription_id and x.message_id = e.message_id
 cross join horizon as h
+where not p.noted or s.subscription_id is not null

@@ -2,7 +2,7 @@
 -- applied an offset of the judged part. What was not read now is known from before.
 select
     p.subscription_id, p.queue_id,
-    coalesce(p.start_offset, f.queue_offset, p.next_offset) as start_offset,
+    coalesce(p.start_offset, least(f.queue_offset, p.known_offset), p.next_offset) as start_offset,
     greatest(f.applied_until, b.applied_until) as applied_until
 from place as p
 left join judged_start as b on b.subscription_id = p.subscription_id and b.queue_id = p.queue_id

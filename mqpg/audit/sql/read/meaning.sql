@@ -17,3 +17,6 @@ from mqpg.audit_topic as t
 union all
 select 'producer group ' || p.producer_group_id, hashtextextended(row(p.name, p.checker)::text, 0)
 from mqpg.audit_producer_group as p
+union all
+select 'journal of ' || q.subscription_id || ':' || q.queue_id, hashtextextended(q.journal::text, 0)
+from mqpg.audit_queue_start as q
