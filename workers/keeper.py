@@ -18,6 +18,7 @@ __all__ = ["Keeper"]
 
 logger = logging.getLogger(__name__)
 
+_MEASURE = "select mqpg._apply_size_limits()"
 _FORGET = "select mqpg._forget_workers()"
 
 # Tables that should have been dropped or merged long ago, with the sessions that use them. Another
@@ -41,6 +42,7 @@ where each.name = 'max_locks_per_transaction' and connections.name = 'max_connec
 """
 _LEAST_EACH = 64  # PostgreSQL's own: enough for a consumer in a transaction on each connection
 _LEAST_LOCKS = 3000
+_MEASURES = 2.0  # seconds from one to the next
 _MOST_CALLS = 100  # calls in a row, before the keeper reports what is held up
 # Seconds after which a table that is held up is reported, and again, and a group that no consumer reads.
 _LONG = 3600.0
@@ -69,6 +71,7 @@ class Keeper(Worker):
         self._dropping = Dropping(options.dsn)
         self._unread_groups = UnreadGroups(long)
         self._long = long
+        self._next_measure = 0.0
         self._reported: dict[str, float] = {}
 
     def turn(self, conn: Connection) -> float:
@@ -93,6 +96,15 @@ class Keeper(Worker):
         self._report_blocked(conn)
         self._unread_groups.report(conn)
         return pause
+
+    def pulse(self, conn: Connection) -> None:
+        """Compare sizes with their limits every two seconds."""
+        now = time.monotonic()
+        if now < self._next_measure:
+            super().pulse(conn)
+            return
+        conn.execute(_MEASURE)
+        self._next_measure = now + _MEASURES
 
     def _keep(self, conn: Connection) -> bool:
         """Call it once. True: there may be more to do."""

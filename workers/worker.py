@@ -89,6 +89,10 @@ class Worker(ABC):
     def turn(self, conn: Connection) -> float:
         """Do one iteration of the work, as the leader, and return how many seconds to pause after it."""
 
+    def pulse(self, conn: Connection) -> None:
+        """Send a statement every second while the worker rests."""
+        conn.execute("")
+
     def stand_by(self, conn: Connection) -> str:
         """Do what needs no leadership, while another process leads.
 
@@ -191,7 +195,7 @@ class Worker(ABC):
         ):
             if not self._beat(conn):
                 break
-            conn.execute("")
+            self.pulse(conn)
 
     def _beat(self, conn: Connection) -> bool:
         """Report, if it is due. False: another worker has the lock, so this one has to stand by."""

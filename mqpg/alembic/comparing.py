@@ -66,6 +66,7 @@ _REMOVED: Row = {
     "filter": "true",
     "lose_after": "0 s",
     "lose_over": 0,
+    "max_bytes": 0,
     "message_ttl": "0 s",
     "tags": [],
 }

@@ -74,6 +74,9 @@ def alter(
         bool | None, typer.Option(help="Whether keep waits until mqpg archive has written the messages.")
     ] = None,
     queues: Annotated[int | None, typer.Option(help="More queues: a multiple of the present number.")] = None,
+    max_bytes: Annotated[
+        int | None, typer.Option(help="The size of its stored messages, in bytes, at which sends fail; 0: no limit.")
+    ] = None,
     json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
@@ -92,6 +95,7 @@ def alter(
         checksums=checksums,
         archive=archive,
         queues=queues,
+        max_bytes=max_bytes,
     )
 
 

@@ -30,6 +30,7 @@ METRICS = {
     "up": Described("1 if the broker answered this scrape"),
     "broker_info": Described("Identity of the broker; always 1", ("broker_id", "incarnation", "release")),
     "disk_full": Described("1 if the disk of the database is full, so that nothing can be written"),
+    "topic_full": Described("1: the topic or the broker is at its max_bytes, so sends fail", ("topic",)),
     "workers_alive": Described("Worker processes whose last heartbeat is at most 30 s old", ("role",)),
     "workers_active": Described("Worker processes that are at work and do not stand by", ("role",)),
     "worker_heartbeat_age_seconds": Described("Seconds since the latest heartbeat of a role", ("role",)),

@@ -34,6 +34,7 @@ def families(found: Reading) -> Iterator[Metric]:
     """Make all metrics, also those that have no sample now."""
     yield metric("broker_info", [_identity(found)])
     yield metric("disk_full", [([], len(found.overview.full_disk))])
+    yield metric("topic_full", [([one["topic"]], 1) for one in found.overview.full_topics])
     yield from _workers(found)
     yield from _appender(found)
     yield from _half_messages(found)

@@ -39,6 +39,7 @@ def findings(found: Overview) -> list[Finding]:
         *_refusal(found),
         *_clock_steps(found),
         *_losses(found),
+        *_full_topics(found),
         *_filters(found),
         *_workers(found),
         *_foreign_locks(found),
@@ -66,6 +67,18 @@ def _refusal(found: Overview) -> Iterator[Finding]:
 def _full_disk(found: Overview) -> Iterator[Finding]:
     for one in found.full_disk:
         yield _trouble("disk", STANDS, fullness(one), "free space, or make its volume larger; no restart is needed")
+
+
+def _full_topics(found: Overview) -> Iterator[Finding]:
+    of_broker = [one for one in found.full_topics if one["full_of"] == "broker"]
+    if of_broker:
+        what = f"the broker is at its max_bytes, {of_broker[0]['max_bytes']}: sends fail"
+        yield _trouble("size", STANDS, what, "raise the setting max_bytes, or shorten retentions", "mqpg settings")
+    for one in found.full_topics:
+        if one["full_of"] == "topic":
+            what = f"topic {one['topic']} is at its max_bytes, {one['max_bytes']}: sends fail"
+            remedy = "raise it with mqpg topic alter --max-bytes, or shorten its retention"
+            yield _trouble("size", STANDS, what, remedy, "mqpg topic list", topic=one["topic"])
 
 
 def _clock_steps(found: Overview) -> Iterator[Finding]:

@@ -108,6 +108,7 @@ from mqpg._clock_steps() as s limit 3
 """
 _REFUSAL = "select mqpg._append_refusal() as said"
 _OVERFULL = "select o.producer_group, o.max_undecided from mqpg._overfull_groups() as o"
+_FULL = "select f.topic, f.full_of, f.max_bytes from mqpg._full_topics() as f"
 _LOCKS = "select f.pid, f.role, f.stops, f.remedy from mqpg.foreign_locks as f"
 
 
@@ -137,6 +138,7 @@ class Overview:
         failing_workers: Processes that are alive, and whose iterations fail one after another.
         clock_steps: Steps of the server's clock within seven days.
         full_disk: Since when the disk is full, and who has noticed. Empty: it has room.
+        full_topics: Topics that take no messages, because they or the broker are at their `max_bytes`.
     """
 
     broker: Row
@@ -158,6 +160,7 @@ class Overview:
     differing: list[Row]
     overfull: list[Row] = field(default_factory=list)
     full_disk: list[Row] = field(default_factory=list)
+    full_topics: list[Row] = field(default_factory=list)
 
 
 def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
@@ -182,4 +185,5 @@ def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
         failing_workers=rows(FAILING),
         differing=rows(_DIFFERING),
         full_disk=rows(FULL_DISK),
+        full_topics=rows(_FULL),
     )

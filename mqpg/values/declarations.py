@@ -95,6 +95,8 @@ class Topic(Declaration):
             default: any number.
         checksums: Whether each new record batch gets a checksum.
         archive: Whether a segment with its messages waits for `mqpg archive`.
+        max_bytes: With about so many bytes of messages stored, sends raise NoSpace. None, the
+            default: no limit.
 
     Raises:
         ConfigurationError: `metadata` is no MetaData.
@@ -114,6 +116,7 @@ class Topic(Declaration):
     lose_over: int | None = None
     checksums: bool = False
     archive: bool = False
+    max_bytes: int | None = None
 
     _names = ("topic",)
     _call = "create_topic"

@@ -39,6 +39,7 @@ A class has an SQLSTATE where SQL can raise it.
      ├── WrongState                MQ018  not possible for this half message now
      ├── WrongTopicKind            MQ024  a relay topic cannot be read like that
      ├── TooManyUndecided          MQ026  the producer group is over its max_undecided
+     ├── NoSpace                   MQ028  the topic or the broker is at its max_bytes
      ├── IdsUsedUp                 MQ027  the broker has given out all ids of subscriptions
      ├── LedgerError               the ledger (or offsets) table is not what it must be
      ├── Undecodable              JSON of a message that Python does not decode; `raw` has the text
@@ -76,6 +77,7 @@ __all__ = [
     "MalformedReceipt",
     "MissingBody",
     "NoReply",
+    "NoSpace",
     "NotDone",
     "NotFound",
     "NotGranted",
@@ -329,6 +331,15 @@ class TooManyUndecided(Error):
     """
 
     sqlstate = "MQ026"
+
+
+class NoSpace(Error):
+    """The topic, or the broker, is at its `max_bytes`.
+
+    Nothing was sent or prepared. Receiving, acknowledging and deciding go on.
+    """
+
+    sqlstate = "MQ028"
 
 
 class IdsUsedUp(Error):

@@ -33,4 +33,6 @@ insert into mqpg.settings (name, value, least, most, description) values
 ('filter_time', '1 s', '0 s', '1 hour',
     'how long one receive() may search through messages that a filter does not choose'),
 ('lock_timeout', '5 s', '1 ms', '1 hour',
-    'how long a call waits for the lock of a queue, a topic, a group or a subscription');
+    'how long a call waits for the lock of a queue, a topic, a group or a subscription'),
+('max_bytes', '0', '0', '9223372036854775807',
+    'bytes that the tables of the broker may take before sends raise MQ028; 0: no limit');

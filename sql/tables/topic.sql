@@ -16,7 +16,9 @@ create table mqpg.topic (
     archive boolean not null default false,
     created_at timestamptz not null default clock_timestamp(),
     senders mqpg.grantee [] not null default '{}',
-    readers mqpg.grantee [] not null default '{}'
+    readers mqpg.grantee [] not null default '{}',
+    max_bytes bigint,
+    full_of text
 );
 comment on column mqpg.topic.queues is 'Number of ordered queues';
 comment on column mqpg.topic.kind is 'normal | relay';
@@ -35,3 +37,7 @@ comment on column mqpg.topic.archive is
     'true: keep() drops no segment with its messages before `mqpg archive` has written it';
 comment on column mqpg.topic.senders is 'Roles that may send; a copy of role_right for the hot path';
 comment on column mqpg.topic.readers is 'Roles that may receive for some group; a copy of role_right for the hot path';
+comment on column mqpg.topic.max_bytes is
+    'With about so many bytes of messages stored, sends raise MQ028; null: no limit';
+comment on column mqpg.topic.full_of is
+    'Whose max_bytes was reached when it was last measured: topic | broker; null: neither';

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,8 @@ def state(db: Db) -> dict[str, list[tuple[Any, ...]]]:
 
 def settings(db: Db) -> dict[str, list[tuple[Any, ...]]]:
     """As `state`, without times of creation."""
-    return state(db) | {"topics": [row[:-1] for row in db.execute("select * from mqpg.topics").fetchall()]}
+    found = state(db)
+    return found | {"topics": [tuple(one for one in row if not isinstance(one, datetime)) for row in found["topics"]]}
 
 
 def declare(app: DeclaringApp, text: str, role: str) -> None:

@@ -11,11 +11,11 @@ from mqpg.values.messages import Interval
 __all__ = ["Topics"]
 
 _CREATE = function("create_topic", "topic text, queues int, retention interval, kind text")
-_ALTER = function(
-    "alter_topic",
+_TOPIC = (
     "topic text, retention interval, max_payload int, message_ttl interval, on_expired text, lose_after interval, "
-    "lose_over bigint, checksums boolean, archive boolean, queues int",
+    "lose_over bigint, checksums boolean, archive boolean, queues int, max_bytes bigint"
 )
+_ALTER = function("alter_topic", _TOPIC)
 _DROP = function("drop_topic", "topic text, force boolean", long=True)
 _PURGE = function("purge_topic", "topic text", long=True)
 _PAUSE = function("pause", "topic text, consumer_group text")
@@ -69,6 +69,7 @@ class Topics(BaseClient):
         checksums: bool | None = None,
         archive: bool | None = None,
         queues: int | None = None,
+        max_bytes: int | None = None,
         conn: Caller | None = None,
     ) -> None:
         """Change a topic's settings. An argument that is None leaves its setting unchanged.
@@ -91,6 +92,9 @@ class Topics(BaseClient):
                 written it.
             queues: More queues: a multiple of the present number, at most 1000. A group reads an added
                 queue after the older messages of its keys.
+            max_bytes: With about so many bytes of its messages stored, sends raise NoSpace until
+                retention has dropped some. The keeper measures every two seconds. 0 removes the
+                limit.
             conn: The caller's transaction. None: the call commits at once.
 
         Raises:
@@ -99,7 +103,17 @@ class Topics(BaseClient):
             LockTimeout: Queues are to be added, and another transaction is changing the topic.
         """
         values = _ALTER.values(
-            topic, retention, max_payload, message_ttl, on_expired, lose_after, lose_over, checksums, archive, queues
+            topic,
+            retention,
+            max_payload,
+            message_ttl,
+            on_expired,
+            lose_after,
+            lose_over,
+            checksums,
+            archive,
+            queues,
+            max_bytes,
         )
         await self._rows(_ALTER, values, conn, repeat=True)
 

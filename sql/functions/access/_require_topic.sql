@@ -1,5 +1,5 @@
 -- The topic with that name, for a caller that may send to it or may read it. Only a caller that may
--- do so with all topics learns that there is no such topic.
+-- do so with all topics learns that there is no such topic. To send, the topic must have space.
 -- Locks: none. Cost: one index lookup; one look at role_right if the row notes no role of the
 -- caller.
 create function mqpg._require_topic(topic text, privilege text) returns mqpg.topic
@@ -15,6 +15,9 @@ begin
         or mqpg._has_right(_require_topic.privilege, v_topic.topic_id) then
         if v_topic.topic_id is null then
             v_topic := mqpg._topic(_require_topic.topic);    -- raises
+        end if;
+        if v_topic.full_of is not null and _require_topic.privilege = 'send' then
+            perform mqpg._require_space(v_topic);
         end if;
         return v_topic;
     end if;

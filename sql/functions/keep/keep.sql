@@ -22,6 +22,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp set time
 begin
     perform mqpg._require_privilege('worker');
     return query select k.* from mqpg._keep(true) k;
+    perform mqpg._apply_size_limits();
     perform mqpg._note_call('keeper');
     -- append() leaves no trace while there is nothing to append, so what waits says whether it is called.
     perform mqpg._note_call('appender', coalesce(u.oldest_at > clock_timestamp() - interval '30 seconds', true))

@@ -3,7 +3,8 @@
 -- come in the order of the arguments.
 -- Locks: see _register_dedup_ids(). Cost: one row for each message.
 create function mqpg._store_deduplicated(
-    topic mqpg.topic, kind "char", payloads text [], keys text [], tags text [], headers jsonb [],
+    topic_id int, queues int, checksums boolean, kind "char",
+    payloads text [], keys text [], tags text [], headers jsonb [],
     dedup_ids text [], visible_at timestamptz
 ) returns bigint []
 language plpgsql as $$
@@ -16,11 +17,11 @@ begin
     for v_i in 1..cardinality(_store_deduplicated.payloads) loop
         v_ids[v_i] := nextval('mqpg.batch_id') * 1024;
     end loop;
-    v_first := mqpg._register_dedup_ids(_store_deduplicated.topic.topic_id, _store_deduplicated.dedup_ids, v_ids);
+    v_first := mqpg._register_dedup_ids(_store_deduplicated.topic_id, _store_deduplicated.dedup_ids, v_ids);
     with message as (
         select u.m / 1024 as batch_id, u.p, u.k, u.t, u.h, case
-            when u.k is null then mqpg._queue_of(u.m / 1024, _store_deduplicated.topic.queues)
-            else mqpg._queue_of(u.k, _store_deduplicated.topic.queues)
+            when u.k is null then mqpg._queue_of(u.m / 1024, _store_deduplicated.queues)
+            else mqpg._queue_of(u.k, _store_deduplicated.queues)
         end as queue_id
         from unnest(v_ids, v_first, _store_deduplicated.payloads, _store_deduplicated.keys, _store_deduplicated.tags,
             _store_deduplicated.headers)
@@ -30,15 +31,15 @@ begin
     stored as (
         insert into mqpg.commit_log (
             batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads, checksum)
-        select m.batch_id, v_xid, v_now, _store_deduplicated.topic.topic_id, m.queue_id, 1, _store_deduplicated.kind,
+        select m.batch_id, v_xid, v_now, _store_deduplicated.topic_id, m.queue_id, 1, _store_deduplicated.kind,
             case when m.k is not null then array[m.k] end, case when m.t is not null then array[m.t] end,
             case when m.h is not null then array[m.h] end, array[m.p::json],
-            case when _store_deduplicated.topic.checksums then mqpg._checksum(m.batch_id, array[m.p]) end
+            case when _store_deduplicated.checksums then mqpg._checksum(m.batch_id, array[m.p]) end
         from message m
     )
     insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
     select _store_deduplicated.visible_at + b.ahead, v_xid, m.batch_id * 1024, 1, b.written_at,
-        _store_deduplicated.topic.topic_id, m.queue_id
+        _store_deduplicated.topic_id, m.queue_id
     from message m
     cross join mqpg._broker_time(v_now) b
     where _store_deduplicated.kind = 'd';

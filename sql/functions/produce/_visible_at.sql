@@ -1,6 +1,6 @@
 -- When a delayed message becomes visible, by the server's clock; null means at once.
 -- Locks: none. Cost: negligible.
-create function mqpg._visible_at(topic mqpg.topic, delay interval, deliver_at timestamptz) returns timestamptz
+create function mqpg._visible_at(retention interval, delay interval, deliver_at timestamptz) returns timestamptz
 language plpgsql as $$
 declare
     v_now timestamptz := clock_timestamp();
@@ -14,10 +14,10 @@ begin
     end if;
     -- After the check, because a time may overflow.
     v_at := coalesce(_visible_at.deliver_at, v_now + mqpg._seconds(_visible_at.delay));
-    if v_at > v_now + mqpg._seconds(_visible_at.topic.retention) then
+    if v_at > v_now + mqpg._seconds(_visible_at.retention) then
         raise exception using errcode = 'MQ001', message = format(
             '%s must lie within the topic''s retention of %s',
-            case when _visible_at.delay is null then 'deliver_at' else 'delay' end, _visible_at.topic.retention);
+            case when _visible_at.delay is null then 'deliver_at' else 'delay' end, _visible_at.retention);
     end if;
     if v_at > v_now then
         return v_at;

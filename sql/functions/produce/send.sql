@@ -17,7 +17,8 @@
 -- Returns: the message id.
 -- Locks: only the new row. With a dedup_id it waits for a running send of the same id.
 -- Cost: one row of the commit log.
--- Errors: MQ001 (argument), MQ003 (unknown topic), MQ010 (payload too large), 22P02 (not JSON).
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ010 (payload too large), MQ028 (no space),
+-- 22P02 (not JSON).
 --
 -- Example:
 --     begin;
@@ -30,11 +31,13 @@ create function mqpg.send(
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_topic mqpg.topic;
+    v_topic record;
     v_xid xid8;
     v_batch bigint;
 begin
-    select t.* into v_topic from mqpg.topic t where t.name = send.topic;
+    -- Each column costs, so only what every message needs.
+    select t.topic_id, t.queues, t.max_payload, t.retention, t.checksums, t.senders into v_topic
+    from mqpg.topic t where t.name = send.topic and t.full_of is null;
     if not found or not mqpg._may(v_topic.senders) then
         v_topic := mqpg._require_topic(send.topic, 'send');
     end if;
@@ -61,11 +64,12 @@ begin
             end;
             -- This quick validation suffices for most calls and saves a function call.
             if (v_visible_at > v_now and v_visible_at - v_now <= v_topic.retention) is not true then
-                v_visible_at := mqpg._visible_at(v_topic, send.delay, send.deliver_at);
+                v_visible_at := mqpg._visible_at(v_topic.retention, send.delay, send.deliver_at);
             end if;
             if send.dedup_id is not null then
                 return (mqpg._store_deduplicated(
-                    v_topic, case when v_visible_at is null then 'n' else 'd' end::"char", array[send.payload],
+                    v_topic.topic_id, v_topic.queues, v_topic.checksums,
+                    case when v_visible_at is null then 'n' else 'd' end::"char", array[send.payload],
                     array[send.key], array[send.tag], array[send.headers], array[send.dedup_id], v_visible_at))[1];
             elsif v_visible_at is not null then
                 v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order

@@ -11,7 +11,8 @@
 -- Locks: only the new rows. With dedup_ids it waits for running sends of the same ids.
 -- Cost: one row of the commit log for up to 1024 messages or about 256 KiB; with keys, one row for
 -- each queue.
--- Errors: MQ001 (argument), MQ003 (unknown topic), MQ010 (payload too large), 22P02 (not JSON).
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ010 (payload too large), MQ028 (no space),
+-- 22P02 (not JSON).
 --
 -- Example:
 --     select mqpg.send_batch('orders', array['{"id": 7}', '{"id": 8}'], keys => array['7', '8']);
@@ -22,22 +23,26 @@ create function mqpg.send_batch(
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
-    v_topic mqpg.topic;
+    v_topic record;
     v_n int := cardinality(send_batch.payloads);
     v_xid xid8;
     v_batch bigint;
     v_visible_at timestamptz;
     v_kind "char" := 'n';
 begin
-    select t.* into v_topic from mqpg.topic t where t.name = send_batch.topic;
+    -- Each column costs, so only what is needed.
+    select t.topic_id, t.queues, t.max_payload, t.retention, t.checksums, t.senders into v_topic
+    from mqpg.topic t where t.name = send_batch.topic and t.full_of is null;
     if not found or not mqpg._may(v_topic.senders) then
         v_topic := mqpg._require_topic(send_batch.topic, 'send');
     end if;
     perform mqpg._require_batch(
         v_topic.max_payload, send_batch.payloads, send_batch.keys, send_batch.tags, send_batch.headers);
-    perform mqpg._require_shape('dedup_ids', send_batch.dedup_ids, v_n);
+    if send_batch.dedup_ids is not null then
+        perform mqpg._require_shape('dedup_ids', send_batch.dedup_ids, v_n);
+    end if;
     if send_batch.delay is not null then
-        v_visible_at := mqpg._visible_at(v_topic, send_batch.delay, null);
+        v_visible_at := mqpg._visible_at(v_topic.retention, send_batch.delay, null);
         v_kind := case when v_visible_at is null then 'n' else 'd' end;
     end if;
     if v_n = 0 then
@@ -45,13 +50,13 @@ begin
     end if;
     if cardinality(array_remove(send_batch.dedup_ids, null)) > 0 then
         return query select unnest(mqpg._store_deduplicated(
-            v_topic, v_kind, send_batch.payloads, send_batch.keys,
-            send_batch.tags, send_batch.headers, send_batch.dedup_ids, v_visible_at));
+            v_topic.topic_id, v_topic.queues, v_topic.checksums, v_kind,
+            send_batch.payloads, send_batch.keys, send_batch.tags, send_batch.headers, send_batch.dedup_ids, v_visible_at));
     elsif v_visible_at is not null or v_n > 1024 or pg_column_size(send_batch.payloads) > 262144
         or cardinality(array_remove(send_batch.keys, null)) > 0 then
         return query select unnest(mqpg._store(
-            v_topic, v_kind, send_batch.payloads, send_batch.keys,
-            send_batch.tags, send_batch.headers, v_visible_at));
+            v_topic.topic_id, v_topic.queues, v_topic.checksums, v_kind,
+            send_batch.payloads, send_batch.keys, send_batch.tags, send_batch.headers, v_visible_at));
     else
         v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
         v_batch := nextval('mqpg.batch_id');

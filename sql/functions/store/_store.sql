@@ -5,9 +5,10 @@
 -- Kind 'd' also writes when the messages become visible.
 -- Locks: none beyond the new rows. Cost: one row for each record batch.
 create function mqpg._store(
-    topic mqpg.topic, kind "char", payloads text [], keys text [], tags text [], headers jsonb [],
+    topic_id int, queues int, checksums boolean, kind "char",
+    payloads text [], keys text [], tags text [], headers jsonb [],
     visible_at timestamptz default null, producer_group_id int default null, incarnation int default null,
-    nonce uuid default null, check_at timestamptz default null, delay interval default null
+    nonce uuid default null, check_at timestamptz default null, delay interval default null, relay boolean default null
 ) returns bigint []
 language plpgsql as $$
 declare
@@ -22,13 +23,14 @@ begin
     if cardinality(_store.payloads) between 1 and 1024 and pg_column_size(_store.payloads) <= 262144
         and coalesce(cardinality(array_remove(_store.keys, null)), 0) = 0 then
         return mqpg._store_together(
-            _store.topic, _store.kind, _store.payloads, _store.tags, _store.headers, _store.visible_at,
-            _store.producer_group_id, _store.incarnation, _store.nonce, _store.check_at, _store.delay);
+            _store.topic_id, _store.queues, _store.checksums, _store.kind,
+            _store.payloads, _store.tags, _store.headers, _store.visible_at,
+            _store.producer_group_id, _store.incarnation, _store.nonce, _store.check_at, _store.delay, _store.relay);
     end if;
     for v_piece in
         with message as (
             select u.o, u.p, u.k, u.t, u.h, octet_length(u.p) as size,
-                case when u.k is null then -1 else mqpg._queue_of(u.k, _store.topic.queues) end as lane
+                case when u.k is null then -1 else mqpg._queue_of(u.k, _store.queues) end as lane
             from unnest(_store.payloads, _store.keys, _store.tags, _store.headers)
                 with ordinality as u(p, k, t, h, o)
         ),
@@ -48,21 +50,20 @@ begin
         v_batch := nextval('mqpg.batch_id');
         v_queue := case
             when v_piece.lane >= 0 then v_piece.lane
-            else mqpg._queue_of(v_batch, _store.topic.queues)
+            else mqpg._queue_of(v_batch, _store.queues)
         end;
         insert into mqpg.commit_log (
             batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at,
             delay, keys, tags, headers, payloads, relay, checksum)
         values (
-            v_batch, v_xid, v_now, _store.topic.topic_id, _store.producer_group_id, _store.incarnation, v_queue,
+            v_batch, v_xid, v_now, _store.topic_id, _store.producer_group_id, _store.incarnation, v_queue,
             v_piece.n, _store.kind, _store.nonce, _store.check_at, _store.delay,
             v_piece.keys, v_piece.tags, v_piece.headers, v_piece.payloads::json [],
-            case when _store.kind = 'h' and _store.topic.kind = 'relay' then true end,
-            case when _store.topic.checksums then mqpg._checksum(v_batch, v_piece.payloads) end);
+            _store.relay, case when _store.checksums then mqpg._checksum(v_batch, v_piece.payloads) end);
         if _store.kind = 'd' then
             insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
             select _store.visible_at + b.ahead, v_xid, v_batch * 1024, v_piece.n, b.written_at,
-                _store.topic.topic_id, v_queue
+                _store.topic_id, v_queue
             from mqpg._broker_time(v_now) b;
         end if;
         for v_position in 1..v_piece.n loop

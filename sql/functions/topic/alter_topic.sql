@@ -18,6 +18,8 @@
 --       moves to an added one. A group reads an added queue when it has read what was in the older
 --       one, so the order of each key is kept. Not ordered are delayed messages that were sent
 --       before, and half messages that are decided after they were overdue.
+--   max_bytes: with about so many bytes of its messages stored, sends raise MQ028 until retention has
+--       dropped some; 0 means no limit. The keeper measures every two seconds.
 -- Locks: the topic's row. With `queues` also what begins a subscription, up to the setting
 -- lock_timeout.
 -- Cost: one update; two cursor versions for each added queue of each subscription.
@@ -28,7 +30,7 @@
 create function mqpg.alter_topic(
     topic text, retention interval default null, max_payload int default null, message_ttl interval default null,
     on_expired text default null, lose_after interval default null, lose_over bigint default null,
-    checksums boolean default null, archive boolean default null, queues int default null
+    checksums boolean default null, archive boolean default null, queues int default null, max_bytes bigint default null
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -53,6 +55,9 @@ begin
     if alter_topic.lose_over is not null then
         perform mqpg._require_range('lose_over', alter_topic.lose_over, 0, 9223372036854775807);
     end if;
+    if alter_topic.max_bytes is not null then
+        perform mqpg._require_range('max_bytes', alter_topic.max_bytes, 0, 9223372036854775807);
+    end if;
     if alter_topic.queues is not null then
         perform mqpg._add_queues(v_topic, alter_topic.queues);
     end if;
@@ -64,7 +69,9 @@ begin
         lose_after = nullif(coalesce(mqpg._seconds(alter_topic.lose_after), t.lose_after), interval '0'),
         lose_over = nullif(coalesce(alter_topic.lose_over, t.lose_over), 0),
         checksums = coalesce(alter_topic.checksums, t.checksums),
-        archive = coalesce(alter_topic.archive, t.archive)
+        archive = coalesce(alter_topic.archive, t.archive),
+        max_bytes = nullif(coalesce(alter_topic.max_bytes, t.max_bytes), 0),
+        full_of = case when alter_topic.max_bytes is null or t.full_of <> 'topic' then t.full_of end
     where t.topic_id = v_topic.topic_id;
     if not found then
         raise exception using errcode = 'MQ003', message = format('topic %L was dropped meanwhile', alter_topic.topic);

@@ -21,7 +21,7 @@
 -- Cost: one row of the commit log.
 -- Errors: MQ001 (argument), MQ003 (unknown topic), MQ004 (unknown group), MQ010 (payload too
 -- large), MQ018 (a message of send() has the dedup_id), MQ026 (the group has too many undecided half
--- messages), 22P02 (not JSON).
+-- messages), MQ028 (no space), 22P02 (not JSON).
 --
 -- Example:
 --     select mqpg.prepare('orders', '{"id": 7}', 'shop', key => '7');    -- commit, then:
@@ -45,7 +45,7 @@ begin
     from (select b.broker_id, b.incarnation from mqpg.broker b offset 0) as b
     cross join (
         select t.topic_id, t.kind, t.queues, t.max_payload, t.retention, t.checksums, t.senders
-        from mqpg.topic t where t.name = prepare.topic offset 0) as t
+        from mqpg.topic t where t.name = prepare.topic and t.full_of is null offset 0) as t
     cross join (
         select g.producer_group_id, g.check_after, g.producers
         from mqpg.producer_group g
@@ -53,6 +53,9 @@ begin
     if not found or not mqpg._may(v_to.senders, v_to.producers) then
         perform mqpg._require_topic(prepare.topic, 'send'), mqpg._require_producer_group(prepare.producer_group);
         perform mqpg._require_room(prepare.producer_group);
+        if v_to.topic_id is null then
+            raise exception using errcode = '40001', message = 'the topic has space, or the group room, since now';
+        end if;
     end if;
     if prepare.payload is null then
         raise exception using errcode = 'MQ001', message = 'payload must not be null';

@@ -11,7 +11,7 @@
 -- Cost: one row of the commit log for up to 1024 messages or about 256 KiB; with keys, one row for
 -- each queue.
 -- Errors: MQ001 (argument), MQ003 (unknown topic), MQ004 (unknown group), MQ010 (payload too
--- large), MQ026 (the group has too many undecided half messages), 22P02 (not JSON).
+-- large), MQ026 (the group has too many undecided half messages), MQ028 (no space), 22P02 (not JSON).
 create function mqpg.prepare_batch(
     topic text, payloads text [], producer_group text, keys text [] default null, tags text [] default null,
     headers jsonb [] default null, check_after interval default null, delay interval default null,
@@ -40,10 +40,12 @@ begin
     perform mqpg._force_sync();
     select b.broker_id, b.incarnation into v_broker from mqpg.broker b;
     v_ids := mqpg._store(
-        v_topic, 'h', prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers,
+        v_topic.topic_id, v_topic.queues, v_topic.checksums, 'h',
+        prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers,
         producer_group_id => v_group.producer_group_id, incarnation => v_broker.incarnation, nonce => v_secret,
         check_at => clock_timestamp() + mqpg._seconds(coalesce(prepare_batch.check_after, v_group.check_after)),
-        delay => mqpg._seconds(nullif(prepare_batch.delay, interval '0')));
+        delay => mqpg._seconds(nullif(prepare_batch.delay, interval '0')),
+        relay => nullif(v_topic.kind = 'relay', false));
     if v_topic.kind = 'relay' then
         perform mqpg._relay_prepares(array(select distinct u.id / 1024 from unnest(v_ids) as u(id)));
     end if;
