@@ -45,6 +45,7 @@ begin
                     v_next_second := clock_timestamp();
                 else
                     perform mqpg._open_queues();
+                    perform mqpg._apply_size_limits();
                 end if;
             exception when others then
                 raise warning 'compensate: % (%)', sqlerrm, sqlstate;
