@@ -152,6 +152,7 @@ class Admin(Settling, Invariants):
                 self.model.touch(tx, lane)
                 self._move(lane, len(self.model.rows(lane)))
             self.model.waiting = [item for item in self.model.waiting if item.sub is None]
+            self.model.purged.update(message.message_id for queue in self.model.queues for message in queue)
 
     # pauses
 

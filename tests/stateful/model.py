@@ -206,7 +206,8 @@ class Model:
         self.subs: dict[str, Sub] = {}
         self.gone: set[int] = set()  # subscriptions that ended: retries of theirs may still get an offset
         self.claims: dict[str, Claim] = {}
-        self.dedup: dict[str, int] = {}
+        self.dedup: dict[str, int | None] = {}
+        self.purged: set[int] = set()
         self.recalled: dict[int, Tx] = {}
         self.open: list[Tx] = []
         self.steps = 0

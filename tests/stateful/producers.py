@@ -60,7 +60,7 @@ class Producers(Appender):
     def send_with_dedup_ids(self, who: str, ids: list[str], key: str | None) -> None:
         """A dedup id that is known stores nothing and returns the first message's id.
 
-        A send waits for one that is pending.
+        A send waits for one that is pending. A purge may free the id of a message that nobody received.
         """
         if self.closing(who):
             return
@@ -76,11 +76,12 @@ class Producers(Appender):
             if isinstance(rows, str):
                 return
             for row, dedup_id, payload in zip(rows, ids, payloads, strict=True):
-                if dedup_id in self.model.dedup:
-                    assert row[0] == self.model.dedup[dedup_id], "a dedup id stored twice"
+                known = self.model.dedup.get(dedup_id)
+                if row[0] == known:
                     continue
+                assert known is None or known in self.model.purged, "a dedup id stored twice"
                 self.model.dedup[dedup_id] = row[0]
-                tx.undo.append(partial(self.model.dedup.pop, dedup_id))
+                tx.undo.append(partial(self.model.dedup.__setitem__, dedup_id, known))
                 tx.locks.add(("dedup", dedup_id))
                 self.model.sent(tx, Message(row[0], key, payload))
 
