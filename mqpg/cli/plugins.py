@@ -1,4 +1,4 @@
-"""Commands from the entry-point group `mqpg.commands`, each loaded when it is first used.
+"""The commands of mqpg, and of the entry-point group `mqpg.commands`, each loaded when it is first used.
 
 An entry point names a typer.Typer (a group of commands) or a function (one command).
 """
@@ -11,8 +11,9 @@ from typing import Any
 
 import typer
 from rich.markup import escape
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
+from mqpg.cli.commands import COMMANDS
 from mqpg.values.words import printable
 
 __all__ = ["GROUP", "PluginGroup", "missing_extra"]
@@ -39,16 +40,29 @@ class PluginGroup(TyperGroup):
     """The commands of the core, and those of the entry points."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """List the names of all commands, the core's first."""
-        core = list(super().list_commands(ctx))
-        return core + sorted(name for name in _plugins() if name not in core)
+        """List the names of all commands, in their groups, and plug-ins of others last."""
+        return list(_known())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Find a command, and load it if it comes from an entry point. None: there is none of that name."""
-        found = super().get_command(ctx, cmd_name)
-        if found is None and cmd_name in _plugins():
-            return _load(_plugins()[cmd_name])
-        return found
+        """Load a command. None: there is none of that name."""
+        found = _CORE.get(cmd_name) or _known().get(cmd_name)
+        return None if found is None else _load(found)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that was typed, or suggest one."""
+        self.commands = dict.fromkeys(_known() if args[0] not in _CORE else ())  # type: ignore[assignment]
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """List the commands in their groups, and load only those of others."""
+        listed: dict[str, Any] = {
+            name: TyperCommand(name, help=about, rich_help_panel=panel)
+            for panel, commands in COMMANDS.items()
+            for name, (_, about) in commands.items()
+            if name in _known()
+        }
+        listed |= {name: _load(entry) for name, entry in _known().items() if name not in listed}
+        TyperGroup(name=self.name, help=self.help, params=self.params, commands=listed).format_help(ctx, formatter)
 
 
 def missing_extra(error: ModuleNotFoundError) -> str | None:
@@ -58,9 +72,21 @@ def missing_extra(error: ModuleNotFoundError) -> str | None:
     return extra and f"the package {module} is missing: pip install 'mqpg[{extra}]'"
 
 
+_CORE = {
+    name: EntryPoint(name, f"mqpg.cli.{place}", GROUP)
+    for commands in COMMANDS.values()
+    for name, (place, _) in commands.items()
+    if place
+}
+
+
 @cache
-def _plugins() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
+def _known() -> dict[str, EntryPoint]:
+    """Every command that is installed."""
+    plugins = {entry.name: entry for entry in entry_points(group=GROUP)}
+    names = [name for commands in COMMANDS.values() for name in commands]
+    found = plugins | _CORE
+    return {name: found[name] for name in [*names, *sorted(plugins.keys() - set(names))] if name in found}
 
 
 def _load(entry: EntryPoint) -> Any:
@@ -69,10 +95,12 @@ def _load(entry: EntryPoint) -> Any:
     except ImportError as error:
         explanation = missing_extra(error) if isinstance(error, ModuleNotFoundError) else None
         found = _unusable(entry.name, explanation or f"cannot be loaded: {error}")
-    if not isinstance(found, typer.Typer):
-        command, found = found, typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        found.command(entry.name)(command)
-    return typer.main.get_command(found)
+    outer = typer.Typer(pretty_exceptions_enable=False)
+    if isinstance(found, typer.Typer):
+        outer.add_typer(found, name=entry.name)
+    else:
+        outer.command(entry.name)(found)
+    return typer.main.get_group(outer).commands[entry.name]
 
 
 def _unusable(name: str, why: str) -> typer.Typer:

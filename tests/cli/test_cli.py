@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,9 +11,13 @@ from typing import Any
 
 import psycopg
 import pytest
+from typer import Context
+from typer.main import get_command
+from typer.testing import CliRunner
 
 from mqpg import migrate
-from mqpg.cli import main
+from mqpg.cli import app, main
+from mqpg.cli.commands import COMMANDS
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -188,3 +193,29 @@ def test_commands_start_without_what_they_do_not_need() -> None:
     code = f"import sys, mqpg.cli; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_help_says_of_each_command_what_its_own_help_says() -> None:
+    group: Any = get_command(app)
+    context = Context(group)
+    said = {name: (where, about) for commands in COMMANDS.values() for name, (where, about) in commands.items()}
+    assert set(said) == set(group.list_commands(context))
+    for name, (_, about) in said.items():
+        own = (group.get_command(context, name).help or "").partition("\n\n")[0]
+        assert " ".join(own.split()) == about, name
+
+
+def test_help_loads_no_command() -> None:
+    """So it takes a quarter of a second, of which most is Typer."""
+    code = "import sys; sys.argv[1:] = ['--help']; from mqpg.cli import main; main()"
+    code = f"import atexit, sys; atexit.register(lambda: print(sorted(sys.modules), file=sys.stderr)); {code}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert [name for name in ("Run", "Look", "Mend", "Set up", "Prove") if f" {name} " not in done.stdout] == []
+    assert "mqpg.cli.plugins" in done.stderr
+    assert not re.search(r"'(psycopg|pydantic|sqlalchemy|starlette|mqpg\.connection)'", done.stderr)
+
+
+def test_a_misspelled_command_is_suggested() -> None:
+    for typed, meant in (("stauts", "status"), ("workr", "worker")):
+        found = CliRunner().invoke(app, [typed])
+        assert (found.exit_code, f"Did you mean '{meant}'" in found.output) == (2, True), found.output
