@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import threading
@@ -86,6 +87,15 @@ Beat = Annotated[float, typer.Option("--heartbeat", min=0.05, help="Seconds betw
 Patience = Annotated[float, typer.Option("--wait", min=0, help="How many seconds to try the first connection.")]
 Level = Annotated[str, typer.Option("--log-level", help="The lowest level to log: debug, info, warning or error.")]
 Form = Annotated[LogFormat, typer.Option("--log-format", help="The format of log lines on stderr: text or json.")]
+Lifespan = Annotated[
+    str | None,
+    typer.Option(
+        "--lifespan",
+        metavar="MODULE:NAME",
+        help="A function that gives a context manager, also an asynchronous one. It is entered before the first "
+        "message and left after the last one.",
+    ),
+]
 Eof = Annotated[
     bool, typer.Option("--stop-on-eof", help="Drain when standard input ends, because the parent process is gone.")
 ]
@@ -169,6 +179,7 @@ def consume(
     timeout: Annotated[
         float | None, typer.Option("--timeout", min=0.001, help="How many seconds one call of the handler may take.")
     ] = None,
+    lifespan: Lifespan = None,
     heartbeat: Beat = 5.0,
     wait: Patience = 10.0,
     at_eof: Eof = False,
@@ -184,7 +195,7 @@ def consume(
     Upgrade mqpg; a restart cannot help.
     """
     # SQLAlchemy comes with them, which a worker of most roles does not need.
-    from mqpg.application import find_consumers
+    from mqpg.application import find_consumers, load
 
     from . import consume as runner
 
@@ -196,12 +207,14 @@ def consume(
         "concurrency": concurrency,
         "timeout": timeout,
     }
-    found = {target: runner.with_options(one, **chosen) for target, one in find_consumers(handlers).items()}
-    broker = locate.resolve(dsn)
-    if ":" in handlers:
-        runner.run(found[handlers], handlers, broker, stop, heartbeat=heartbeat, patience=wait)
+    given = {name: value for name, value in chosen.items() if value is not None}
+    found = {target: one.with_options(**given) for target, one in find_consumers(handlers).items()}
+    broker, shared = locate.resolve(dsn), load(lifespan) if lifespan else None
+    if ":" not in handlers:
+        runner.run_all(found, broker, stop, heartbeat=heartbeat, patience=wait, lifespan=shared)
     else:
-        runner.run_all(found, broker, stop, heartbeat=heartbeat, patience=wait)
+        with runner.process(shared) if shared else nullcontext(asyncio.run) as run_async:
+            runner.run(found[handlers], handlers, broker, stop, heartbeat=heartbeat, patience=wait, run_async=run_async)
 
 
 def _ask_health(dsn: str | None, roles: Sequence[str]) -> None:

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import Any
 
 import mqpg
@@ -25,7 +24,7 @@ from mqpg.values.messages import AbandonedQueues
 from .heartbeat import Heartbeat
 from .session import Connection, patiently, stay_connected
 
-__all__ = ["parse_queues", "run", "run_all", "with_options"]
+__all__ = ["Lifespan", "parse_queues", "process", "run", "run_all"]
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +33,9 @@ _TOPIC_PAUSE = 1.0  # seconds between two looks for a topic that is not there
 _RECOVERED = 10.0  # after so many seconds a consumer that had stopped counts as one that works
 
 # Runs a coroutine to its end.
-RunsCoroutine = Callable[[Coroutine[Any, Any, None]], None]
+RunsCoroutine = Callable[[Coroutine[Any, Any, Any]], Any]
+# Makes a context manager, or an asynchronous one.
+Lifespan = Callable[[], Any]
 
 
 def parse_queues(text: str) -> list[int]:
@@ -48,20 +49,14 @@ def parse_queues(text: str) -> list[int]:
     return sorted(queues)
 
 
-def with_options(made: AnyConsumer, **changes: Any) -> AnyConsumer:
-    """A copy of a consumer with other options. One that is None keeps the consumer's own value."""
-    given = {name: value for name, value in changes.items() if value is not None}
-    return _remade(made, replace(made.options, **given))
-
-
-def _remade(made: AnyConsumer, options: Any) -> AnyConsumer:
-    kind: Any = type(made)
-    remade: AnyConsumer = kind(made.handler, options)
-    return remade
-
-
 def run_all(
-    consumers: Mapping[str, AnyConsumer], dsn: str, stop: threading.Event, *, heartbeat: float, patience: float
+    consumers: Mapping[str, AnyConsumer],
+    dsn: str,
+    stop: threading.Event,
+    *,
+    heartbeat: float,
+    patience: float,
+    lifespan: Lifespan | None = None,
 ) -> None:
     """Run several consumers, each in a thread, until `stop` is set. Arguments and errors are those of `run`.
 
@@ -80,7 +75,7 @@ def run_all(
             errors.append(error)
             stop.set()
 
-    with _shared_loop() as run_async:
+    with process(lifespan) as run_async:
         threads = [threading.Thread(target=one, args=item, name=f"mqpg {item[0]}") for item in consumers.items()]
         for thread in threads:
             thread.start()
@@ -88,6 +83,28 @@ def run_all(
             thread.join()
     if errors:
         raise errors[0]
+
+
+@contextmanager
+def process(lifespan: Lifespan | None) -> Iterator[RunsCoroutine]:
+    """The event loop of all asynchronous consumers, and inside of it what handlers share.
+
+    `lifespan` is entered before the first message and left after the last one.
+    """
+    with _shared_loop() as run_async:
+        if lifespan is None:
+            yield run_async
+            return
+        made = lifespan()
+        if not hasattr(made, "__aenter__"):
+            with made:
+                yield run_async
+            return
+        run_async(made.__aenter__())
+        try:
+            yield run_async
+        finally:
+            run_async(made.__aexit__(*sys.exc_info()))
 
 
 @contextmanager
@@ -172,7 +189,7 @@ def run(
     }
     # It is the innermost middleware, so it sees what the handler itself raises.
     count = _counter(detail, asynchronous=isinstance(consumer, mqpg.AsyncConsumer))
-    counted = _remade(consumer, replace(options, middleware=(*options.middleware, count)))
+    counted = consumer.with_options(middleware=(*options.middleware, count))
     # One connection for each concurrent iteration, and some for heartbeats and other calls.
     settings = {"pool_max_size": max(10, options.concurrency + 2)}
     mq = patiently(lambda: mqpg.connect(dsn, **settings), stop, patience)

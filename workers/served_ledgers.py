@@ -6,16 +6,18 @@ import logging
 import threading
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mqpg.connection.backoff import Backoff
 from mqpg.connection.settings import ledger_variable, split_urls
 from mqpg.values import errors
 
-from .ledger_checker import LedgerChecker
 from .ledger_urls import find_url
 from .session import Connection
 from .worker import Options
+
+if TYPE_CHECKING:
+    from .ledger_checker import LedgerChecker
 
 __all__ = ["ServedLedgers"]
 
@@ -108,6 +110,8 @@ class ServedLedgers:
 
     def _start(self, name: str, groups: list[str]) -> None:
         """Run one checker for each URL of the name that this process knows."""
+        from .ledger_checker import LedgerChecker  # and with it SQLAlchemy, 20 MB that few compensators need
+
         found = find_url(name, self._options.ledgers)
         if name in self._refused or found is None:
             return

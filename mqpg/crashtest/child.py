@@ -12,14 +12,13 @@ import threading
 import time
 import traceback
 from contextlib import closing
-from dataclasses import replace
 from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
 import mqpg
 from mqpg import protocols
-from mqpg.application import AnyConsumer, load
+from mqpg.application import load
 from mqpg.crashtest.control import Line
 from mqpg.crashtest.target import describe, parameters
 from mqpg.crashtest.watch import Watch, watch_other_databases
@@ -102,8 +101,7 @@ def _consume(job: dict[str, Any], line: Line) -> None:
         changes["database"] = os.environ["MQPG_CRASHTEST_EFFECT"]
     asynchronous = isinstance(made, mqpg.AsyncConsumer)
     changes["middleware"] = (*options.middleware, watch.middleware(asynchronous=asynchronous))
-    kind: Any = type(made)
-    consumer: AnyConsumer = kind(made.handler, replace(options, **changes))
+    consumer = made.with_options(**changes)
     if isinstance(consumer, mqpg.AsyncConsumer):
         asyncio.run(_steps_async(consumer, line))
     else:

@@ -23,14 +23,19 @@ def bill(message, conn):
 async def mail(message):
     sent.append(message.payload["id"])
 
+@mqpg.consumer("orders", group="stock", database="sqlite:////not/for/tests.db", consumer="stock-1")
+def stock(message, conn):
+    conn.exec_driver_sql("insert into moved values (?)", (message.payload["id"],))
+
 sent = []
 """
 TESTS = """
 import psycopg
 import pytest
+import sqlalchemy
 
 import mqpg
-from billing import bill, mail, sent
+from billing import bill, mail, sent, stock
 from mqpg.testing import adrain, drain
 
 
@@ -62,6 +67,21 @@ def test_the_same_handler_serves_the_next_test(mqpg_client, bills):
 def test_the_next_test_has_another_database(mqpg_client):
     with pytest.raises(mqpg.errors.UnknownTopic):
         mqpg_client.send("orders", {"id": 1})
+
+
+def test_a_handler_with_a_database_of_its_own(mqpg_client, tmp_path):
+    engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path}/stock.db")
+    with engine.begin() as conn:
+        conn.exec_driver_sql("create table moved (id int)")
+    mqpg_client.create_topic("orders")
+    mqpg_client.send("orders", {"id": 9})
+    assert drain(mqpg_client, stock.with_options(database=engine)) == 1
+    with engine.connect() as conn:
+        assert conn.exec_driver_sql("select id from moved").fetchall() == [(9,)]
+    assert stock.options.database == "sqlite:////not/for/tests.db"
+    for wrong in ({"databse": engine}, {"max_messages": 0}, {"mode": "exclusive"}):
+        with pytest.raises(mqpg.ConfigurationError, match=next(iter(wrong))):
+            stock.with_options(**wrong)
 
 
 def test_two_brokers(mqpg_databases):
@@ -106,7 +126,7 @@ def test_in_a_project_of_a_users_own(tmp_path: Path, server: Server) -> None:
          "-o", "asyncio_default_fixture_loop_scope=function"],
         cwd=tmp_path, env=environment | {"MQPG_TEST_DSN": server.dsn()}, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert "6 passed" in done.stdout, done.stdout + done.stderr
+    assert "7 passed" in done.stdout, done.stdout + done.stderr
     assert "1 failed" in done.stdout
     assert "test_that_fails" in done.stdout
 

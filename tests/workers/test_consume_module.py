@@ -67,6 +67,31 @@ async def ends_async(message):
     sys.exit(7)
 """
 
+LIFESPAN = """
+import asyncio, contextlib, pathlib
+import mqpg
+
+shared = {}
+
+@contextlib.contextmanager
+def blocking():
+    shared["client"] = "blocking"
+    yield
+    pathlib.Path("closed").write_text("blocking")
+
+@contextlib.asynccontextmanager
+async def asynchronous():
+    shared["client"], shared["loop"] = "asynchronous", asyncio.get_running_loop()
+    yield
+    assert asyncio.get_running_loop() is shared["loop"]
+    pathlib.Path("closed").write_text("asynchronous")
+
+@mqpg.consumer("t", group="g")
+async def handler(message, conn):
+    assert shared.get("loop") in (None, asyncio.get_running_loop())
+    await conn.execute("insert into effect values (%s, %s)", [shared["client"], message.message_id])
+"""
+
 
 @pytest.fixture
 def topic(db: Connection) -> None:
@@ -165,3 +190,19 @@ def test_a_handler_that_ends_the_process(processes: Processes, db: Connection, t
     assert process.wait() == 7
     assert f"shop:{decorated} ends this process: SystemExit: 7" in process.log()
     assert (tmp_path / "begun").exists() == (tmp_path / "done").exists()
+
+
+@pytest.mark.parametrize("kind", ["blocking", "asynchronous"])
+@pytest.mark.parametrize("target", ["lived", "lived:handler"])
+@pytest.mark.usefixtures("topic")
+def test_what_handlers_share_lives_as_long_as_the_process(
+    db: Connection, processes: Processes, tmp_path: Path, kind: str, target: str
+) -> None:
+    (tmp_path / "lived.py").write_text(LIFESPAN)
+    (sent,) = send(db)
+    process = processes.start("consume", target, "--lifespan", f"lived:{kind}")
+    eventually(lambda: db.execute("select from effect").rowcount)
+    assert not (tmp_path / "closed").exists()
+    process.stop()
+    assert (tmp_path / "closed").read_text() == kind
+    assert db.execute("select name, message_id from effect").fetchall() == [(kind, sent)]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -68,6 +69,22 @@ class Consumer:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.__name__} of {self.options.group}/{self.options.topic}>"
+
+    def with_options(self, **options: Any) -> Consumer:
+        """Make a consumer of the same handler with other options, for instance another database in a test.
+
+        Args:
+            options: Arguments of `mqpg.consumer` that are to be others. The rest stays as it is.
+
+        Returns:
+            The new consumer. This one does not change.
+
+        Raises:
+            ConfigurationError: An option is unknown or not allowed, or two do not go together.
+        """
+        if unknown := options.keys() - {field.name for field in fields(self.options)}:
+            raise ConfigurationError(f"{min(unknown)} is no option: they are the arguments of mqpg.consumer")
+        return type(self)(self.handler, replace(self.options, **options))
 
     def step(self, mq: Client) -> int:
         """Handle one delivery.
