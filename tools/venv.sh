@@ -56,10 +56,18 @@ is_current() {
     [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$1" ]
 }
 
-# show_packages: print a line for each package that pip fetches, and for the long step behind them.
+# show_packages: print a line for each package that pip fetches, for the long step behind them, and
+# one after ten seconds without any.
 show_packages() {
-    local line
-    while IFS= read -r line; do
+    local line status
+    while true; do
+        status=0
+        IFS= read -r -t 10 line || status=$?
+        if [ "$status" -gt 128 ]; then
+            printf 'mqpg:   still at work, %s s\n' "$SECONDS" >&2
+            continue
+        fi
+        [ "$status" = 0 ] || break
         case $line in
             *Downloading\ * | *Using\ cached\ *) printf 'mqpg:   %s\n' "${line#"${line%%[![:space:]]*}"}" >&2 ;;
             Building\ wheel* | Installing\ collected*) printf 'mqpg:   %s\n' "${line:0:70}" >&2 ;;

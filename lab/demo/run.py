@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
 import mqpg
-from lab.audits import audit, sqlalchemy_url
+from lab.audits import Audit, audit, sqlalchemy_url
 from lab.processes import Fleet, LabError, crash, environment
 from mqpg import migrate
+from mqpg.cli.progress import progress
 from mqpg.embedded import EmbeddedServer
 
 from .counts import Counts, Databases, Gauges
@@ -96,14 +98,12 @@ def run(flights: int, seed: int, say: Callable[[str], None], page: Path | None =
             drained = _Work(flights, fleet, gauges, kills, say).until_drained()
             flying_seconds = time.monotonic() - flying_from
             fleet.stop()
-            say("Spark audits the three databases")
-            found = audit(
-                databases.broker,
-                ledgers=[(PRODUCER_GROUP, databases.airline)],
-                applied=[(CONSUMER_GROUP, databases.board)],
-                page=page,
-                faults=kills.log,
-            )
+            say("the SQL engine audits the three databases")
+            first = _audit(databases, "sql")
+            say(f"the SQL engine says {first.verdict}, in {first.seconds:.0f} s; now Spark computes it again")
+            found = _audit(databases, "spark", page=page, faults=kills.log)
+            if found.verdict != first.verdict:
+                raise LabError(f"the engines differ: SQL says {first.verdict} and Spark {found.verdict}")
             if "anomalies" not in found.report:
                 raise LabError(f"the audit failed with status {found.status}: {found.report['reasons']}")
             counts, expected = gauges.read(), expected_board(known)
@@ -126,6 +126,12 @@ def run(flights: int, seed: int, say: Callable[[str], None], page: Path | None =
                 flying_seconds=flying_seconds,
                 seconds=time.monotonic() - began,
             )
+
+
+def _audit(databases: Databases, engine: str, **page: Any) -> Audit:
+    ledgers, applied = [(PRODUCER_GROUP, databases.airline)], [(CONSUMER_GROUP, databases.board)]
+    with progress(f"audit by {engine}"):
+        return audit(databases.broker, ledgers=ledgers, applied=applied, engine=engine, **page)
 
 
 def _prepare(databases: Databases) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from mqpg.cli.options import Dsn, Json
+from mqpg.cli.progress import progress
 from mqpg.values.errors import ConfigurationError
 
 __all__ = ["archive"]
@@ -39,7 +40,8 @@ def archive(
         if (error.name or "").partition(".")[0] != "pyarrow":
             raise
         raise ConfigurationError("the package pyarrow is missing: pip install 'mqpg[archive]'") from error
-    done = run(to, dsn, rows=rows, longest=longest)
+    with progress(f"archive to {to}"):
+        done = run(to, dsn, rows=rows, longest=longest)
     if json:
         typer.echo(json_module.dumps({"files": done.files, "rows": done.rows, "waiting": done.waiting}))
         return

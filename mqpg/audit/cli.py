@@ -19,6 +19,7 @@ from mqpg.audit.options import AuditOptions
 from mqpg.audit.verdict import EXIT_STATUS
 from mqpg.cli.options import Dsn, Json, say, warn_of_password
 from mqpg.cli.plugins import missing_extra
+from mqpg.cli.progress import progress
 from mqpg.values.errors import ConfigurationError, ConnectionFailed, Error, SchemaError
 
 from .capture import captured_stderr
@@ -276,7 +277,8 @@ def _audit(options: AuditOptions, run: _Run, output: _Output) -> int:
     output.prepare()
     if run.interval is not None:
         return _follow(options, run.state, run.interval, output)
-    report = _run_sql(options, run.state) if run.engine == "sql" else _run_engine(run, options)
+    with progress(f"audit by {run.engine}"):
+        report = _run_sql(options, run.state) if run.engine == "sql" else _run_engine(run, options)
     output.show(report)
     sys.stdout.flush()
     return EXIT_STATUS[report.verdict]

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mqpg.cli.options import Dsn, Json, JsonResult, print_result, print_rows, printable, say
+from mqpg.cli.progress import progress
 from mqpg.connection import dsn as dsns
 from mqpg.embedded import locate
 from mqpg.schema import migrate
@@ -42,7 +43,8 @@ def up(context: typer.Context, dsn: Dsn = None, owner: Owner = None, json: JsonR
     Producers and consumers may continue meanwhile.
     """
     where = _where(context, dsn)
-    done = migrate.upgrade(where, owner=_owner(context, owner))
+    with progress("migration, which waits for locks"):
+        done = migrate.upgrade(where, owner=_owner(context, owner))
     as_json = _as_json(context, json)
     if not as_json:
         say(f"{dsns.describe(where)}: schema of mqpg {done.release}, migration {done.current}")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from mqpg.cli.options import warn_of_password
+from mqpg.cli.progress import progress
 from mqpg.connection import dsn as dsns
 from mqpg.crashtest.options import CannotTry, Options, Outcome
 from mqpg.crashtest.report import print_json, print_table
@@ -57,6 +58,9 @@ def crashtest(
     allow_doubled: Annotated[
         bool, typer.Option("--allow-doubled", help="Accept repeated effects, as effect='external' has them.")
     ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask before a handler with effect='external' is called.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
     dsn: Annotated[
         str | None,
@@ -91,7 +95,12 @@ def crashtest(
         modules=str(Path.cwd()),
     )
     try:
-        result = run(options, _progress)
+        with progress(f"crash test of {target}: two runs without a crash") as doing:
+
+            def report(done: int, all_of_them: int) -> None:
+                doing(f"crash test of {target}: {done} of {all_of_them} crash points")
+
+            result = run(options, report, lambda about: None if yes else _ask(about, target))
     except CannotTry as error:
         typer.echo(f"mqpg: {error}", err=True)
         raise typer.Exit(2) from None
@@ -121,7 +130,11 @@ def _variable(text: str) -> tuple[str, str | None]:
     return name, driver or None
 
 
-def _progress(done: int, all_of_them: int) -> None:
-    if sys.stderr.isatty():
-        end = "\n" if done == all_of_them else ""
-        sys.stderr.write(f"\r{done} of {all_of_them} crash points{end}")
+def _ask(about: dict[str, Any], target: str) -> None:
+    """Ask before a handler is called whose effect no scratch database holds."""
+    if about.get("where") != "external":
+        return
+    warning = f"{target} has effect='external': each of its runs really sends, calls or writes what it does outside"
+    if not sys.stdin.isatty():
+        raise CannotTry(f"{warning}. Let it work on something harmless, and give --yes")
+    typer.confirm(f"{warning}. Try it?", abort=True, err=True)

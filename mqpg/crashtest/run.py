@@ -30,12 +30,21 @@ __all__ = ["run"]
 
 _ATTEMPTS = 3
 Report = Callable[[int, int], None]
+Consent = Callable[[dict[str, Any]], None]
 
 
-def run(options: Options, report: Report = lambda done, all_of_them: None) -> Result:
+def run(
+    options: Options,
+    report: Report = lambda done, all_of_them: None,
+    consent: Consent = lambda about: None,
+) -> Result:
     """Try every crash point of a consumer or a producer.
 
-    `report` is called after each point with how many are done, and with how many there are.
+    Args:
+        options: What is tried, and how.
+        report: Called after each point with how many are done, and with how many there are.
+        consent: Called with what the target is, before it is called for the first time. It raises to end
+            the test.
 
     Raises:
         CannotTry: The code fails without a crash, or no message reaches it.
@@ -46,6 +55,7 @@ def run(options: Options, report: Report = lambda done, all_of_them: None) -> Re
     with Scratch(options.dsn) as scratch, ExitStack() as stack:
         benches = [stack.enter_context(closing(Bench(scratch, options, n))) for n in range(max(1, options.jobs))]
         test = _Test(scratch, options, benches[0])
+        consent(test.about)
         result = test.try_all(benches, report)
     result.seconds = time.monotonic() - started
     return result
@@ -54,8 +64,8 @@ def run(options: Options, report: Report = lambda done, all_of_them: None) -> Re
 class _Test:
     def __init__(self, scratch: Scratch, options: Options, bench: Bench) -> None:
         self._scratch, self._options = scratch, options
-        self._about = self._set_up(bench)
-        self._is_consumer = self._about["kind"] == "consumer"
+        self.about = self._set_up(bench)
+        self._is_consumer = self.about["kind"] == "consumer"
 
     def try_all(self, benches: list[Bench], report: Report) -> Result:
         first, second = self._clean(benches[0]), self._clean(benches[0])
@@ -63,10 +73,10 @@ class _Test:
         template = self._snapshot(self._scratch.template)
         self._clean_state = Clean(template, after, volatile(after, second[1]), ran.outside)
         chosen, left_out = choose(ran.injector.trace, self._options.points)
-        result = Result(self._options.target, self._about["kind"], ran.injector.trace, left_out=left_out)
+        result = Result(self._options.target, self.about["kind"], ran.injector.trace, left_out=left_out)
         result.notes = self._notes(ran, second[0], left_out)
         result.tried = self._try_each(chosen, benches, report)
-        result.advice = advise(result, ran, self._about)
+        result.advice = advise(result, ran, self.about)
         return result
 
     def _set_up(self, bench: Bench) -> dict[str, Any]:
@@ -112,7 +122,7 @@ class _Test:
             )
         if not self._is_consumer:
             self._finish(bench, copy)
-        wrong = audit(self._scratch.dsn(copy.broker), self._about.get("group"), self._journals(copy))
+        wrong = audit(self._scratch.dsn(copy.broker), self.about.get("group"), self._journals(copy))
         if wrong and self._is_consumer:
             raise CannotTry(f"{self._options.target} is wrong without a crash: {'; '.join(map(str, wrong))}")
         after = self._snapshot(copy)
@@ -121,13 +131,13 @@ class _Test:
 
     def _work(self, bench: Bench, copy: Copy, point: Point | None) -> Ran:
         if self._is_consumer:
-            return bench.run(copy, "consume", self._about, point, database=self._about["database"])
-        return bench.run(copy, "produce", self._about, point, wants=self._about["wants"])
+            return bench.run(copy, "consume", self.about, point, database=self.about["database"])
+        return bench.run(copy, "produce", self.about, point, wants=self.about["wants"])
 
     def _finish(self, bench: Bench, copy: Copy) -> Ran:
         """Compensate what a producer left."""
         return bench.run(
-            copy, "finish", self._about, ledgers=self._places(copy, "mqpg_ledger"), outboxes=self._outboxes(copy)
+            copy, "finish", self.about, ledgers=self._places(copy, "mqpg_ledger"), outboxes=self._outboxes(copy)
         )
 
     def _try_each(self, chosen: list[tuple[Sent, Point]], benches: list[Bench], report: Report) -> list[Tried]:
@@ -172,7 +182,7 @@ class _Test:
             if ran.injector.dead:
                 runs.append(self._work(bench, copy, None))
             broker = snapshot.with_schemas(self._scratch.dsn(copy.broker))
-            wrong = audit(broker, self._about["group"], self._journals(copy))
+            wrong = audit(broker, self.about["group"], self._journals(copy))
             outcome, details = judge_consumer(self._clean_state, runs, self._snapshot(copy), wrong)
         else:
             runs.append(self._finish(bench, copy))
@@ -184,10 +194,10 @@ class _Test:
 
     def _journals(self, copy: Copy) -> dict[str, str]:
         """Where the consumer keeps its journal, if that is not the broker's database."""
-        kind = self._about.get("database")
+        kind = self.about.get("database")
         if kind == "sqlite":
-            return {self._about["group"]: f"sqlite:///{copy.folder / self._about['file']}"}
-        return {self._about["group"]: snapshot.with_schemas(self._scratch.dsn(copy.second))} if kind else {}
+            return {self.about["group"]: f"sqlite:///{copy.folder / self.about['file']}"}
+        return {self.about["group"]: snapshot.with_schemas(self._scratch.dsn(copy.second))} if kind else {}
 
     def _places(self, copy: Copy, table: str) -> list[str]:
         """The URLs of the scratch databases that have this table."""
