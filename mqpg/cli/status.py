@@ -18,6 +18,7 @@ from mqpg.status import Overview, advice, findings, read_overview
 from mqpg.status.finding import Row
 from mqpg.status.workers import in_words, missing_roles
 from mqpg.values.errors import ConfigurationError
+from mqpg.values.words import size
 
 __all__ = ["status"]
 
@@ -86,7 +87,8 @@ def _print_overview(found: Overview) -> None:
     """Print tables, and what needs attention below them, the most urgent first."""
     todo = findings(found)
     one = found.broker
-    typer.echo(f"broker {one['broker_id']}, incarnation {one['incarnation']}, mqpg {one['release']}")
+    where = f"broker {one['broker_id']}, incarnation {one['incarnation']}"
+    typer.echo(f"{where}, mqpg {one['release']}, {size(one['bytes'])} stored")
     for name, (title, columns) in _SECTIONS.items():
         listed: list[Row] = getattr(found, name)
         if listed:

@@ -77,6 +77,7 @@ METRICS = {
         "Messages for which a handler raised, most of which are redelivered", (*_GROUP, "worker"), is_counter=True
     ),
     "table_partitions": Described("Partitions of a table", ("table",)),
+    "table_bytes": Described("Size of a table on disk, with its indexes", ("table",)),
     "table_dead_tuples": Described("Dead tuples of a table, as the statistics of PostgreSQL know them", ("table",)),
     "table_live_tuples": Described("Rows of a table, as the statistics of PostgreSQL know them", ("table",)),
     "blocked_segments": Described("Drops and merges that are held up", ("state",)),

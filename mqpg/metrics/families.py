@@ -154,7 +154,12 @@ def _consumers(found: Reading) -> Iterator[Metric]:
 
 
 def _storage(found: Reading) -> Iterator[Metric]:
-    for name, key in (("table_partitions", "partitions"), ("table_dead_tuples", "dead"), ("table_live_tuples", "live")):
+    for name, key in (
+        ("table_partitions", "partitions"),
+        ("table_bytes", "bytes"),
+        ("table_dead_tuples", "dead"),
+        ("table_live_tuples", "live"),
+    ):
         yield metric(name, [([one["table_name"]], one[key]) for one in found.tables])
     blocked: dict[str, list[int]] = {}
     for one in found.overview.blocked:

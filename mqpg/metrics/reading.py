@@ -27,7 +27,8 @@ from mqpg._append_backlog() as b cross join mqpg._recent_commits() as c
 # Partitions are named by their table and a number.
 _TABLES = """
 select regexp_replace(t.relname, '_[0-9]+$', '') as table_name, count(*) as partitions,
-    sum(t.n_live_tup)::float8 as live, sum(t.n_dead_tup)::float8 as dead
+    sum(t.n_live_tup)::float8 as live, sum(t.n_dead_tup)::float8 as dead,
+    sum(pg_catalog.pg_total_relation_size(t.relid))::float8 as bytes
 from pg_catalog.pg_stat_user_tables as t
 where t.schemaname = 'mqpg' or (t.schemaname = 'pgmq' and t.relname in ('q_mqpg_oplog', 'a_mqpg_oplog'))
 group by 1
@@ -45,7 +46,7 @@ class Reading:
     Attributes:
         workers: Each worker that is alive, and each audit, with what it reports.
         appender: What waits for the appender, and how long the latest halves were undecided.
-        tables: Each table of mqpg: its partitions and tuples, as the statistics know them.
+        tables: Each table of mqpg: its partitions and tuples, as the statistics know them, and its bytes.
         oldest_transaction: The age of the oldest open transaction in this database, in seconds, of
             those that the role may see.
     """

@@ -14,7 +14,12 @@ __all__ = ["STUCK", "Overview", "read_overview"]
 STUCK = 60
 """A consumer that is at work acknowledges within its lease, 30 seconds by default."""
 
-_BROKER = "select b.broker_id, b.incarnation, (mqpg.schema_version()).release from mqpg._broker() as b"
+_BROKER = """
+select b.broker_id, b.incarnation, (mqpg.schema_version()).release, (
+    select sum(pg_catalog.pg_total_relation_size(c.oid))::bigint from pg_catalog.pg_class as c
+    where c.relnamespace = 'mqpg'::regnamespace and c.relkind = 'r') as bytes
+from mqpg._broker() as b
+"""
 _WORKERS = """
 select w.role, count(*) filter (where w.alive) as alive,
     count(*) filter (where w.alive and w.state = 'active') as active,
@@ -117,7 +122,7 @@ class Overview:
     """The state of a broker.
 
     Attributes:
-        broker: Its id, incarnation and release.
+        broker: Its id, incarnation and release, and the bytes of its tables and indexes.
         workers: Each role that has ever reported, and how many of its processes are alive. Alive means
             that the last heartbeat is at most 30 seconds old.
         groups: Each subscription, the one with the oldest unread message first. `causes` says what holds

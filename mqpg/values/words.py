@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from typing import Any
 
-__all__ = ["Words", "counted", "duration", "printable", "span"]
+__all__ = ["Words", "counted", "duration", "printable", "size", "span"]
 
 _UNITS = (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
 
@@ -43,6 +43,16 @@ def duration(seconds: float) -> str:
 def printable(text: str) -> str:
     """Make control characters visible, so that no terminal takes somebody else's text for a command."""
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def size(of_bytes: float) -> str:
+    """A number of bytes: `512 B`, `1.5 MB`, `120 GB`."""
+    number, unit = float(of_bytes), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if number < 1000:
+            break
+        number, unit = number / 1000, larger
+    return f"{number:,.0f} {unit}" if unit == "B" or number >= 100 else f"{number:,.1f} {unit}"
 
 
 def span(seconds: float) -> str:

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from mqpg.status.workers import in_words
 from mqpg.values.json_output import laid_out
-from mqpg.values.words import duration, span
+from mqpg.values.words import duration, size, span
 
 __all__ = ["MOST_SHOWN", "environment", "plot"]
 
@@ -57,14 +57,7 @@ def _seconds(number: float | None) -> str:
 
 
 def _bytes(number: float | None) -> str:
-    if number is None:
-        return "–"
-    size, unit = float(number), "B"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if size < 1000:
-            break
-        size, unit = size / 1000, larger
-    return f"{size:,.0f} {unit}" if unit == "B" or size >= 100 else f"{size:,.1f} {unit}"
+    return "–" if number is None else size(number)
 
 
 def _when(at: datetime | str | None) -> str:

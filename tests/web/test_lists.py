@@ -69,3 +69,29 @@ def test_a_time_when_nobody_looked_is_a_gap(dsn: str, mq: Session) -> None:
     line = plot([(one.at, one.lag) for one in rates.samples()], "Unread", 0)
     (path,) = re.findall(r' d="([^"]+)"', line)
     assert [part.count("L") for part in path.split("M")] == [0, 2, 1]
+
+
+def test_storage_says_how_many_bytes(visitor: TestClient) -> None:
+    page = html.unescape(visitor.get("/storage").text)
+    assert re.search(r"<b>[\d,.]+ [kMG]B</b> in all tables and indexes", page)
+    assert re.search(r'<td>commit_log</td><td class="n">[\d,.]+ kB</td>', page)
+    assert re.search(r'<td>log</td><td class="n">\d+</td><td>.*?open</span></td><td class="n">[\d,.]+ kB</td>', page)
+
+
+def test_members_that_are_gone_are_folded(visitor: TestClient, mq: Session, story: Story) -> None:
+    for name, state in (("here", "active"), ("left", "stopped")):
+        detail = {"consumer_group": "shipping", "topic": "orders", "consumer": name, "handler": "shop:ship"}
+        mq.execute("select mqpg._heartbeat(%s, 'consumer', 'n', 1, %s, %s::jsonb)", name, state, json.dumps(detail))
+    for path in ("/groups/shipping/orders", "/workers"):
+        page = html.unescape(visitor.get(path).text)
+        shown, _, folded = page.partition("gone or stopped</summary>")
+        assert ">left<" in folded, path
+        assert ">left<" not in shown, path
+        assert ">here<" in shown, path
+
+
+def test_queues_are_in_order_and_messages_are_near(visitor: TestClient, story: Story) -> None:
+    page = html.unescape(visitor.get("/groups/shipping/orders").text)
+    queues = re.findall(r'data-name="Queue">(\d+|retries)</td><td class="n" data-name="Unread"', page)
+    assert queues == [*sorted((one for one in queues if one != "retries"), key=int), "retries"]
+    assert 'href="/search?topic=orders"' in visitor.get("/topics/orders").text

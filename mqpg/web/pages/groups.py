@@ -7,6 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from mqpg.values.errors import UnknownSubscription
+from mqpg.values.messages import RETRY_LANE
 
 from ..links import badges
 from ..request import PageRequest
@@ -79,7 +80,7 @@ def page(request: PageRequest) -> Response:
     return request.render(
         "group.html",
         group=found[0],
-        queues=queues,
+        queues=sorted(queues, key=lambda one: (one["queue_id"] == RETRY_LANE, one["queue_id"], one["owner"] or "")),
         lag=sum(one["lag"] for one in queues),
         in_flight=in_flight,
         by_consumer=claims_by_consumer(request, place["group"], place["topic"]) if is_many else [],
