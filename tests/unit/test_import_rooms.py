@@ -78,7 +78,10 @@ QUEUE: Rooms = {
 }
 PROOF: Rooms = {
     # floor 1
-    "spark": (("mqpg.spark",), ()),
+    # floor 3
+    "spark/pipeline": (("mqpg.spark.pipeline.*",), ("connection", "values")),
+    # floor 4
+    "spark": (("mqpg.spark",), ("spark/pipeline",)),
     # floor 2
     "audit/archived": (("mqpg.audit.archived", "mqpg.audit.archived_files"), ("values",)),
     # floor 6

@@ -1,0 +1,280 @@
+"""The source: topics as a batch or a stream.
+
+The offsets of a queue are dense, in the order of commits, and never change. So a range has the same
+messages whenever, and over however many connections, it is read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import datasource as ds
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from mqpg.values.errors import Error, OffsetOutOfRange, UnknownSubscription
+
+from .broker import Broker, Range, TopicOffsets
+from .options import ReadOptions, Start
+from .payloads import parse_payloads
+
+__all__ = ["BatchReader", "StreamReader"]
+
+_log = logging.getLogger(__name__)
+
+_PART = 50_000  # messages of a partition
+_CALL = 1_000_000  # what one call reads at most
+
+# Of a stream: for each topic its identity, and the offset of the next message of each queue.
+Offsets = dict[str, Any]
+
+
+class Part(ds.InputPartition):
+    """Ranges that one task reads."""
+
+    def __init__(self, ranges: Sequence[Range]) -> None:
+        super().__init__(tuple(ranges))
+
+
+class Reading:
+    """What a batch and a stream share."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self.options = options
+        self.schema = schema
+
+    def read(self, partition: ds.InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a partition, in a task. Without partitions Spark makes one with the value None."""
+        wanted = to_arrow_schema(self.schema, timezone="UTC")
+        with Broker(self.options.dsn) as broker:
+            for part in partition.value or ():
+                for table in self._tables(broker, part):
+                    if self.options.payload and "payload" in wanted.names:
+                        place = wanted.get_field_index("payload")
+                        parsed = parse_payloads(table["payload"], wanted.field(place).type)
+                        table = table.set_column(place, "payload", parsed)
+                    yield from table.cast(wanted).to_batches()
+
+    def _tables(self, broker: Broker, part: Range) -> Iterator[pa.Table]:
+        try:
+            yield from broker.read(part, self.options.columns)
+        except OffsetOutOfRange:
+            # Retention took messages after the driver had looked. Nothing of the range was read.
+            if self.options.fail_on_loss:
+                raise
+            rest = self._kept(part, broker.offsets(part.topic))
+            yield from broker.read(rest, self.options.columns)
+
+    def _kept(self, part: Range, found: TopicOffsets) -> Range:
+        """What there still is of a range. Raises if messages are lost and that is an error."""
+        oldest = found.oldest[part.queue]
+        if part.first >= oldest:
+            return part
+        lost = (
+            f"the messages at offsets {part.first} to {min(oldest, part.after) - 1} of queue {part.queue} of topic "
+            f"{part.topic!r} were dropped before they were read"
+        )
+        if self.options.fail_on_loss:
+            raise Error(f"{lost}: option failOnDataLoss=false reads on without them; a group keeps them")
+        _log.warning("%s", lost)
+        return replace(part, first=min(oldest, part.after))
+
+    def _places(self, broker: Broker, topic: str, where: Start) -> tuple[TopicOffsets, dict[int, int]]:
+        """The offsets of a topic, and for each queue the one that an option means."""
+        found = broker.offsets(topic, where if isinstance(where, datetime) else None)
+        if isinstance(where, datetime):
+            return found, found.at
+        if isinstance(where, str):
+            return found, found.oldest if where == "earliest" else found.next
+        named = where.get(topic, {})
+        if unknown := named.keys() - found.next.keys():
+            raise Error(f"startingOffsets or endingOffsets: topic {topic!r} has no queue {min(unknown)}")
+        return found, {
+            queue: {-2: found.oldest[queue], -1: after}.get(offset := named.get(queue, -2), offset)
+            for queue, after in found.next.items()
+        }
+
+    def _parts(self, ranges: Iterable[Range]) -> list[Part]:
+        """Cut ranges, and put small ones together, so that tasks read about as much."""
+        ranges = [one for one in ranges if one.first < one.after]
+        total = sum(one.after - one.first for one in ranges)
+        size = max(1, -(-total // self.options.partitions)) if self.options.partitions else _PART
+        size = min(size, _CALL)
+        parts: list[list[Range]] = []
+        room = 0
+        for one in ranges:
+            first = one.first
+            while first < one.after:
+                if room == 0:
+                    parts.append([])
+                    room = size
+                after = min(one.after, first + room)
+                parts[-1].append(replace(one, first=first, after=after))
+                room -= after - first
+                first = after
+        return [Part(part) for part in parts]
+
+
+class BatchReader(Reading, ds.DataSourceReader):
+    """A topic as it is now.
+
+    It has no pushFilters(): Spark 4.3 keeps the ranges that a filter has narrowed for every later use of the same
+    DataFrame, whose rows would then be missing without an error.
+    """
+
+    def partitions(self) -> Sequence[ds.InputPartition]:
+        """Cut the topics into ranges, in the driver."""
+        ranges = []
+        with Broker(self.options.dsn) as broker:
+            for topic in self.options.topics:
+                found, first = self._places(broker, topic, self.options.start)
+                _, after = self._places(broker, topic, self.options.end)
+                for queue in found.next:
+                    part = Range(topic, found.identity, queue, first[queue], min(after[queue], found.next[queue]))
+                    if part.first < part.after:
+                        ranges.append(self._kept(part, found))
+        return self._parts(ranges)
+
+
+class StreamReader(Reading, ds.DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A topic as a stream, whose position is in the checkpoint, and with a group in the broker, too."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._target: dict[str, dict[int, int]] | None = None  # of the trigger availableNow
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a query without a checkpoint begins: at the group's position, or by startingOffsets."""
+        with Broker(self.options.dsn) as broker:
+            return {topic: self._initial(broker, topic) for topic in self.options.topics}
+
+    def _initial(self, broker: Broker, topic: str) -> Offsets:
+        if self.options.group is None:
+            found, first = self._places(broker, topic, self.options.start)
+            return _offsets(found.identity, first)
+        try:
+            found = broker.offsets(topic, group=self.options.group)
+        except UnknownSubscription:
+            self._subscribe(broker, topic, self.options.group)
+            found = broker.offsets(topic, group=self.options.group)
+        return _offsets(found.identity, found.committed)
+
+    def _subscribe(self, broker: Broker, topic: str, group: str) -> None:
+        _, first = self._places(broker, topic, self.options.start)
+        with broker.transaction():
+            broker.call("select mqpg.subscribe(%s, %s)", group, topic)
+            for queue, offset in first.items():
+                broker.call("select mqpg.seek(%s, %s, %s, %s)", group, topic, str(offset), queue)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """See DataSourceStreamReader."""
+        return ReadMaxRows(self.options.most) if self.options.most else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """See SupportsTriggerAvailableNow."""
+        with Broker(self.options.dsn) as broker:
+            self._target = {topic: broker.offsets(topic).next for topic in self.options.topics}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Where the next micro-batch ends. Spark has committed all before `start`."""
+        if start.keys() != set(self.options.topics):
+            raise Error(
+                f"the checkpoint is of the topics {', '.join(start)}, and option topic or topics names "
+                f"{', '.join(self.options.topics)}: begin with a new checkpoint"
+            )
+        self.commit(start)
+        ahead = {}
+        with Broker(self.options.dsn) as broker:
+            for topic, before in start.items():
+                for queue, after in self._tails(broker, topic, before).items():
+                    ahead[topic, queue] = max(0, after - before["offsets"].get(str(queue), 0))
+        taken = _limited(ahead, limit.max_rows) if isinstance(limit, ReadMaxRows) else ahead
+        return {
+            topic: _offsets(
+                before["identity"],
+                {
+                    queue: before["offsets"].get(str(queue), 0) + taken[named, queue]
+                    for named, queue in ahead
+                    if named == topic
+                },
+            )
+            for topic, before in start.items()
+        }
+
+    def _tails(self, broker: Broker, topic: str, before: Offsets) -> Mapping[int, int]:
+        found = broker.offsets(topic)
+        if found.identity != before["identity"]:
+            raise Error(
+                f"topic {topic!r} is not the one of the checkpoint: it was dropped and created again, or this is "
+                "another broker; begin with a new checkpoint"
+            )
+        for queue, offset in before["offsets"].items():
+            if offset > found.next[int(queue)] and self.options.fail_on_loss:
+                raise Error(
+                    f"queue {queue} of topic {topic!r} ends at offset {found.next[int(queue)]}, and the checkpoint is "
+                    f"at {offset}: the broker was restored to an earlier state"
+                )
+        return self._target.get(topic, found.next) if self._target else found.next
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """What there is, for the progress of the query."""
+        with Broker(self.options.dsn) as broker:
+            found = {topic: broker.offsets(topic) for topic in self.options.topics}
+        return {topic: _offsets(one.identity, one.next) for topic, one in found.items()}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[ds.InputPartition]:
+        """Cut a micro-batch into ranges, in the driver."""
+        ranges = []
+        with Broker(self.options.dsn) as broker:
+            for topic, upto in end.items():
+                found = broker.offsets(topic)
+                for queue, after in upto["offsets"].items():
+                    first = start[topic]["offsets"].get(queue, 0)
+                    part = Range(topic, upto["identity"], int(queue), first, after)
+                    if part.first < part.after:
+                        ranges.append(self._kept(part, found))
+        return self._parts(ranges)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Let the group's position follow what the checkpoint has committed."""
+        if self.options.group is None:
+            return
+        with Broker(self.options.dsn) as broker:
+            for topic, upto in end.items():
+                offsets = {int(queue): offset for queue, offset in upto["offsets"].items()}
+                try:
+                    broker.advance(self.options.group, topic, upto["identity"], offsets)
+                except OffsetOutOfRange as error:
+                    if self.options.fail_on_loss:
+                        raise
+                    _log.warning("%s", error)
+
+
+def _offsets(identity: str, offsets: Mapping[int, int]) -> Offsets:
+    # Spark compares offsets as texts, so the queues always come in the same order.
+    return {"identity": identity, "offsets": {str(queue): offsets[queue] for queue in sorted(offsets)}}
+
+
+def _limited(ahead: dict[tuple[str, int], int], most: int) -> dict[tuple[str, int], int]:
+    """Take `most` messages, from each queue in proportion to what it has."""
+    total = sum(ahead.values())
+    if total <= most:
+        return ahead
+    taken = {place: n * most // total for place, n in ahead.items()}
+    left = most - sum(taken.values())
+    for place, n in ahead.items():
+        more = min(left, n - taken[place])
+        taken[place] += more
+        left -= more
+    return taken
