@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ REFERENCE = {
     "deploy/prometheus-alerts.yml": "reference/metrics.md#alerts",
 }
 MERMAID = "assets/mermaid.js"
+_TWINS: dict[str, str] = {}
 CONTRACT = ROOT / "tests" / "migration" / "contract.json"
 
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?\)")
@@ -108,7 +109,32 @@ def on_page_markdown(markdown: str, *, page: Page, config: Any, files: Files) ->
             return f"{match[1]}{os.path.relpath('README.md', Path(page.file.src_uri).parent)})"
         return f"{match[1]}{os.path.relpath(_uri(target), Path(page.file.src_uri).parent)}{match[3] or ''})"
 
-    return _LINK.sub(moved, markdown)
+    text = _LINK.sub(moved, markdown)
+    _TWINS[page.file.src_uri] = text
+    return text
+
+
+def on_post_build(*, config: Any) -> None:
+    """Write each page's text beside it, and llms.txt, which lists them."""
+    write_twins(Path(config.site_dir), _TWINS, config.site_name, config.site_description)
+
+
+def write_twins(folder: Path, pages: Mapping[str, str], name: str, about: str) -> None:
+    """Write pages as Markdown, and a list of them, for programs that read instead of people.
+
+    Args:
+        folder: Where the site is.
+        pages: The text of each page by its name, with the links of the site.
+        name: What the site is about.
+        about: The same in a sentence.
+    """
+    lines = [f"# {name}", "", f"> {about}", "", "## Pages", ""]
+    for page, text in sorted(pages.items()):
+        (folder / page).parent.mkdir(parents=True, exist_ok=True)
+        (folder / page).write_text(text, encoding="utf-8")
+        title = next((line[2:] for line in text.splitlines() if line.startswith("# ")), page)
+        lines.append(f"- [{title}]({page})")
+    (folder / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def functions_page(folder: Path) -> str:

@@ -4,6 +4,8 @@ import re
 import tomllib
 from pathlib import Path
 
+from tools import site
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = (".", "docs", "docs/howto", "docs/protocols", "docs/prove", "docs/testing", "examples", "proof", "spark")
 PAGES = sorted(path for folder in (*FOLDERS, "sql", "workers") for path in (ROOT / folder).glob("*.md"))
@@ -81,3 +83,15 @@ def test_diagrams() -> None:
             assert match, line
             assert {name for name in match.groups() if name} <= known, line
         assert blocks == 0
+
+
+def test_each_page_has_a_twin_for_programs(tmp_path: Path) -> None:
+    pages = {"howto/fastapi.md": "# FastAPI\n\nText.\n", "tutorial.md": "Text without a title.\n"}
+    site.write_twins(tmp_path, pages, "mqpg", "A queue.")
+    assert {name: (tmp_path / name).read_text() for name in pages} == pages
+    listed = (tmp_path / "llms.txt").read_text()
+    assert listed.startswith("# mqpg\n\n> A queue.\n")
+    assert re.findall(r"^- \[(.*?)\]\((.*?)\)$", listed, re.M) == [
+        ("FastAPI", "howto/fastapi.md"),
+        ("tutorial.md", "tutorial.md"),
+    ]
