@@ -198,6 +198,7 @@ def run(
     logger.info("consuming", extra={"handler": target, "topic": options.topic, "consumer_group": options.group})
 
     def refresh() -> None:
+        detail.update(counted.ended_silent)
         detail["blocked_by"] = [_blocked(one, options.group, options.topic) for one in counted.blocked_by]
         if restarts is not None:
             restarts.look()

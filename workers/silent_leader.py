@@ -43,7 +43,8 @@ where k.locktype = 'advisory' and k.granted and k.objsubid = 2 and k.classid::bi
 class SilentLeader:
     """Looks now and then whether the session that holds a leader's lock is silent, and ends it.
 
-    `detail` is what the worker reports. Its key `ended_silent` says whom it ended last, and why.
+    `detail` is what the worker reports: `ended_silent` says whom it ended last, and why, `sessions_ended`
+    how many.
     """
 
     def __init__(self, lock: tuple[int, int], detail: dict[str, Any]) -> None:
@@ -63,5 +64,6 @@ class SilentLeader:
             return False
         for one in found:
             self._detail["ended_silent"] = one
+            self._detail["sessions_ended"] = self._detail.get("sessions_ended", 0) + 1
             logger.warning("ended the session of a leader that fell silent", extra=one)
         return bool(found)

@@ -38,6 +38,9 @@ METRICS = {
     "worker_failing_seconds": Described(
         "Seconds since the first of the failures in a row of a process; 0 if it works", ("role", "worker")
     ),
+    "sessions_ended": Described(
+        "Sessions that a worker or consumer ended, because they were silent", ("role", "worker"), is_counter=True
+    ),
     "append_backlog": Described("Batches and commits without an offset yet; 1001 means more than 1000"),
     "append_lag_seconds": Described("Age of the oldest of them in seconds; 0 if there is none"),
     "append_pass_seconds": Described("Seconds that the last pass of the appender took", ("worker",)),

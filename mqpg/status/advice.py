@@ -23,6 +23,7 @@ _WORKERS = {
     "compensator": ("no half message is asked for", SOME_WAIT),
     "keeper": ("no segment is dropped", LATER),
 }
+_DAY = 86400.0
 # What a segment waits for; if its state is another one, to be dropped.
 _PURPOSES = {"archive": "to be archived", "merging": "to be merged"}
 
@@ -48,6 +49,7 @@ def findings(found: Overview) -> list[Finding]:
         *_differing(found),
         *_half_messages(found),
         *_silent_ledgers(found),
+        *_ended_sessions(found),
         *_moment(found),
         *_segments(found),
         *_dropped_topics(found),
@@ -67,6 +69,25 @@ def _refusal(found: Overview) -> Iterator[Finding]:
 def _full_disk(found: Overview) -> Iterator[Finding]:
     for one in found.full_disk:
         yield _trouble("disk", STANDS, fullness(one), "free space, or make its volume larger; no restart is needed")
+
+
+def _ended_sessions(found: Overview) -> Iterator[Finding]:
+    """Those of the last day. Any role may report what it likes, so what makes no sense is left out."""
+    for one in found.ended_sessions:
+        ended = one["ended"]
+        try:
+            age = (one["now"] - datetime.fromisoformat(ended["at"])).total_seconds()
+            silent = duration(float(ended["seconds"]))
+        except (KeyError, TypeError, ValueError):
+            continue
+        if age < _DAY:
+            whom = f"{ended.get('application') or 'no name'}, pid {ended.get('pid')} at the server"
+            host = f", on {ended['host']}" if ended.get("host") else ""
+            who = f"the {one['role']} on {one['host']}, pid {one['pid']},"
+            what = f"{who} ended the session of {whom}{host}, at {ended['at']}, because it was silent for {silent}"
+            yield _trouble(
+                "ended session", LATER, what, "look why that host was frozen or cut off", "mqpg status --workers"
+            )
 
 
 def _full_topics(found: Overview) -> Iterator[Finding]:

@@ -113,6 +113,10 @@ from mqpg._clock_steps() as s limit 3
 """
 _REFUSAL = "select mqpg._append_refusal() as said"
 _OVERFULL = "select o.producer_group, o.max_undecided from mqpg._overfull_groups() as o"
+_ENDED = """
+select w.role, w.host, w.pid, w.detail -> 'ended_silent' as ended, clock_timestamp() as now from mqpg.worker_status as w
+where jsonb_typeof(w.detail -> 'ended_silent') = 'object' order by w.role, w.worker_id
+"""
 _FULL = "select f.topic, f.full_of, f.max_bytes from mqpg._full_topics() as f"
 _LOCKS = "select f.pid, f.role, f.stops, f.remedy from mqpg.foreign_locks as f"
 
@@ -143,6 +147,7 @@ class Overview:
         failing_workers: Processes that are alive, and whose iterations fail one after another.
         clock_steps: Steps of the server's clock within seven days.
         full_disk: Since when the disk is full, and who has noticed. Empty: it has room.
+        ended_sessions: Which session each worker or consumer ended last, because it was silent.
         full_topics: Topics that take no messages, because they or the broker are at their `max_bytes`.
     """
 
@@ -166,6 +171,7 @@ class Overview:
     overfull: list[Row] = field(default_factory=list)
     full_disk: list[Row] = field(default_factory=list)
     full_topics: list[Row] = field(default_factory=list)
+    ended_sessions: list[Row] = field(default_factory=list)
 
 
 def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
@@ -191,4 +197,5 @@ def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
         differing=rows(_DIFFERING),
         full_disk=rows(FULL_DISK),
         full_topics=rows(_FULL),
+        ended_sessions=rows(_ENDED),
     )

@@ -15,6 +15,7 @@ from tests.support.waiting import eventually
 
 Connection = psycopg.Connection[Any]
 LEASE = 3
+ENDED = "select w.detail -> 'ended_silent' from mqpg.worker_status w where w.detail ? 'ended_silent'"
 _APP = """
 import time
 import mqpg
@@ -83,6 +84,9 @@ def test_a_frozen_member_loses_its_queue(
     began, before = time.monotonic(), len(effects(db))
     eventually(lambda: len(effects(db)) > before, why=processes.logs)
     assert time.monotonic() - began < LEASE + 5
+    ended = eventually(lambda: db.execute(ENDED).fetchone())[0]
+    assert ended["seconds"] >= LEASE
+    assert ended["application"].startswith("member")
     os.kill(frozen.pid, signal.SIGCONT)
     eventually(lambda: len(effects(db)) >= 200, why=processes.logs)
     assert effects(db) == list(range(200))

@@ -106,3 +106,11 @@ def test_a_port_in_use_is_one_line(dsn: str) -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(ConfigurationError, match="cannot listen on"), serving(address, Source(dsn, "test")):
             pass
+
+
+def test_the_server_gives_up_a_scraper_whose_host_vanished(dsn: str) -> None:
+    source = Source(dsn, "mqpg metrics")
+    found = {one["name"]: one["setting"] for one in source.rows("select * from pg_settings where name like 'tcp_%%'")}
+    source.close()
+    assert int(found["tcp_user_timeout"]) == 10_000  # milliseconds
+    assert int(found["tcp_keepalives_idle"]) + 2 * int(found["tcp_keepalives_interval"]) == 20

@@ -8,7 +8,9 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.rows import dict_row
 
+from mqpg.status import findings, read_overview
 from tests.support.appending import Sender, appended, check_dense_and_once
 from tests.support.processes import Processes, workers
 from tests.support.waiting import eventually
@@ -21,6 +23,11 @@ def leader_and_standby(processes: Processes, db: Connection, role: str) -> tuple
     (leader,) = eventually(lambda: workers(db, role, "active"), why=processes.logs)
     (standby,) = eventually(lambda: workers(db, role, "standby"), why=processes.logs)
     return leader, standby
+
+
+def said(db: Connection) -> list[str]:
+    with db.cursor(row_factory=dict_row) as cursor:
+        return [one.found for one in findings(read_overview(lambda query: cursor.execute(query.encode()).fetchall()))]
 
 
 @pytest.mark.chaos
@@ -43,6 +50,7 @@ def test_i12_standby_takes_over_from_a_frozen_appender(
         os.kill(frozen, signal.SIGCONT)
         detail = eventually(lambda: workers(db, "appender", "active").get(other), why=processes.logs)  # noqa: B023
         assert detail["ended_silent"]["seconds"] > 3
+        assert any("ended the session of mqpg appender, pid" in one for one in said(db))
         eventually(lambda: frozen in workers(db, "appender", "standby"), why=processes.logs)  # noqa: B023
         frozen, other = other, frozen
     sent = sender.finish()

@@ -153,6 +153,11 @@ class AsyncConsumer:
         return self._gone_owners.found
 
     @property
+    def ended_silent(self) -> dict[str, Any]:
+        """Which session of a silent member it ended last, and how many, as heartbeats report it."""
+        return self._silent_members.report
+
+    @property
     def failing(self) -> dict[str, object] | None:
         """What each iteration of one of its workers fails with: `seconds`, `times` and `error`. None: they work."""
         found = [one for one in map(FailureStreak.described, self._streaks) if one is not None]

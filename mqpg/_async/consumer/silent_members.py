@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import Any
 
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.consumer.heartbeat import Lease
@@ -25,12 +26,17 @@ _PAUSE = 2.0  # seconds between two checks
 
 
 class SilentMembers:
-    """Checks now and then, while messages wait, whether a silent member holds them."""
+    """Checks now and then, while messages wait, whether a silent member holds them.
+
+    Attributes:
+        report: Whom it ended last, and how many, as heartbeats report it.
+    """
 
     def __init__(self, options: ConsumerOptions) -> None:
         self._group, self._topic = options.group, options.topic
         self._lease = Lease(options.lease, "")
         self._next_check = 0.0
+        self.report: dict[str, Any] = {}
 
     async def check(self, mq: AsyncClient) -> None:
         """Check, unless the last check was a moment ago. An error of the broker is not raised."""
@@ -44,12 +50,13 @@ class SilentMembers:
             if silent:
                 causes = await mq.why(self._group, self._topic)
                 held_by = silent & {cause.detail.get("pid") for cause in causes}
-                for pid in await mq.queries.end_silent_sessions(seconds, sorted(held_by)):
+                for one in await mq.queries.end_silent_sessions(seconds, sorted(held_by)):
+                    self.report = {"ended_silent": one, "sessions_ended": self.report.get("sessions_ended", 0) + 1}
                     logger.warning(
                         "%s/%s: ended the session of a member that fell silent, pid %s at the server",
                         self._group,
                         self._topic,
-                        pid,
+                        one["pid"],
                     )
         except Error as error:
             logger.debug("%s/%s: checking for silent members: %s", self._group, self._topic, error)

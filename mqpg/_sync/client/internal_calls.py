@@ -79,7 +79,9 @@ _BY_OTHERS = function(
 # Sessions that hold a queue's lock while their transaction waits for a program that does not show that it lives. The
 # other session of that program, which names them, must be of the same role and host, and as silent.
 _SILENT = statement("""
-    select a.pid, case when a.pid = any(cast(%(pids)s as int[])) then pg_terminate_backend(a.pid) end
+    select case when a.pid = any(cast(%(pids)s as int[])) then pg_terminate_backend(a.pid) end, a.pid,
+        host(a.client_addr), a.application_name, extract(epoch from clock_timestamp() - a.state_change)::float8,
+        cast(date_trunc('second', clock_timestamp()) as text)
     from pg_stat_activity a
     where a.state like 'idle in transaction%%'
         and a.state_change < clock_timestamp() - make_interval(secs => %(seconds)s)
@@ -123,15 +125,16 @@ class Queries:
     def silent_sessions(self, seconds: float) -> list[int]:
         """Sessions of programs that have not shown for so long that they live, and that hold a queue: process ids."""
         rows = self._client._rows(_SILENT, {"seconds": seconds, "pids": []}, repeat=True)
-        return [row[0] for row in rows]
+        return [row[1] for row in rows]
 
-    def end_silent_sessions(self, seconds: float, pids: list[int]) -> list[int]:
-        """End those of these sessions that still are such ones, and return them.
+    def end_silent_sessions(self, seconds: float, pids: list[int]) -> list[dict[str, Any]]:
+        """End those of these sessions that still are such ones, and say which they were.
 
         Raises NotGranted for a session of another role.
         """
         rows = self._client._rows(_SILENT, {"seconds": seconds, "pids": pids}, repeat=True)
-        return [row[0] for row in rows if row[1]]
+        names = ("pid", "host", "application", "seconds", "at")
+        return [dict(zip(names, row[1:], strict=True)) for row in rows if row[0]]
 
     def queue_count(self, topic: str) -> int:
         """How many queues a topic has. Raises UnknownTopic."""
