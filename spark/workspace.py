@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mqpg.audit.kinds import KINDS
-from mqpg.audit.sql.statements import FRAMES, READS, TABLES, Folder, statement
+from mqpg.audit.sql.statements import CONSERVATION, FRAMES, READS, TABLES, Folder, statement
 from mqpg.audit.sql.workspace import BEGIN, LOCK, SETTINGS, BrokerSnapshot, Workspace
 from mqpg.connection.dsn import describe
 from mqpg.connection.text_session import text_session
@@ -65,6 +65,18 @@ _KEPT: Mapping[str, str | None] = {
     "cursor_fault": None,
     "released": None,
     "failure": None,
+    "step": None,
+    "origin": None,
+    "piece": None,
+    "stored_message": "message_id",
+    "change": None,
+    "ending": "message_id",
+    "keeper": None,
+    "answer": "message_id",
+    "due": "message_id",
+    "comeback": "message_id",
+    "handed": None,
+    "broken": None,
 }
 # What the statements in read/ refer to besides each other.
 _GIVEN = ("judged", "open_message", "other_topic", "other_group", "archived_range")
@@ -151,24 +163,36 @@ class SparkWorkspace(Workspace):
             frames, counts = zip(*parts, strict=True)
             self._show(name, functools.reduce(DataFrame.unionAll, frames), sum(counts))
         for name in FRAMES:
-            frame = self.spark.sql(to_spark(statement("frames", name)))
-            if name in _KEPT:
-                frame = self.reader.store.materialize(name, frame, key=_KEPT[name])
             # There is a place for each cursor.
-            self._show(name, frame, sum(n for _, n in self.parts["cursor_now"]) if name == "place" else None)
+            self._derive("frames", name, sum(n for _, n in self.parts["cursor_now"]) if name == "place" else None)
+        for name in CONSERVATION:
+            self._derive("conservation", name)
 
     def judge(self) -> dict[str, int]:
         """Look for the anomalies of each kind in the frames, and count them."""
-        columns = columns_of_table(statement("tables", "anomaly"))
-        schema = spark_schema(columns)
-        found = []
-        for kind in KINDS:
-            rows = self.spark.sql(to_spark(statement("kinds", kind))).withColumn("kind", F.lit(kind))
-            found.append(rows.select(*(F.col(c.name).cast(c.dataType) for c in schema)))
-        every = self.reader.store.materialize("anomaly", functools.reduce(DataFrame.unionAll, found))
-        every.createOrReplaceTempView("anomaly")
+        found = [self._anomalies(statement("kinds", kind), kind) for kind in KINDS]
+        self._keep_anomalies(functools.reduce(DataFrame.unionAll, found))
+        # What the second definition finds besides.
+        more = self._anomalies(statement("conservation", "found"))
+        self._keep_anomalies(self.spark.table("anomaly").unionAll(more))
         counts = {row["kind"]: row["anomalies"] for row in self.rows("totals", "counts")}
         return {kind: counts.get(kind, 0) for kind in KINDS}
+
+    def _derive(self, folder: Folder, name: str, rows: int | None = None) -> None:
+        frame = self.spark.sql(to_spark(statement(folder, name)))
+        if name in _KEPT:
+            frame = self.reader.store.materialize(name, frame, key=_KEPT[name])
+        self._show(name, frame, rows)
+
+    def _anomalies(self, text: str, kind: str | None = None) -> DataFrame:
+        """What a text finds, in the columns of the table of anomalies."""
+        rows = self.spark.sql(to_spark(text))
+        rows = rows if kind is None else rows.withColumn("kind", F.lit(kind))
+        schema = spark_schema(columns_of_table(statement("tables", "anomaly")))
+        return rows.select(*(F.col(c.name).cast(c.dataType) for c in schema))
+
+    def _keep_anomalies(self, frame: DataFrame) -> None:
+        self.reader.store.materialize("anomaly", frame).createOrReplaceTempView("anomaly")
 
     def _show(self, name: str, frame: DataFrame, rows: int | None) -> None:
         """Make a view. Few rows are sent to every task, instead of shuffling what they are joined with."""

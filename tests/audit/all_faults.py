@@ -1,5 +1,6 @@
 """The list of all faults. Each of these modules registers its own when it is imported."""
 
+from tests.audit import conservation_faults as _conservation  # noqa: F401
 from tests.audit import content_faults as _contents  # noqa: F401
 from tests.audit import cursor_faults as _cursors  # noqa: F401
 from tests.audit import excuse_faults as _excuses  # noqa: F401

@@ -28,7 +28,7 @@ def test_words(text: str, expected: str) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("folder", ["frames", "kinds", "totals"])
+@pytest.mark.parametrize("folder", ["frames", "kinds", "conservation", "totals"])
 def test_every_text_is_spark_sql(spark: SparkSession, folder: Any) -> None:
     parser = spark._jsparkSession.sessionState().sqlParser()
     for file in (importlib.resources.files("mqpg.audit.sql") / folder).iterdir():

@@ -1,4 +1,4 @@
-"""No kind of anomaly reads a table again for each row: with many rows that takes hours."""
+"""No text that looks for faults reads a table again for each row: with many rows that takes hours."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Any
 from mqpg.audit.kinds import KINDS
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.sql.reader import read_inputs
-from mqpg.audit.sql.statements import statement
+from mqpg.audit.sql.statements import CONSERVATION, statement
 from mqpg.audit.sql.workspace import Workspace, open_workspace
 
 _FOR_EACH_ROW = re.compile(r"(?<!hashed )(SubPlan \d+)")  # as it stands in expressions
@@ -41,5 +41,7 @@ def test_no_kind_reads_a_table_for_each_row(dsn: str) -> None:
         read_inputs(work, dsn, AuditOptions(dsn=dsn), None)
         work.derive()
         assert read_for_each_row(work, _QUADRATIC) == {"released"}  # the test sees such a plan
-        found = {kind: read_for_each_row(work, statement("kinds", kind)) for kind in KINDS}
+        texts = {kind: statement("kinds", kind) for kind in KINDS}
+        texts |= {name: statement("conservation", name) for name in (*CONSERVATION, "found")}
+        found = {name: read_for_each_row(work, text) for name, text in texts.items()}
     assert not any(found.values()), found

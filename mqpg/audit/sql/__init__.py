@@ -9,9 +9,11 @@ the folders beside this file, one in each file:
 * read: what is read at the broker's snapshot, one table for each file;
 * frames: what follows from it, one table for each file;
 * kinds: the anomalies, one kind for each file;
+* conservation: the second definition, from the versions of the cursors. It reads no file of frames or
+  kinds but in `found`, which names what the first definition has not found;
 * totals: the counts of the report.
 
-Each frame and kind has the definition of docs/prove/audit.md. The texts in frames, kinds and totals
-keep to what PostgreSQL and Spark SQL both understand, and to the words that `spark/dialect.py`
+Each frame and kind has the definition of docs/prove/audit.md. The texts in frames, kinds,
+conservation and totals keep to what PostgreSQL and Spark SQL both understand, and to the words that `spark/dialect.py`
 lists: no arrays but in read, no `distinct on`, no function that only one of them has.
 """

@@ -56,7 +56,7 @@ order by 1
 _CURSORS = sql.SQL("""
 select distinct on (c.subscription_id, c.queue_id) c.subscription_id, c.queue_id::int, c.committed,
     (select s.committed from mqpg.audit_cursor s where s.subscription_id = c.subscription_id
-        and s.queue_id = c.queue_id and s.version = 1 and s.action = 'subscribe' limit 1)
+        and s.queue_id = c.queue_id and s.version = 1 and s.action = 'subscribe' limit 1), c.version
 from mqpg.audit_cursor c order by c.subscription_id, c.queue_id, c.version desc
 """)
 

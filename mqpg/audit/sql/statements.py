@@ -6,9 +6,9 @@ import importlib.resources
 from functools import cache
 from typing import Literal
 
-__all__ = ["FRAMES", "READS", "TABLES", "Folder", "statement"]
+__all__ = ["CONSERVATION", "FRAMES", "READS", "TABLES", "Folder", "statement"]
 
-Folder = Literal["tables", "read", "frames", "kinds", "totals", "judged"]
+Folder = Literal["tables", "read", "frames", "kinds", "conservation", "totals", "judged"]
 
 # In the order in which they are made. A file reads tables that stand before it.
 TABLES = (
@@ -83,6 +83,21 @@ FRAMES = (
     "released",
     "failure",
     "judged_letter",
+)
+CONSERVATION = (
+    "step",
+    "origin",
+    "piece",
+    "stored_message",
+    "change",
+    "ending",
+    "keeper",
+    "answer",
+    "due",
+    "comeback",
+    "grave",
+    "handed",
+    "broken",
 )
 
 

@@ -16,7 +16,7 @@ from mqpg.connection.dsn import describe
 from mqpg.connection.text_session import one_line, text_session
 from mqpg.values.errors import ConfigurationError, DatabaseError, NotGranted
 
-from .statements import FRAMES, READS, TABLES, Folder, statement
+from .statements import CONSERVATION, FRAMES, READS, TABLES, Folder, statement
 
 __all__ = ["BEGIN", "LOCK", "SETTINGS", "BrokerSnapshot", "Workspace", "open_workspace"]
 
@@ -35,6 +35,7 @@ LOCK = """
 lock table mqpg.audit_commit_log, mqpg.audit_op_log, mqpg.audit_consume_queue, mqpg.audit_tick,
     mqpg.audit_delayed, mqpg.audit_cursor, mqpg.audit_dedup in access share mode
 """
+_ADD = "insert into anomaly"
 _INDEXES = {"entry": "create index on entry (topic_id, queue_id, lane, queue_offset)"}
 
 
@@ -134,20 +135,28 @@ class Workspace:
         for name in TABLES:
             self._execute(name, f"analyze {name}")
         for name in FRAMES:
-            self._execute(name, f"create temp table {name} as {statement('frames', name)}")
-            if name in _INDEXES:
-                self._execute(name, _INDEXES[name])
-            self._execute(name, f"analyze {name}")
+            self._derive("frames", name)
+        for name in CONSERVATION:
+            self._derive("conservation", name)
 
     def judge(self) -> dict[str, int]:
         """Look for the anomalies of each kind in the frames, and count them."""
         into = "insert into anomaly select '{0}', q.* from ({1}) as q"
-        return {kind: self._execute(kind, into.format(kind, statement("kinds", kind))) for kind in KINDS}
+        counts = {kind: self._execute(kind, into.format(kind, statement("kinds", kind))) for kind in KINDS}
+        for row in self.query(f"{_ADD} {statement('conservation', 'found')} returning kind"):
+            counts[row["kind"]] += 1
+        return counts
 
     def now(self) -> datetime:
         """The time of the broker's clock."""
         found: datetime = self._value("select clock_timestamp()")
         return found
+
+    def _derive(self, folder: Folder, name: str) -> None:
+        self._execute(name, f"create temp table {name} as {statement(folder, name)}")
+        if name in _INDEXES:
+            self._execute(name, _INDEXES[name])
+        self._execute(name, f"analyze {name}")
 
     def _value(self, query: str) -> Any:
         with self._errors("the broker"):

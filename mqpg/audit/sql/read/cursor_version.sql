@@ -2,5 +2,5 @@
 select
     c.subscription_id,
     c.queue_id::int as queue_id,
-    c.slot, c.version, c.committed, c.claimed, c.at, c.epoch, c.action
+    c.slot, c.version, c.committed, c.claimed, c.at, c.epoch, c.action, c.owner
 from mqpg.audit_cursor as c

@@ -4,5 +4,6 @@ create temp table cursor_now (
     subscription_id int not null,
     queue_id int not null,
     committed bigint not null,
-    start_offset bigint
+    start_offset bigint,
+    version bigint not null
 );

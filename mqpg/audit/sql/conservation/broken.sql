@@ -1,0 +1,169 @@
+-- What does not add up. place: of one message, only the first counts, because the others follow from
+-- it.
+with since as (
+    select o.subscription_id, max(case when not o.whole then o.at end) as at
+    from origin as o
+    group by 1
+),
+
+-- What may be judged of a subscription by its rows that say what failed.
+known as (
+    select r.subscription_id, r.retries_from, s.at as since, h.jumps_purged_before as purged_before
+    from reader as r
+    join since as s on s.subscription_id = r.subscription_id
+    cross join horizon as h
+    where r.reads
+),
+
+comebacks as (
+    select
+        c.*,
+        case when c.redriven then coalesce(g.redriven, 0) else coalesce(d.nacked, 0) end as causes
+    from comeback as c
+    join known as k on k.subscription_id = c.subscription_id
+    left join due as d on d.subscription_id = c.subscription_id and d.message_id = c.message_id
+    left join grave as g on g.subscription_id = c.subscription_id and g.message_id = c.message_id
+    where (not c.redriven or c.written_at > k.purged_before)
+        and not exists (
+            select from judged_failure as f
+            where f.subscription_id = c.subscription_id and f.message_id = c.message_id
+        )
+),
+
+-- The newest jump or expiry over an offset that no move back has undone.
+standing as (
+    select e.*
+    from ending as e
+    where e.ending in ('jumped', 'expired') and not exists (
+        select from ending as b
+        where b.ending = 'again' and b.subscription_id = e.subscription_id and b.queue_id = e.queue_id
+            and b.queue_offset = e.queue_offset and b.version > e.version
+    )
+),
+
+effects as (
+    select a.subscription_id, a.message_id, sum(a.times)::bigint as times
+    from answer as a
+    group by 1, 2
+)
+
+select
+    1 as place, 'unexplained' as kind, c.subscription_id,
+    -1 as queue_id,
+    null::bigint as queue_offset,
+    c.message_id,
+    null::bigint as version,
+    format(
+        'it shall come back %s times by a %s, of which there were %s', c.scheduled,
+        case when c.redriven then 'redrive' else 'nack' end, c.causes
+    ) as evidence
+from comebacks as c
+where c.scheduled > c.causes
+union all
+select
+    2, 'phantom', c.subscription_id, -1, null, c.message_id, null,
+    format(
+        'in the retry lane %s times by a %s, of which there were %s', c.landed,
+        case when c.redriven then 'redrive' else 'nack' end, c.causes
+    )
+from comebacks as c
+where c.landed > c.causes and c.scheduled <= c.causes
+union all
+select
+    3, 'dead_letter', g.subscription_id, null, null, g.message_id, null,
+    'a dead letter, but no delivery of it ended in one'
+from grave as g
+join known as k on k.subscription_id = g.subscription_id
+left join due as d on d.subscription_id = g.subscription_id and d.message_id = g.message_id
+where (k.since is null or g.died_at > k.since)
+    and coalesce(d.failed, 0) = 0
+    and exists (select from stored_message as m where m.lane = 0 and m.message_id = g.message_id)
+    and not exists (
+        select from judged_failure as f
+        where f.subscription_id = g.subscription_id and f.message_id = g.message_id
+    )
+union all
+select
+    4, 'lost', d.subscription_id, d.queue_id, d.queue_offset, d.message_id, d.version,
+    format('nacked %s times, but it came back %s times, and is no dead letter', d.nacked, coalesce(c.times, 0))
+from due as d
+join known as k on k.subscription_id = d.subscription_id
+left join comeback as c on c.subscription_id = d.subscription_id and c.message_id = d.message_id and not c.redriven
+where d.nacked > coalesce(c.times, 0) and d.nacked_at > k.purged_before and d.nacked_at > k.retries_from
+    and not exists (
+        select from grave as g where g.subscription_id = d.subscription_id and g.message_id = d.message_id
+    )
+union all
+select
+    5, 'lost', d.subscription_id, d.queue_id, d.queue_offset, d.message_id, d.version,
+    'given up after its last delivery, but there is no dead letter'
+from due as d
+join known as k on k.subscription_id = d.subscription_id
+where d.buried_at > k.purged_before and not exists (
+    select from grave as g where g.subscription_id = d.subscription_id and g.message_id = d.message_id
+)
+union all
+select
+    6, 'skipped', e.subscription_id, e.queue_id, e.queue_offset, e.message_id, e.version,
+    format('version %s (action %s) moved over it, but no position jump says so', e.version, e.action)
+from standing as e
+join known as k on k.subscription_id = e.subscription_id
+where e.at > k.purged_before and not exists (
+    select from jump as j
+    where j.subscription_id = e.subscription_id and j.queue_id = e.queue_id and not j.back
+        and (j.why = 'expired') = (e.ending = 'expired')
+        and e.queue_offset >= j.from_offset and e.queue_offset < j.to_offset
+)
+union all
+select
+    7, 'skipped', e.subscription_id, e.queue_id, e.queue_offset, e.message_id, e.version,
+    format('version %s (action %s) passed it, but the filter chooses it', e.version, e.action)
+from ending as e
+join subscription as s on s.subscription_id = e.subscription_id
+cross join horizon as h
+where e.ending = 'passed'
+    and not (s.filtered and (e.message_id <@ h.dropped_ids or e.message_id <@ h.archived_ids))
+    and not exists (
+        select from unmatched as u where u.subscription_id = e.subscription_id and u.message_id = e.message_id
+    )
+union all
+select
+    8, 'skipped', e.subscription_id, e.queue_id, e.queue_offset, e.message_id, e.version,
+    format('version %s (action %s) let it go, which its action does not explain', e.version, e.action)
+from ending as e
+where e.ending = 'odd'
+union all
+select
+    9, 'lost', d.subscription_id, d.queue_id, d.queue_offset, d.message_id, d.version,
+    format('acknowledged %s times, and applied %s times', d.acked, coalesce(f.times, 0))
+from due as d
+join keeper as k on k.subscription_id = d.subscription_id
+left join effects as f on f.subscription_id = d.subscription_id and f.message_id = d.message_id
+where coalesce(f.times, 0) < case when k.own and d.acked > 0 then 1 else d.acked end
+union all
+select
+    10, case when h.times is null and not coalesce(a.former, false) then 'phantom' else 'duplicated' end,
+    a.subscription_id, a.queue_id, a.queue_offset, a.message_id, null,
+    format('applied %s times at this offset, and delivered %s times', a.times, coalesce(h.times, 0))
+from answer as a
+join origin as o on o.subscription_id = a.subscription_id and o.queue_id = a.queue_id
+join stored_message as m
+    on m.topic_id = o.topic_id
+    and m.lane = o.lane
+    and m.queue_id = a.queue_id
+    and m.queue_offset = a.queue_offset
+    and m.message_id = a.message_id
+left join tick as t on t.tick_id = m.tick_id
+left join handed as h
+    on h.subscription_id = a.subscription_id and h.queue_id = a.queue_id and h.queue_offset = a.queue_offset
+where a.times > greatest(coalesce(h.times, 0), case when a.former then 1 else 0 end)
+    and (o.whole or a.queue_offset >= o.claimed and t.at > o.at)
+union all
+select
+    11, 'lease', s.subscription_id, s.queue_id, s.claimed_before, null, s.version,
+    format(
+        'version %s (action %s): consumer %s has the queue, which %s owns', s.version, s.action, s.owner, s.owner_before
+    )
+from step as s
+where s.follows and s.mode = 'pinned' and s.queue_id >= 0 and s.action <> 'unpin'
+    and s.owner_before is not null and s.owner is distinct from s.owner_before

@@ -1,0 +1,43 @@
+-- How often a message came back to a subscription, or shall: by a nack (attempts from 2 on) or by a
+-- redrive. times: by the rows in `delayed` or, because these may be dropped once their message is in
+-- the retry lane, by those of the lane. scheduled: by the rows in `delayed` from the time from which
+-- on the subscription's cursors are known. landed: by those of the lane, if that was so already when
+-- the message was appended.
+with since as (
+    select o.subscription_id, max(case when not o.whole then o.at end) as at
+    from origin as o
+    group by 1
+),
+
+appended as (
+    select m.message_id, min(k.at) as at
+    from stored_message as m
+    join tick as k on k.tick_id = m.tick_id
+    where m.lane = 0
+    group by 1
+)
+
+select
+    b.subscription_id, b.message_id, b.redriven,
+    greatest(count(case when b.scheduled then 1 end), count(case when not b.scheduled then 1 end)) as times,
+    count(case when b.scheduled and (s.at is null or b.written_at > s.at) then 1 end) as scheduled,
+    count(case when not b.scheduled and (s.at is null or a.at > s.at) then 1 end) as landed,
+    max(b.written_at) as written_at
+from (
+    select
+        d.subscription_id,
+        d.first_id + i.i as message_id,
+        d.attempt = 1 as redriven,
+        true as scheduled,
+        d.written_at
+    from delayed as d
+    cross join lateral generate_series(0, d.n - 1) as i (i)
+    where d.subscription_id > 0
+    union all
+    select m.lane, m.message_id, m.attempt = 1, false, null
+    from stored_message as m
+    where m.lane > 0
+) as b
+join since as s on s.subscription_id = b.subscription_id
+join appended as a on a.message_id = b.message_id
+group by 1, 2, 3

@@ -1,0 +1,48 @@
+-- What does not add up, each fault once. What a dead letter or a position jump hides that the first
+-- definition does not believe is named after what hides it. Nothing is said of messages in a queue
+-- whose offsets have gaps or repeat, because it is not certain which message an offset held.
+with ragged as (
+    select m.topic_id, m.lane, m.queue_id
+    from stored_message as m
+    group by 1, 2, 3
+    having count(*) <> max(m.queue_offset) - min(m.queue_offset) + 1
+)
+
+select q.kind, r.consumer_group, t.topic, q.queue_id, q.queue_offset, q.message_id, q.evidence
+from (
+    select
+        b.*,
+        row_number() over (
+            partition by b.subscription_id, b.message_id, case when b.message_id is null then b.evidence end
+            order by b.place, b.queue_id nulls first, b.queue_offset nulls first
+        ) as nth
+    from broken as b
+) as q
+join reader as r on r.subscription_id = q.subscription_id
+join topic as t on t.topic_id = r.topic_id
+where q.nth = 1
+    and not exists (
+        select from anomaly as a
+        where a.message_id = q.message_id and (a.consumer_group is null or a.consumer_group = r.consumer_group)
+    )
+    and not exists (
+        select from cursor_fault as f
+        where f.consumer_group = r.consumer_group and f.topic = t.topic and f.queue_id = q.queue_id
+            and f.version = q.version
+    )
+    and not exists (
+        select from jump as j
+        join anomaly as a
+            on a.kind = 'unexplained'
+            and a.consumer_group = j.consumer_group
+            and a.topic = j.topic
+            and a.queue_id = j.queue_id
+            and a.queue_offset = j.from_offset
+        where j.subscription_id = q.subscription_id and j.queue_id = q.queue_id
+            and q.queue_offset >= j.from_offset and q.queue_offset < j.to_offset
+    )
+    and not exists (
+        select from stored_message as m
+        join ragged as g on g.topic_id = m.topic_id and g.lane = m.lane and g.queue_id = m.queue_id
+        where m.message_id = q.message_id
+    )

@@ -1,0 +1,40 @@
+-- How often somebody had each stored offset of a subscription with a journal: each time that a claim
+-- on it ended, and once more while one is open. For a group with offsets of its own, which may read
+-- without a claim what the broker's cursor has passed, each time that it was passed.
+with bound as (
+    select m.topic_id, m.lane, m.queue_id, min(m.queue_offset) as low, max(m.queue_offset) + 1 as high
+    from stored_message as m
+    group by 1, 2, 3
+),
+
+open as (
+    select o.subscription_id, o.queue_id, c.picked, c.settled,
+        greatest(c.from_offset, b.low) as from_offset,
+        least(c.to_offset, b.high) as to_offset
+    from origin as o
+    join keeper as k on k.subscription_id = o.subscription_id
+    join claim as c
+        on c.subscription_id = o.subscription_id
+        and c.queue_id = o.queue_id
+        and c.version = o.last_version
+        and c.slot = o.last_slot
+    join bound as b on b.topic_id = o.topic_id and b.lane = o.lane and b.queue_id = o.queue_id
+)
+
+select h.subscription_id, h.queue_id, h.queue_offset, count(*) as times
+from (
+    select e.subscription_id, e.queue_id, e.queue_offset
+    from ending as e
+    join keeper as k on k.subscription_id = e.subscription_id
+    where e.ending <> 'again' and (e.held and e.ending <> 'nacked' or k.own)
+    union all
+    select n.subscription_id, n.queue_id, o.o
+    from open as n
+    cross join lateral unnest(n.picked) as o (o)
+    union all
+    select n.subscription_id, n.queue_id, o.o
+    from open as n
+    cross join lateral generate_series(n.from_offset, n.to_offset - 1) as o (o)
+    where n.picked is null and not coalesce(o.o = any(n.settled), false)
+) as h
+group by 1, 2, 3
