@@ -14,6 +14,7 @@ the folders beside this file, one in each file:
 * totals: the counts of the report.
 
 Each frame and kind has the definition of docs/prove/audit.md. The texts in frames, kinds,
-conservation and totals keep to what PostgreSQL and Spark SQL both understand, and to the words that `spark/dialect.py`
-lists: no arrays but in read, no `distinct on`, no function that only one of them has.
+conservation and totals keep to what PostgreSQL and Spark SQL both understand, and to the words that
+`spark/dialect.py` lists: no arrays but in read, no `distinct on`, no function that only one of them
+has.
 """
