@@ -36,6 +36,12 @@ async def by_async(message, conn):
     await conn.execute("insert into effect values (%s)", [message.payload])
     time.sleep(0.05)
 
+# Two programs of one name are one member.
+@mqpg.consumer("orders", group="broadcast", mode="broadcast", consumer="twin", lease=3, max_messages=10)
+def by_broadcast(message, conn):
+    conn.execute("insert into effect values (%s)", [message.payload])
+    time.sleep(0.05)
+
 @mqpg.consumer("orders", group="slow", lease=3, max_messages=10)
 def slow(message, conn):
     conn.execute("insert into effect values (%s)", [message.payload])
@@ -67,12 +73,13 @@ def start(processes: Processes, dsn: str, folder: Path, handler: str) -> list[Pr
 
 
 @pytest.mark.chaos
-@pytest.mark.parametrize("handler", ["by_psycopg", "by_sqlalchemy", "by_async"])
+@pytest.mark.parametrize("handler", ["by_psycopg", "by_sqlalchemy", "by_async", "by_broadcast"])
 def test_a_frozen_member_loses_its_queue(
     processes: Processes, db: Connection, dsn: str, tmp_path: Path, handler: str
 ) -> None:
     db.execute("create table effect (id int)")
-    db.execute("select mqpg.create_topic('orders', 1), mqpg.subscribe(%s, 'orders')", [handler[3:]])
+    mode = "broadcast" if handler == "by_broadcast" else "exclusive"
+    db.execute("select mqpg.create_topic('orders', 1), mqpg.subscribe(%s, 'orders', mode => %s)", [handler[3:], mode])
     members = start(processes, dsn, tmp_path, handler)
     payloads = [str(number) for number in range(200)]
     db.execute("select mqpg.send_batch('orders', %s::text[])", [payloads])
