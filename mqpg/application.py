@@ -10,9 +10,10 @@ from typing import Any
 
 from mqpg._async.consumer.consumer import AsyncConsumer
 from mqpg._sync.consumer.consumer import Consumer
+from mqpg.handlers import payload
 from mqpg.values.errors import ConfigurationError
 
-__all__ = ["AnyConsumer", "find_consumers", "load"]
+__all__ = ["AnyConsumer", "find_consumers", "load", "payload_type"]
 
 logger = logging.getLogger("mqpg")
 
@@ -67,6 +68,11 @@ def find_consumers(target: str) -> dict[str, AnyConsumer]:
     if not by_id:
         raise ConfigurationError(f"module {target!r} has no consumer: decorate a function with @mqpg.consumer")
     return dict(reversed(by_id.values()))
+
+
+def payload_type(consumer: AnyConsumer) -> Any:
+    """The type that a consumer reads payloads as. None: its handler takes the message itself."""
+    return payload.payload_type(consumer.handler, consumer.options)
 
 
 def _import(name: str, folder: str) -> Any:

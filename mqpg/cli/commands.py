@@ -52,6 +52,10 @@ COMMANDS: dict[str, dict[str, tuple[str | None, str]]] = {
         "grant": ("rights:grant", "Give a role of PostgreSQL a right."),
         "revoke": ("rights:revoke", "Take a right from a role, in the words it was granted."),
         "ledger": ("ledger:app", "Create and purge ledgers in the databases of producers."),
+        "asyncapi": (
+            "asyncapi:asyncapi",
+            "Print an AsyncAPI document: topics, and the consumers of modules with the types of their payloads.",
+        ),
         "tables": ("tables:app", "Print the tables that mqpg has in your databases."),
         "migrate": ("migrate:app", "Install or upgrade the schema. Without a command: up."),
         "settings": (

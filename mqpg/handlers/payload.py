@@ -14,7 +14,7 @@ from mqpg.handlers.signature import positional
 from mqpg.values.errors import ConfigurationError
 from mqpg.values.messages import Message
 
-__all__ = ["Given", "what_is_given"]
+__all__ = ["Given", "payload_type", "what_is_given"]
 
 Given = Callable[[Any], Any]
 """Takes a message, or a list of messages in a batch, and returns what the handler is given."""
@@ -28,10 +28,8 @@ def what_is_given(handler: Callable[..., Any], options: ConsumerOptions) -> Give
     None: the handler gets the message itself, because the parameter is annotated with it or not at all.
     Raises ConfigurationError if the annotation is no type that a payload can be read as.
     """
-    wanted = positional(handler)[0].annotation
-    if options.batch:
-        wanted = _element(wanted)
-    if _means_message(wanted):
+    wanted = payload_type(handler, options)
+    if wanted is None:
         return None
     name = getattr(handler, "__name__", repr(handler))
     if options.batch and options.where == "external":
@@ -40,6 +38,14 @@ def what_is_given(handler: Callable[..., Any], options: ConsumerOptions) -> Give
         )
     read = _reader(wanted, name)
     return (lambda messages: [read(message) for message in messages]) if options.batch else read
+
+
+def payload_type(handler: Callable[..., Any], options: ConsumerOptions) -> Any:
+    """The type that the handler names for a payload. None: it takes the message itself."""
+    wanted = positional(handler)[0].annotation
+    if options.batch:
+        wanted = _element(wanted)
+    return None if _means_message(wanted) else wanted
 
 
 def _reader(wanted: Any, name: str) -> Callable[[Message], Any]:
