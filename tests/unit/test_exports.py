@@ -43,8 +43,8 @@ def test_importing_loads_nothing_heavy() -> None:
 
 def test_a_worker_loads_what_its_role_needs() -> None:
     start = "import mqpg.workers.cli; from mqpg.workers import worker_of; worker_of('{}')"
-    assert "sqlalchemy" not in loaded(start.format("appender")) | loaded(start.format("keeper"))
-    assert "sqlalchemy" in loaded(start.format("compensator"))
+    for role in ("appender", "compensator", "keeper"):  # a compensator loads it for a ledger elsewhere
+        assert "sqlalchemy" not in loaded(start.format(role))
 
 
 SEND = """
