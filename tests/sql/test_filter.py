@@ -465,7 +465,7 @@ def test_other_subscriptions_pay_nothing(mq: Session) -> None:
         mq.execute("set local track_functions = 'all'")
         assert len(mq.drain("one")) == 10
         called = {r[0] for r in mq.rows("select funcname from pg_stat_xact_user_functions")}
-    assert "_claim" in called
+    assert "_claim_next" in called
     assert (
         called
         & {

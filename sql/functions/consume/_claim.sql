@@ -105,8 +105,7 @@ begin
                 v_claim := mqpg._shrink_claim(v_claim, '{}');
             end if;
         end if;
-        -- The transaction id makes this receipt differ from one that a rolled-back transaction had.
-        v_claim.epoch := (v_cursor.version + 1) * 1048576 + pg_current_xact_id()::text::bigint % 1048576;
+        v_claim.epoch := mqpg._epoch(v_cursor.version + 1);
         if v_lane <> 0 or v_claim.attempt >= _claim.subscription.max_attempts then
             if v_lane <> 0 and _claim.subscription.mode = 'pinned' then
                 return mqpg._claim_of_lane(

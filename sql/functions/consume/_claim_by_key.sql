@@ -82,7 +82,7 @@ begin
         v_step := greatest(v_step, least(v_step * 2, 1024));
     end loop;
     if v_claim.attempt is not null then
-        v_claim.epoch := (v_cursor.version + 1) * 1048576 + pg_current_xact_id()::text::bigint % 1048576;
+        v_claim.epoch := mqpg._epoch(v_cursor.version + 1);
         v_claim.from_offset := v_claim.picked[1];
         v_claim.to_offset := v_claim.picked[cardinality(v_claim.picked)] + 1;
         v_claim := mqpg._shrink_claim(v_claim, '{}');

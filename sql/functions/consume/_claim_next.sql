@@ -5,6 +5,8 @@
 -- has copied its cursors, and in mode shared it waits for the first locked queue.
 -- Arguments: those of receive(), and
 --   subscription: in mode broadcast that of the member.
+-- It also returns `from_tick` and `until_tick`, the bounds of the segment in which the newest
+-- messages are.
 --   acked: the cursor without the claim that receive() acknowledges, not written yet; null: none. It
 --       is written here in any case; see _claim().
 -- Locks: those of receive().
@@ -13,35 +15,39 @@
 -- Errors: 40001.
 create function mqpg._claim_next(
     subscription mqpg.subscription, topic mqpg.topic, only_queue int, max_messages int, lease interval, consumer text,
-    acked mqpg.cursor, out queue_id int, out claim mqpg.claim
+    acked mqpg.cursor, out queue_id int, out claim mqpg.claim, out from_tick bigint, out until_tick bigint
 )
 language plpgsql as $$
 declare
     v_id int := _claim_next.subscription.subscription_id;
     v_awaited int;          -- mode shared: the queue that this call waits for
-    v_from_tick bigint;     -- the ends of queues are in these ticks, or noted
     v_to_tick bigint := 9223372036854775807;
     -- A cursor, because a loop over a query would read the ends of ten queues at once.
     c_waiting cursor for
         select q.* from mqpg._queues_with_messages(
             _claim_next.topic.topic_id, v_id, _claim_next.consumer,
             coalesce(v_awaited, _claim_next.only_queue, -1),
-            coalesce(v_awaited, _claim_next.only_queue, _claim_next.topic.queues - 1), v_from_tick, v_to_tick,
+            coalesce(v_awaited, _claim_next.only_queue, _claim_next.topic.queues - 1), from_tick, v_to_tick,
             _claim_next.acked.queue_id) as q;
     v_nth int;
     v_locked int;           -- the first queue that another call had locked
     v_shut boolean;         -- the lock of all queues was not free
     v_waits int := 0;
     v_version bigint;
+    -- Fresh messages behind a cursor without claims can be claimed as they are.
+    v_plain boolean := _claim_next.subscription.mode <> 'pinned' and _claim_next.subscription.max_attempts > 1
+        and _claim_next.subscription.filter is null and _claim_next.subscription.tags is null
+        and _claim_next.topic.message_ttl is null;
 begin
     loop
-        v_from_tick := (
-            select s.lower_bound::bigint from mqpg.segment s
-            where s.family = 'tick' and s.tails_noted_at is null
-            order by s.segment_no limit 1);
+        -- The ends of queues are in the ticks from here on, or noted.
+        select s.lower_bound::bigint, s.upper_bound::bigint into from_tick, until_tick
+        from mqpg.segment s
+        where s.family = 'tick' and s.tails_noted_at is null
+        order by s.segment_no limit 1;
         if _claim_next.topic.queues > 16 then     -- it costs less to find the partitions that are still empty
             select t.tick_id into v_to_tick from mqpg.tick t
-            where t.tick_id >= v_from_tick
+            where t.tick_id >= from_tick
             order by t.tick_id desc limit 1;
         end if;
         -- Look before taking the lock, because it is held until the end of the transaction.
@@ -70,6 +76,35 @@ begin
             -- A purge or a seek of all queues has or waits for this one exclusively.
             v_shut := not pg_try_advisory_xact_lock_shared(1836150843, v_id);
             exit when v_shut;
+            if v_plain and v_waiting.claims = '{}' and v_waiting.lane = 0
+                and v_waiting.action <> mqpg._action('closed') then
+                if _claim_next.acked.queue_id <> v_waiting.queue_id then
+                    v_version := mqpg._write_ack(_claim_next.acked);
+                    _claim_next.acked := null;
+                end if;
+                claim := row(
+                    mqpg._epoch(v_waiting.version + 1), v_waiting.claimed,
+                    least(v_waiting.claimed + _claim_next.max_messages, v_waiting.tail), 1,
+                    clock_timestamp() + _claim_next.lease, _claim_next.consumer, null, null, null)::mqpg.claim;
+                insert into mqpg.cursor (
+                    subscription_id, queue_id, slot, version, committed, claimed, at, action, epoch, claims)
+                values (
+                    v_id, v_waiting.queue_id, v_waiting.slot, v_waiting.version + 1, claim.from_offset,
+                    claim.to_offset, clock_timestamp(),
+                    case
+                        when _claim_next.acked.version is null then mqpg._action('receive')
+                        else mqpg._action('ack_and_receive')
+                    end,
+                    claim.epoch, array[claim])
+                on conflict do nothing;
+                if found then
+                    if mqpg._has_newer_slot(v_waiting.slot) then
+                        perform mqpg._copy_own_cursor(v_id, v_waiting.queue_id, v_waiting.slot);
+                    end if;
+                    queue_id := v_waiting.queue_id;
+                    return;
+                end if;
+            end if;
             claim := mqpg._claim(
                 _claim_next.subscription, _claim_next.topic, v_waiting.queue_id, v_waiting.tail,
                 _claim_next.max_messages, _claim_next.lease, _claim_next.consumer, _claim_next.acked);

@@ -22,7 +22,7 @@ declare
     v_waited boolean;
 begin
     -- Nothing that the receipt says is believed before its signature is verified.
-    v_id := substring(_claim_of_receipt.receipt from '^([0-9]{1,9})[.]');
+    v_id := mqpg._receipt_subscription(_claim_of_receipt.receipt);
     select s.* into _claim_of_receipt.subscription from mqpg.subscription s where s.subscription_id = v_id;
     v_receipt := mqpg._parse_receipt(_claim_of_receipt.receipt, _claim_of_receipt.subscription.receipt_secrets);
     _claim_of_receipt.from_offset := v_receipt.from_offset;

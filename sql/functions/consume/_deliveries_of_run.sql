@@ -4,25 +4,22 @@
 -- number of rows, as there. It is meant to be inlined, so its arguments must be variables.
 -- Locks: none. Cost: one index lookup and one detoasting.
 create function mqpg._deliveries_of_run(
-    topic text, queue_id int, attempt int, receipt text, id bigint, body bigint, first_offset bigint, n int
+    topic text, queue_id int, attempt int, receipt text, id bigint, batch_id bigint, first int, last int,
+    first_offset bigint
 ) returns setof mqpg.delivery
 language sql stable as $$
     select _deliveries_of_run.id + m.o, _deliveries_of_run.topic, _deliveries_of_run.queue_id,
         _deliveries_of_run.first_offset + m.o, m.key, m.tag, m.headers, m.payload, m.born_at,
         _deliveries_of_run.attempt, _deliveries_of_run.receipt
     from (
-        select generate_series(0, _deliveries_of_run.n - 1) as o,
-            unnest(b.payloads[
-                _deliveries_of_run.body % 1024 + 1:_deliveries_of_run.body % 1024 + _deliveries_of_run.n]) as payload,
-            unnest(b.keys[
-                _deliveries_of_run.body % 1024 + 1:_deliveries_of_run.body % 1024 + _deliveries_of_run.n]) as key,
-            unnest(b.tags[
-                _deliveries_of_run.body % 1024 + 1:_deliveries_of_run.body % 1024 + _deliveries_of_run.n]) as tag,
-            unnest(b.headers[
-                _deliveries_of_run.body % 1024 + 1:_deliveries_of_run.body % 1024 + _deliveries_of_run.n]) as headers,
+        select generate_series(0, _deliveries_of_run.last - _deliveries_of_run.first) as o,
+            unnest(b.payloads[_deliveries_of_run.first:_deliveries_of_run.last]) as payload,
+            unnest(b.keys[_deliveries_of_run.first:_deliveries_of_run.last]) as key,
+            unnest(b.tags[_deliveries_of_run.first:_deliveries_of_run.last]) as tag,
+            unnest(b.headers[_deliveries_of_run.first:_deliveries_of_run.last]) as headers,
             b.born_at
         from mqpg.commit_log b
-        where b.batch_id = _deliveries_of_run.body / 1024
+        where b.batch_id = _deliveries_of_run.batch_id
     ) as m
     where m.payload is not null
 $$;

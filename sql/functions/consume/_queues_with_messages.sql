@@ -1,6 +1,7 @@
 -- The queues from first_queue to last_queue in which receive() may find something, the one that
 -- waited longest first and last_served last: those with messages behind `claimed`, and those with
--- claims, whatever these are. A queue that another consumer owns is left out; the retry lane has no
+-- claims, whatever these are. `version`, `slot` and `action` are those of the newest version of the
+-- cursor. A queue that another consumer owns is left out; the retry lane has no
 -- owner. `tail` is the queue's next offset, as _tail() gives it, and `lane` the subscription under
 -- which its rows are stored.
 -- The ends of queues are noted in queue_tail when a tick segment is closed, so newer rows can only
@@ -14,15 +15,17 @@
 create function mqpg._queues_with_messages(
     topic_id int, subscription_id int, consumer text, first_queue int, last_queue int, from_tick bigint, to_tick bigint,
     last_served int default null
-) returns table (queue_id int, lane int, claimed bigint, claims mqpg.claim [], tail bigint)
+) returns table (
+    queue_id int, lane int, claimed bigint, claims mqpg.claim [], tail bigint, version bigint, slot int, action "char"
+)
 language sql stable as $$
-    select w.queue_id, w.lane, w.claimed, w.claims, e.tail
+    select w.queue_id, w.lane, w.claimed, w.claims, e.tail, w.version, w.slot, w.action
     from (
-        select q.queue_id, c.claimed, c.claims,
+        select q.queue_id, c.claimed, c.claims, c.version, c.slot, c.action,
             case q.queue_id when -1 then _queues_with_messages.subscription_id else 0 end as lane
         from generate_series(_queues_with_messages.first_queue, _queues_with_messages.last_queue) as q(queue_id)
         cross join lateral (
-            select k.claimed, k.at, k.owner, k.claims from mqpg.cursor k
+            select k.claimed, k.at, k.owner, k.claims, k.version, k.slot, k.action from mqpg.cursor k
             where k.subscription_id = _queues_with_messages.subscription_id and k.queue_id = q.queue_id::smallint
             order by k.version desc limit 1
         ) as c

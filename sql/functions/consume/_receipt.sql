@@ -7,8 +7,8 @@ create function mqpg._receipt(
 ) returns text
 language plpgsql immutable as $$
 declare
-    v_parts text := _receipt.subscription_id::text || '.' || _receipt.queue_id::text || '.' || _receipt.epoch::text
-        || '.' || _receipt.from_offset::text || '.' || _receipt.to_offset::text;
+    v_parts text := concat_ws(
+        '.', _receipt.subscription_id, _receipt.queue_id, _receipt.epoch, _receipt.from_offset, _receipt.to_offset);
 begin
     return v_parts || '.' || mqpg._receipt_mac(_receipt.secret, v_parts);
 end

@@ -26,13 +26,14 @@ declare
     v_signed text;
     v_parts bigint [];
     v_subscription record;
-    v_cursor mqpg.cursor;
+    v_slot int;
+    v_now timestamptz;
 begin
     -- The usual case is a whole delivery whose claim is the only one of its queue. It passes the
     -- checks of _claim_of_receipt(), in the same order. Where one fails, the call continues below, which
     -- refuses the receipt or waits for the lock.
     if ack.through is null and ack.offsets is null then
-        v_id := substring(ack.receipt from '^([0-9]{1,9})[.]');
+        v_id := mqpg._receipt_subscription(ack.receipt);
         select s.receipt_secrets[1] as secret, s.receivers into v_subscription
         from mqpg.subscription s where s.subscription_id = v_id;
         v_signed := left(ack.receipt, -33);
@@ -41,12 +42,22 @@ begin
             v_parts := string_to_array(v_signed, '.');
             if pg_try_advisory_xact_lock_shared(1836150843, v_id)
                 and pg_try_advisory_xact_lock(1836150833, (v_id * 1024 + v_parts[2] + 1)::int) then
-                v_cursor := mqpg._cursor(v_id, v_parts[2]::int);
-                v_claim := v_cursor.claims[1];
-                if cardinality(v_cursor.claims) = 1 and v_claim.epoch = v_parts[3]
-                    and v_claim.from_offset = v_parts[4] and v_claim.to_offset = v_parts[5] then
-                    v_version := mqpg._write_cursor(
-                        v_cursor, mqpg._action('ack'), v_claim.epoch, v_cursor.claimed, v_cursor.owner, '{}');
+                -- An epoch says which version claimed; see _epoch(). If there is a newer one, its number
+                -- is taken.
+                v_now := clock_timestamp();    -- with a volatile function in it, the query would be a step of its own
+                insert into mqpg.cursor (
+                    subscription_id, queue_id, slot, version, committed, claimed, at, action, epoch, owner, claims)
+                select v_id, k.queue_id, k.slot, k.version + 1, k.claimed, k.claimed, v_now,
+                    mqpg._action('ack'), k.epoch, k.owner, '{}'
+                from mqpg.cursor k
+                where k.subscription_id = v_id and k.queue_id = v_parts[2]::smallint
+                    and k.version = v_parts[3] / 1048576 and k.epoch = v_parts[3] and cardinality(k.claims) = 1
+                on conflict do nothing
+                returning slot into v_slot;
+                if found then
+                    if mqpg._has_newer_slot(v_slot) then
+                        perform mqpg._copy_own_cursor(v_id, v_parts[2]::int, v_slot);
+                    end if;
                     return;
                 end if;
             end if;

@@ -52,13 +52,12 @@ declare
     v_version bigint;
     v_next record;
     v_claim mqpg.claim;
+    v_lane int;             -- under which subscription the queue's rows are stored
+    v_run record;           -- the only one
     v_runs record;
     v_receipt text;
     v_count int;            -- how many messages the claim has
     v_rows int;             -- how many were returned
-    v_id bigint;            -- of the only run
-    v_body bigint;
-    v_attempt int;
 begin
     -- 1. The subscription that receives, and whether the caller may.
     select t.* into v_topic from mqpg.topic t where t.name = receive.topic;
@@ -105,16 +104,9 @@ begin
         return;
     end if;
 
-    -- 4. Which messages these are, as runs of ids without gaps, and the receipt for them.
+    -- 4. How many messages these are, and the receipt for them.
     v_claim := v_next.claim;
-    v_runs := mqpg._runs(
-        v_topic.topic_id, v_next.queue_id, case v_next.queue_id when -1 then v_subscription.subscription_id else 0 end,
-        v_claim.from_offset, v_claim.to_offset);
-    if v_claim.picked is not null then
-        v_runs := mqpg._matching_runs(
-            v_claim.picked, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts,
-            v_runs.lowest, v_runs.highest);
-    end if;
+    v_lane := case v_next.queue_id when -1 then v_subscription.subscription_id else 0 end;
     v_count := coalesce(
         cardinality(v_claim.picked),
         (v_claim.to_offset - v_claim.from_offset)::int - coalesce(cardinality(v_claim.settled), 0));
@@ -126,20 +118,32 @@ begin
     -- Their arguments are variables, because the planner puts the queries in place of the calls,
     -- where an expression would be computed for each row.
     -- One run, all of it: what a call finds behind larger sends.
-    if cardinality(v_runs.ids) = 1 and v_count = v_runs.lengths[1] then
-        v_id := v_runs.ids[1];
-        v_body := v_runs.bodies[1];
-        v_attempt := coalesce(v_runs.attempts[1], 1) + v_claim.attempt - 1;
-        return query
-        select d.* from mqpg._deliveries_of_run(
-            v_topic.name, v_next.queue_id, v_attempt, v_receipt, v_id, v_body, v_claim.from_offset, v_count) as d;
-        get diagnostics v_rows = row_count;
-        if v_rows = v_count then
-            return;
+    if v_count = v_claim.to_offset - v_claim.from_offset then
+        select r.id, r.batch_id, r.first, r.last, coalesce(r.attempt, 1) + v_claim.attempt - 1 as attempt into v_run
+        from mqpg._single_run(
+            v_topic.topic_id, v_next.queue_id, v_lane, v_claim.from_offset, v_claim.to_offset, v_next.from_tick,
+            v_next.until_tick) as r;
+        if found then
+            return query
+            select d.* from mqpg._deliveries_of_run(
+                v_topic.name, v_next.queue_id, v_run.attempt, v_receipt, v_run.id, v_run.batch_id, v_run.first,
+                v_run.last, v_claim.from_offset) as d;
+            get diagnostics v_rows = row_count;
+            if v_rows = v_count then
+                return;
+            end if;
         end if;
     end if;
-    -- Otherwise, or if that record batch is gone because its segment was dropped.
+    -- Otherwise, or if that record batch is gone because its segment was dropped: the runs of ids
+    -- without gaps.
     if v_rows is null or v_rows = 0 then
+        v_runs := mqpg._runs(
+            v_topic.topic_id, v_next.queue_id, v_lane, v_claim.from_offset, v_claim.to_offset);
+        if v_claim.picked is not null then
+            v_runs := mqpg._matching_runs(
+                v_claim.picked, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts,
+                v_runs.lowest, v_runs.highest);
+        end if;
         -- keep() has copied some of these messages into `held`.
         if exists (
             select from mqpg.held h

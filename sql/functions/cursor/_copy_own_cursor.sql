@@ -9,7 +9,7 @@ language plpgsql as $$
 declare
     v_slot int := _copy_own_cursor.slot;
 begin
-    while to_regclass('mqpg.' || mqpg._partition_name('cursor', v_slot + 1)) is not null loop
+    while mqpg._has_newer_slot(v_slot) loop
         v_slot := v_slot + 1;
     end loop;
     perform mqpg._copy_cursors(

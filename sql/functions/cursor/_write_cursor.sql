@@ -31,10 +31,7 @@ begin
     if not found then
         raise exception using errcode = '40001', message = 'the queue was read concurrently: try the transaction again';
     end if;
-    -- A slot has the number of its partition. This looks at the catalog rather than at segment,
-    -- because an insert can go only where this session knows the partition.
-    if to_regclass(
-        'mqpg.' || mqpg._partition_name('cursor', _write_cursor.last_version.slot + 1)) is not null then
+    if mqpg._has_newer_slot(_write_cursor.last_version.slot) then
         perform mqpg._copy_own_cursor(
             _write_cursor.last_version.subscription_id, _write_cursor.last_version.queue_id,
             _write_cursor.last_version.slot);

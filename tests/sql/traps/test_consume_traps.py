@@ -30,7 +30,8 @@ def test_trap_a_lost_race_of_cursors_is_a_serialization_failure(mq: Session, bro
 
 
 def test_trap_a_lost_race_of_cursors_is_a_serialization_failure_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "_write_cursor", "on conflict do nothing;", ";")
+    for function in ("_write_cursor", "_claim_next"):
+        mutate(mq, function, "on conflict do nothing;", ";")
     with pytest.raises(psycopg.errors.UniqueViolation):
         race_with_an_old_snapshot(mq, broker)
 
@@ -218,8 +219,8 @@ def test_trap_an_epoch_is_not_given_twice(mq: Session) -> None:
 def test_trap_an_epoch_is_not_given_twice_mutant(mq: Session) -> None:
     mutate(
         mq,
-        "_claim",
-        "(v_cursor.version + 1) * 1048576 + pg_current_xact_id()::text::bigint % 1048576",
+        "_epoch",
+        "_epoch.version * 1048576 + pg_current_xact_id()::text::bigint % 1048576",
         "1048576::bigint",
     )
     late_ack_after_take_over(mq)
