@@ -22,6 +22,28 @@ begin
     if _decide.handle is null then
         raise exception using errcode = 'MQ001', message = 'handle must not be null';
     end if;
+    -- The usual case is one statement. If it writes nothing, because the half message is not here,
+    -- is decided, or needs more than this row, the call continues below.
+    if _decide.payload is null and current_setting('synchronous_commit') not in ('off', 'local')
+        and current_setting('transaction_read_only') = 'off' then
+        v_id := mqpg._message_of_handle(_decide.handle);
+        v_xid := pg_current_xact_id();    -- before the order number is drawn
+        v_order := nextval('mqpg.batch_id');
+        v_now := clock_timestamp();    -- with a volatile function in it, the query would be a step of its own
+        insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by, reason)
+        select v_id, 0, v_order, v_xid, _decide.op, v_now, l.topic_id, l.queue_id, _decide.decided_by,
+            _decide.reason
+        from mqpg.commit_log l
+        join mqpg.producer_group g on g.producer_group_id = l.producer_group_id
+        cross join mqpg.broker b
+        where l.batch_id = v_id / 1024 and v_id % 1024 < l.n and l.delay is null and l.relay is null
+            and mqpg._handle(b.broker_id, l.incarnation, v_id, l.nonce) = _decide.handle
+            and (_decide.decided_by <> 'producer' or mqpg._may(g.producers))
+        on conflict do nothing;
+        if found then
+            return case _decide.op when 'c' then 'committed' else 'rolled_back' end;
+        end if;
+    end if;
     if not mqpg._is_handle(_decide.handle) then
         if _decide.decided_by = 'producer' then
             perform mqpg._require_half_of(null);

@@ -37,10 +37,9 @@ def test_trap_the_standing_decision_is_looked_up_after_the_wait_mutant(mq: Sessi
     mutate(
         mq,
         "_decide",
-        "end if; insert into mqpg.op_log",
-        """end if;
-        select o.op into v_standing from mqpg.op_log o where o.message_id = v_id and o.stage = 0;
-        insert into mqpg.op_log""",
+        "insert into mqpg.op_log (message_id, stage,",
+        """select o.op into v_standing from mqpg.op_log o where o.message_id = v_id and o.stage = 0;
+        insert into mqpg.op_log (message_id, stage,""",
     )
     said, moved = racing_decisions(mq, broker)
     assert (said, moved) == ("already_rolled_back", 1), "it says rolled back of what is delivered"
