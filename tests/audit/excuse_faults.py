@@ -94,3 +94,28 @@ def segment_marked_as_dropped(story: Story) -> None:
         "update mqpg.segment set body_dropped_at = clock_timestamp() where family = 'log' "
         "and segment_no = (select min(segment_no) from mqpg.segment where family = 'log')"
     )
+
+
+@fault("dead_letter", "a dead letter of 0 attempts, but no delivery of it failed", alone=True)
+def dead_letter_of_an_expiry_that_never_was(story: Story) -> None:
+    """The topic has no message_ttl, and no position jump records the expiry."""
+    story.drain()
+    story.drain("mail", journal=False)
+    message = story.business()
+    story.append()
+    row = story.broker.execute(
+        "select queue_id, base_offset from mqpg.consume_queue where first_ids[1] = %s", (message,)
+    ).fetchone()
+    assert row is not None
+    story.broker.execute(
+        "insert into mqpg.cursor (version, committed, claimed, at, epoch, subscription_id, slot, queue_id, action, "
+        "owner, claims) select version + 1, %s, %s, clock_timestamp(), null, subscription_id, slot, queue_id, 'x', "
+        "owner, '{}' from mqpg.cursor where queue_id = %s and subscription_id = (select subscription_id from "
+        "mqpg.subscription where consumer_group = 'mail') order by version desc limit 1",
+        (row["base_offset"] + 1, row["base_offset"] + 1, row["queue_id"]),
+    )
+    story.broker.execute(
+        "insert into mqpg.dead_letter (subscription_id, message_id, deliver_id, queue_id, attempts, reason) "
+        "select subscription_id, %s, %s, %s, 0, 'expired' from mqpg.subscription where consumer_group = 'mail'",
+        (message, message, row["queue_id"]),
+    )

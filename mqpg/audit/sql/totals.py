@@ -32,13 +32,19 @@ class Totals:
         self.left_out = work.rows("totals", "left_out")
         self.holes = work.rows("totals", "holes")[0]["holes"]
         self.doubtful_offsets = work.rows("totals", "doubtful_offsets")
+        self.doubtful_jumps = work.rows("totals", "doubtful_jumps")
         self.not_judged = [NotJudged(PURGED, **row) for row in _sorted(work.rows("totals", "without_ledger_row"))]
         self.not_judged += [NotJudged(UNATTRIBUTED, **row) for row in _sorted(work.rows("totals", "unattributed"))]
 
 
 def doubts(totals: Totals, incarnation: int) -> list[str]:
-    """List the offsets of consumers that keep the audit from a verdict, a sentence each."""
-    return [_foreign(row, incarnation) for row in totals.doubtful_offsets]
+    """List the offsets and losses that keep the audit from a verdict, a sentence each."""
+    found = [_foreign(row, incarnation) for row in totals.doubtful_offsets]
+    return found + [
+        f"group {row['consumer_group']} lost {row['offsets']} offsets of topic {row['topic']} by a policy "
+        f"({row['why']}) that the topic has not: whether it had it then is not recorded"
+        for row in totals.doubtful_jumps
+    ]
 
 
 def _foreign(row: dict[str, Any], incarnation: int) -> str:

@@ -209,7 +209,7 @@ ruled as (
 )
 
 select
-    r.consumer_group, r.topic, r.queue_id, r.version,
+    r.subscription_id, r.consumer_group, r.topic, r.queue_id, r.version, r.action,
     coalesce(r.previous_committed, r.committed) as queue_offset,
     case
         when r.rule = 'went back' then 'reverted'
