@@ -262,3 +262,15 @@ def _change(story: Story, batch_id: int) -> None:
         "update mqpg.commit_log set payloads[1] = '{\"changed\": true}' where batch_id = %s", (batch_id,)
     )
     assert changed.rowcount == 1
+
+
+@fault("duplicated", "at queue:offset", alone=True, **BROKER_ONLY)
+def run_appended_again_and_longer(story: Story) -> None:
+    """The second run names a message that its record batch has not."""
+    row = _newest_row(story)
+    story.broker.execute(
+        "insert into mqpg.consume_queue (base_offset, tick_id, topic_id, n, queue_id, first_ids, starts) "
+        "select mqpg._tail(topic_id, 0, 0), (select max(tick_id) from mqpg.tick), topic_id, 2, 0, "
+        "array[%s::bigint], array[0] from mqpg.topic",
+        (row["first_ids"][0],),
+    )

@@ -39,6 +39,7 @@ READS = (
     "horizon",
     "log_segment",
     "remaining",
+    "left_out",
     "topic",
     "subscription",
     "reader",

@@ -2,10 +2,15 @@
 -- definition does not believe is named after what hides it. Nothing is said of messages in a queue
 -- whose offsets have gaps or repeat, because it is not certain which message an offset held.
 with ragged as (
-    select m.topic_id, m.lane, m.queue_id
+    select m.topic_id, m.queue_id
     from stored_message as m
-    group by 1, 2, 3
-    having count(*) <> max(m.queue_offset) - min(m.queue_offset) + 1
+    group by m.topic_id, m.lane, m.queue_id
+    having count(*) > count(distinct m.queue_offset)
+    union all
+    select t.topic_id, a.queue_id
+    from anomaly as a
+    join topic as t on t.topic = a.topic
+    where a.kind = 'gap' and a.queue_id is not null
 )
 
 select q.kind, r.consumer_group, t.topic, q.queue_id, q.queue_offset, q.message_id, q.evidence
@@ -43,6 +48,6 @@ where q.nth = 1
     )
     and not exists (
         select from stored_message as m
-        join ragged as g on g.topic_id = m.topic_id and g.lane = m.lane and g.queue_id = m.queue_id
+        join ragged as g on g.topic_id = m.topic_id and g.queue_id = m.queue_id
         where m.message_id = q.message_id
     )

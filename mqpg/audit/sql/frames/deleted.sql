@@ -1,5 +1,14 @@
 -- Messages that another table names although the log has no row for them, from before the
--- newest tick.
+-- newest tick. A run that repeats a message is a duplicate, whatever else it names.
+with repeated as (
+    select distinct e.topic_id, e.lane, e.queue_id, e.tick_id, e.message_id >> 10 as batch_id
+    from entry as e
+    join (
+        select d.message_id from entry as d where d.lane = 0 group by 1 having count(*) > 1
+    ) as m on m.message_id = e.message_id
+    where e.lane = 0
+)
+
 select
     w.message_id,
     string_agg(distinct w.witness, ', ' order by w.witness) as witnesses,
@@ -9,7 +18,13 @@ select
 from (
     select e.message_id, 'a queue' as witness, null as consumer_group, e.topic
     from entry as e
-    where e.state = 'missing'
+    left join repeated as r
+        on r.topic_id = e.topic_id
+        and r.lane = e.lane
+        and r.queue_id = e.queue_id
+        and r.tick_id = e.tick_id
+        and r.batch_id = e.message_id >> 10
+    where e.state = 'missing' and r.batch_id is null
     union all
     select d.message_id, 'the op log', null, null
     from decision as d

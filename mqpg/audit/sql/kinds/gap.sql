@@ -3,7 +3,12 @@
 -- Where no part of the queues was ever dropped, each must begin at offset 0.
 with ordered as (
     select
-        q.topic_id, q.queue_id, q.base_offset,
+        q.topic_id, q.queue_id, q.base_offset, q.tick_id,
+        max(q.tick_id) over (
+            partition by q.topic_id, q.subscription_id, q.queue_id
+            order by q.base_offset, q.tick_id
+            rows between unbounded preceding and 1 preceding
+        ) as tick_before,
         coalesce(
             max(q.base_offset + q.n) over (
                 partition by q.topic_id, q.subscription_id, q.queue_id
@@ -26,6 +31,11 @@ select
 from ordered as o
 join topic as t on t.topic_id = o.topic_id
 where o.base_offset > o.expected
+    -- Between two rows that are there, a merge may have left out what was past retention.
+    and not exists (
+        select from left_out as l
+        where l.topic_id = o.topic_id and l.lower_id <= o.tick_id and l.upper_id > o.tick_before
+    )
 union all
 select
     null, t.topic, c.queue_id, c.base_offset, null,
