@@ -4,7 +4,7 @@
 Each of two builds starts from a clean clone of HEAD. Times are those of the commit, unless
 SOURCE_DATE_EPOCH is set. The sdist is written again in a fixed order and without the builder's
 name, because setuptools keeps the order and the times of the file system. The second build is of
-the sdist, unpacked, and must give the same wheel.
+the sdist, unpacked, and must give the same wheel. twine checks what a package index would.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ def main() -> None:
         differing = [a.name for a, b in zip(first, second, strict=True) if digest(a) != digest(b)]
         if differing:
             sys.exit(f"mqpg: two builds of this commit differ in {', '.join(differing)}")
+        run(sys.executable, "-m", "twine", "check", "--strict", *map(str, first))
         target = ROOT / "dist"
         target.mkdir(exist_ok=True)
         for path in first:

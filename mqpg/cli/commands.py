@@ -32,6 +32,10 @@ COMMANDS: dict[str, dict[str, tuple[str | None, str]]] = {
             "status:status",
             "Show workers, lags, half messages, dead letters and what is held up, and what to do about it.",
         ),
+        "mcp": (
+            "mcp:mcp",
+            "Answer agents by MCP on standard input and output: status, why, find and trace. Changes nothing.",
+        ),
         "doctor": (
             "doctor:doctor",
             "Look for what is wrong: settings, schema, clock, locks, old transactions, workers, Java.",

