@@ -180,7 +180,6 @@ def test_a_ledger_that_nobody_serves_is_an_error_everywhere_with_the_line_to_add
     processes: Processes, broker: Connection
 ) -> None:
     handle = prepare(broker)
-    assert reason(broker, handle) == ""  # not overdue yet
     pair = [leading(processes, broker), start(processes)]
     eventually(lambda: reason(broker, handle) == _UNSERVED, why=processes.logs)
     for process in pair:
