@@ -99,7 +99,7 @@ test-crashtest: setup ## Try mqpg crashtest at every crash point of the examples
 test-audit: setup java ## Audit each planted fault and each legal history in Spark, too, which takes long
 	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder -m audits $(ARGS)
 
-test-slow: setup java ## Test the wheel in a fresh environment, the longest pages of the documentation, and kills of Spark
+test-slow: setup java ## Test the wheel in a fresh environment, and the longest pages of the documentation
 	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder -m slow $(ARGS)
 
 test-lowest: setup ## Test the library with the lowest versions of its dependencies (PYTHON=…)

@@ -5,7 +5,7 @@ import runpy
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,32 +17,18 @@ import mqpg
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.sql.engine import run_audit
 from tests.support.company import value
+from tests.support.patience import patient
 
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[2]
 Load = Callable[..., DataFrame]
-T = TypeVar("T")
 ODD = ['"', "\\", "a,b", "line\nline", "\r\n", "\\N", "\\.", "", " ", "é€😀", "null", "'"]
 
 
 def fill(mq: mqpg.Client, messages: int) -> None:
     mq.send_batch("orders", [{"n": n} for n in range(messages)], keys=[str(n) for n in range(messages)])
     mq.append()
-
-
-def patient(work: Callable[[], T]) -> T:
-    """Do it again if a Python worker took longer to start than Spark waits for it, which is 10 s.
-
-    A stream goes on from its checkpoint, as after any failure.
-    """
-    for _ in range(9):
-        try:
-            return work()
-        except PySparkException as error:
-            if "failed to connect back" not in str(error) and "waiting for the Python worker" not in str(error):
-                raise
-    return work()
 
 
 def run(frame: DataFrame, folder: Path, form: str = "parquet", **options: str) -> StreamingQuery:
@@ -145,7 +131,7 @@ def test_a_repeated_batch_takes_effect_once(
     assert (report.verdict.value, sum(report.anomalies.values())) == ("valid", 0)
 
 
-@pytest.mark.slow
+@pytest.mark.audits
 def test_a_batch_may_have_a_number(spark: SparkSession, mq: mqpg.Client, dsn: str, tmp_path: Path) -> None:
     rows = [(f'{{"n": {n}}}', str(n), '{"h": 1}') for n in range(50)]
     frame = spark.createDataFrame(rows, "payload string, key string, headers string")
