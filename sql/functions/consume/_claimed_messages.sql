@@ -9,7 +9,11 @@ language sql stable as $$
     from mqpg.consume_queue c,
         unnest(c.first_ids, c.starts, c.deliver_ids, c.attempts)
             with ordinality as u(first_id, start, deliver_id, attempt, nth),
-        generate_series(0, coalesce(c.starts[u.nth + 1], c.n) - u.start - 1) as i
+        -- only the places of the claim, because a row may have thousands
+        generate_series(
+            greatest(0, _claimed_messages.claim.from_offset - c.base_offset - u.start),
+            least(coalesce(c.starts[u.nth + 1], c.n), _claimed_messages.claim.to_offset - c.base_offset) - u.start - 1
+        ) as i
     where c.topic_id = _claimed_messages.topic_id and c.queue_id = _claimed_messages.queue_id
         and c.subscription_id = _claimed_messages.subscription_id
         and c.base_offset >= (
@@ -19,8 +23,6 @@ language sql stable as $$
                 and b.base_offset <= _claimed_messages.claim.from_offset
             order by b.base_offset desc limit 1)
         and c.base_offset < _claimed_messages.claim.to_offset
-        and c.base_offset + u.start + i >= _claimed_messages.claim.from_offset
-        and c.base_offset + u.start + i < _claimed_messages.claim.to_offset
         and (_claimed_messages.claim.settled is null
             or c.base_offset + u.start + i not in (select s from unnest(_claimed_messages.claim.settled) s))
         and (_claimed_messages.claim.picked is null
