@@ -1,0 +1,1 @@
+"""What a call costs: PostgreSQL's instructions, counted by Valgrind and not timed."""
