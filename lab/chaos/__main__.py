@@ -11,9 +11,10 @@ from lab.command import finish, interruptible, new_seed
 from mqpg.cli import main
 from mqpg.errors import ConfigurationError, Error
 
+from .names import NODES, WORKERS
 from .result import EXIT_STATUS
 from .run import run
-from .schedule import ENGINES, KINDS, SPREADS, Kind, Options, Spread
+from .schedule import CUTS, ENGINES, IN_CONTAINERS, KINDS, PLACES, SPREADS, Kind, Options, Place, Spread
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -41,6 +42,14 @@ def chaos(
     faults: Annotated[
         str, typer.Option(metavar="KIND,…", help=f"The kinds of fault, which take turns: {', '.join(KINDS)}.")
     ] = "kill",
+    nodes: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(PLACES),
+            help="What the nodes are. Containers have addresses of their own, two more workers for each broker, and "
+            f"the faults {', '.join(IN_CONTAINERS)}.",
+        ),
+    ] = "processes",
     rate: Annotated[
         float, typer.Option(min=1, help="Messages per second of all producers together, if the machine can.")
     ] = 300.0,
@@ -71,7 +80,9 @@ def chaos(
             seed=new_seed(seed),
             rate=rate,
             spread="all" if short else cast("Spread", _words("--spread", spread, SPREADS)[0]),
-            faults=cast("tuple[Kind, ...]", _words("--faults", faults, KINDS)),
+            faults=cast("tuple[Kind, ...]", _words("--faults", faults, _kinds(nodes))),
+            place=(place := cast("Place", _words("--nodes", nodes, PLACES)[0])),
+            among=(*NODES, *WORKERS) if place == "containers" else NODES,
             engines=_words("--engines", engines, ENGINES),
             page=report.absolute() if report else None,
             keep=keep,
@@ -83,6 +94,11 @@ def chaos(
         typer.echo(f"mqpg: {' '.join(str(error).split())}", err=True)
         raise typer.Exit(2) from None
     finish(result, EXIT_STATUS[result.verdict], as_json=as_json)
+
+
+def _kinds(nodes: str) -> tuple[str, ...]:
+    """The kinds of fault of these nodes."""
+    return IN_CONTAINERS if nodes == "containers" else tuple(kind for kind in KINDS if kind not in CUTS)
 
 
 def _words(option: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:

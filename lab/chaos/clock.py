@@ -15,6 +15,7 @@ __all__ = ["Clocks", "find_library"]
 
 _FOLDERS = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
 _NAME = "libfaketimeMT.so.1"
+_INSIDE = Path("/usr/lib/x86_64-linux-gnu/faketime", _NAME)
 
 
 def find_library() -> Path:
@@ -27,10 +28,13 @@ def find_library() -> Path:
 
 
 class Clocks:
-    """A clock for each node, which a file in a folder steps."""
+    """A clock for each node, which a file in a folder steps.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._library = folder, find_library()
+    `contained`: the nodes are containers, which have the library of their image.
+    """
+
+    def __init__(self, folder: Path, *, contained: bool = False) -> None:
+        self._folder, self._library = folder, _INSIDE if contained else find_library()
 
     def environment(self, node: str) -> dict[str, str]:
         """The variables that give a new process of the node its clock."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
 from mqpg.protocols import Brokers, OutboxProducer
 
+from .containers import Container, Engine, Server, engine
 from .disk import SETTINGS as SMALL_DISK
 from .disk import small_disk
 from .hot import watch
@@ -42,6 +43,7 @@ from .names import (
     PRODUCERS,
     QUEUES,
     RELAYS,
+    WORKERS,
     store,
 )
 from .schedule import Options
@@ -67,14 +69,16 @@ class Cluster:
         brokers: The DSNs of the brokers.
         stores: The DSNs of the producers' databases, by their names.
         sinks: The DSNs of the consumers' databases, by the consumer's number.
+        containers: The containers, by the name of the node. Empty: the nodes are processes.
     """
 
     folder: Path
-    servers: dict[str, EmbeddedServer]
+    servers: dict[str, EmbeddedServer | Server]
     brokers: list[str]
     stores: dict[str, str]
     sinks: dict[str, str]
     judge: str
+    containers: dict[str, Container] = field(default_factory=dict)
 
 
 @contextmanager
@@ -85,14 +89,22 @@ def cluster(options: Options) -> Iterator[Cluster]:
     with ExitStack() as stack:
         if not options.keep:
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        servers = {}
+        servers: dict[str, EmbeddedServer | Server] = {}
+        containers: dict[str, Container] = {}
+        settings = {}
         for name in NODES:
-            settings = _SETTINGS | (_SMALL if name in CLIENTS else dict(options.settings or {}))
+            settings[name] = _SETTINGS | (_SMALL if name in CLIENTS else dict(options.settings or {}))
             if "disk" in options.faults and name in BROKERS:
                 stack.enter_context(small_disk(folder / name))
-                settings = SMALL_DISK | settings
-            servers[name] = stack.enter_context(EmbeddedServer(folder / name, settings=settings))
-        _share_password([servers[name] for name in CLIENTS])
+                settings[name] = SMALL_DISK | settings[name]
+        if options.place == "containers":
+            containers, servers = _contained(stack.enter_context(engine(folder)), folder, settings)
+        else:
+            embedded = {name: EmbeddedServer(folder / name, settings=settings[name]) for name in NODES}
+            for one in embedded.values():
+                stack.enter_context(one)
+            _share_password([embedded[name] for name in CLIENTS])
+            servers |= embedded
         made = Cluster(
             folder,
             servers,
@@ -100,9 +112,26 @@ def cluster(options: Options) -> Iterator[Cluster]:
             {store(part, n): servers[f"producer-{n}"].create_database(part) for n in PRODUCERS for part in PARTS},
             {str(n): servers[f"consumer-{n}"].create_database("effects") for n in CONSUMERS},
             servers[CLIENTS[0]].create_database("judge"),
+            containers,
         )
         _prepare(made, options)
         yield made
+
+
+def _contained(
+    made: Engine, folder: Path, settings: Mapping[str, Mapping[str, str | int]]
+) -> tuple[dict[str, Container], dict[str, EmbeddedServer | Server]]:
+    """Create the containers, and start those that have a server."""
+    containers: dict[str, Container] = {}
+    servers: dict[str, EmbeddedServer | Server] = {}
+    for name in (*NODES, *WORKERS):
+        containers[name], server = made.create(name, folder / name if name in NODES else None, settings.get(name, {}))
+        if server is not None:
+            containers[name].start()
+            servers[name] = server
+    for one in servers.values():
+        one.start()
+    return containers, servers
 
 
 def _share_password(servers: Sequence[EmbeddedServer]) -> None:

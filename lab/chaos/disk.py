@@ -55,13 +55,13 @@ def enlarge(folder: Path) -> None:
     subprocess.run(["mount", "-o", f"remount,size={_LARGER}", str(folder)], capture_output=True, check=True)
 
 
-def run_full(server: EmbeddedServer, dsn: str, seconds: float) -> None:
-    """Fill the file system of a server until the server breaks off, and free it.
+def run_full(folder: Path, dsn: str, seconds: float) -> None:
+    """Fill the file system at the folder of a server until the server breaks off, and free it.
 
     What is written to tables fails at once. The log of writes has space of its own until its next
     file has to be made, so in the end that is used up. PostgreSQL then panics.
     """
-    ballast, enough = server.directory / "ballast", threading.Event()
+    ballast, enough = folder / "ballast", threading.Event()
     filler = threading.Thread(target=_fill, args=(ballast, enough))
     filler.start()
     try:

@@ -15,10 +15,11 @@ from lab.processes import crash
 from lab.proxy import Proxy
 from mqpg.embedded import EmbeddedServer
 
+from .containers import Container, Way
 from .disk import recover, run_full
 from .interruption import Interruption, Work, adopt_twice, interrupt
 from .names import EVENTS, LEASE
-from .nodes import Node, Nodes
+from .nodes import ContainerNode, Node, Nodes
 from .schedule import Round, Target
 
 __all__ = ["Faults"]
@@ -88,8 +89,23 @@ class Faults:
 
     def _disk(self, one: Round) -> None:
         """Fill the file system of a broker's data until the server breaks off, and free it."""
-        run_full(self._server(one), self._nodes.direct[one.nodes[0]], _FULL)
-        recover(self._server(one))
+        (node,) = self._hit(one)
+        folder = self._nodes.folder / node.name
+        run_full(folder, self._nodes.direct[node.name], _FULL)
+        if isinstance(node, ContainerNode):
+            node.kill()
+            node.start()
+        else:
+            recover(self._server(one))
+
+    def _detach(self, one: Round) -> None:
+        self._container(one).detached(_APART)
+
+    def _oneway(self, one: Round) -> None:
+        self._container(one).one_way(cast("Way", one.how[0]), _APART)
+
+    def _link(self, one: Round) -> None:
+        self._container(one).link_down(_APART)
 
     def _terminate(self, one: Round) -> None:
         self._storm(one, _TERMINATE)
@@ -170,6 +186,11 @@ class Faults:
                 conn.execute("alter database broker reset statement_timeout")
                 conn.execute("alter database broker reset lock_timeout")
                 conn.execute(_TERMINATE.encode())
+
+    def _container(self, one: Round) -> Container:
+        (node,) = self._hit(one)
+        assert isinstance(node, ContainerNode)
+        return node.container
 
     def _hit(self, one: Round) -> list[Node]:
         return [self._nodes.nodes[name] for name in one.nodes]

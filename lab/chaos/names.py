@@ -26,6 +26,7 @@ __all__ = [
     "PROTOCOL_NAMES",
     "QUEUES",
     "RELAYS",
+    "WORKERS",
     "Layout",
     "group",
     "store",
@@ -35,6 +36,7 @@ PRODUCERS = CONSUMERS = (1, 2, 3, 4)
 BROKERS = ("broker-1", "broker-2")
 CLIENTS = (*(f"producer-{n}" for n in PRODUCERS), *(f"consumer-{n}" for n in CONSUMERS))
 NODES = (*CLIENTS, *BROKERS)
+WORKERS = ("worker-1", "worker-2", "worker-3", "worker-4")  # in containers: two for each broker
 
 EVENTS = ("events-1", "events-2")
 RELAYS = ("relay",)
@@ -91,10 +93,16 @@ class Layout:
 
     def write(self) -> Path:
         """Write the file, and return its path."""
-        path = Path(self.folder) / "layout.json"
-        with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
+        new = self.path.with_suffix(".new")
+        with os.fdopen(os.open(new, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
             json.dump(asdict(self), file)
-        return path
+        new.rename(self.path)
+        return self.path
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return Path(self.folder) / "layout.json"
 
     @classmethod
     def read(cls, path: str) -> Layout:

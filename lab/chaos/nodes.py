@@ -19,12 +19,14 @@ from mqpg.embedded import EmbeddedServer
 
 from .clock import Clocks
 from .cluster import Cluster
-from .names import BROKERS, CLIENTS, CONSUMERS, PRODUCERS, Layout
+from .containers import Container, Server
+from .names import BROKERS, CLIENTS, CONSUMERS, PRODUCERS, WORKERS, Layout
 from .schedule import Options
 
-__all__ = ["Node", "Nodes", "started"]
+__all__ = ["ContainerNode", "Node", "Nodes", "started"]
 
 _MOST_ENDINGS = 30
+_WORKER = ["mqpg", "worker", "--wait", "60", "--heartbeat", "1", "--call-timeout", "10", "--stop-on-eof"]
 _PROXIED = {"cut", "halfopen", "partition", "slow"}
 
 
@@ -55,6 +57,14 @@ class Node:
         while any(map(_runs, processes)) and time.monotonic() < until:
             time.sleep(0.01)
 
+    def end(self) -> None:
+        """End its program, and leave its server at work."""
+        self.process.kill()
+
+    def close(self) -> None:
+        """End its program at the end of the rounds."""
+        self.process.kill()
+
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the process group and to the server."""
         self.process.send(number)
@@ -71,6 +81,32 @@ class Node:
             with suppress(psutil.NoSuchProcess):
                 one.send_signal(number)
         return [postmaster, *children]
+
+
+class ContainerNode(Node):
+    """A container, with the server in it."""
+
+    def __init__(self, name: str, process: Container, server: Server | EmbeddedServer | None) -> None:
+        super().__init__(name, process)
+        self.container, self._inner = process, server
+
+    def start(self) -> None:
+        """Start the container, and wait for the recovery of its server."""
+        self.process.start()
+        if self._inner is not None:
+            self._inner.start()
+
+    def end(self) -> None:
+        """End its program, and leave its server at work."""
+        self.kill()
+        if self._inner is not None:
+            (self.process.log.parent / "over").touch()
+            self.start()
+
+    def close(self) -> None:
+        """End it, unless it has a server, which is still read."""
+        if self._inner is None:
+            self.kill()
 
 
 def _runs(process: psutil.Process) -> bool:
@@ -112,14 +148,15 @@ def started(made: Cluster, options: Options) -> Iterator[Nodes]:
             options.seed,
             list(options.protocols),
         )
-        clocks = Clocks(made.folder) if "clock" in options.faults else None
-        nodes = _nodes(made, layout, proxies, clocks)
+        clocks = Clocks(made.folder, contained=bool(made.containers)) if "clock" in options.faults else None
+        nodes = _contained(made, layout, clocks) if made.containers else _nodes(made, layout, proxies, clocks)
         fleet = Fleet(made.folder, {}, _MOST_ENDINGS)
         for node in nodes.values():
-            stack.callback(node.process.kill)
+            stack.callback(node.close)
             fleet.include(node.process)
         for node in nodes.values():
-            node.start()
+            if node.process.pid is None:  # a container with a server runs
+                node.start()
         yield Nodes(made.folder, layout, nodes, fleet, dict(zip(BROKERS, made.brokers, strict=True)), proxies, clocks)
 
 
@@ -131,7 +168,7 @@ def _proxies(made: Cluster, stack: ExitStack) -> dict[str, dict[str, Proxy]]:
     """
     return {
         broker: {
-            name: stack.enter_context(closing(Proxy("127.0.0.1", made.servers[name].port or 0, names)))
+            name: stack.enter_context(closing(Proxy("127.0.0.1", _embedded(made, name).port or 0, names)))
             for name, names in {broker: CLIENTS, **{name: (name,) for name in CLIENTS[: len(PRODUCERS)]}}.items()
         }
         for broker in BROKERS
@@ -149,22 +186,44 @@ def _behind(brokers: list[str], proxies: Mapping[str, Mapping[str, Proxy]], node
 def _nodes(
     made: Cluster, layout: Layout, proxies: Mapping[str, Mapping[str, Proxy]], clocks: Clocks | None
 ) -> dict[str, Node]:
-    path, python, env = str(layout.write()), [sys.executable, "-m"], environment()
+    path, env = str(layout.write()), environment()
+    modules = {f"producer-{n}": ["lab.chaos.producer", path, str(n)] for n in PRODUCERS}
+    modules |= {f"consumer-{n}": ["lab.chaos.consumer", path, str(n)] for n in CONSUMERS}
     found: dict[str, Node] = {}
-    for role, numbers in (("producer", PRODUCERS), ("consumer", CONSUMERS)):
-        for number in numbers:
-            name = f"{role}-{number}"
-            clock = clocks.environment(name) if clocks else {}
-            command = [*python, f"lab.chaos.{role}", path, str(number)]
-            found[name] = Node(name, Process(name, command, made.folder, env | clock), made.servers[name])
-    command = [*python, "mqpg", "worker", "--wait", "60", "--heartbeat", "1", "--call-timeout", "10", "--stop-on-eof"]
+    for name, module in modules.items():
+        clock = clocks.environment(name) if clocks else {}
+        command = [sys.executable, "-m", *module]
+        found[name] = Node(name, Process(name, command, made.folder, env | clock), _embedded(made, name))
     for name, dsn in zip(BROKERS, made.brokers, strict=True):
         more = {"MQPG_DATABASE_URL": dsn} | _ledgers(made, proxies.get(name, {}))
         more |= clocks.environment(name) if clocks else {}
-        found[name] = Node(
-            name, Process(name.replace("broker", "worker"), command, made.folder, env | more), made.servers[name]
-        )
+        command = [sys.executable, "-m", *_WORKER]
+        process = Process(name.replace("broker", "worker"), command, made.folder, env | more)
+        found[name] = Node(name, process, _embedded(made, name))
     return found
+
+
+def _embedded(made: Cluster, name: str) -> EmbeddedServer:
+    server = made.servers[name]
+    assert isinstance(server, EmbeddedServer)
+    return server
+
+
+def _contained(made: Cluster, layout: Layout, clocks: Clocks | None) -> dict[str, Node]:
+    """The nodes of the containers. Their programs begin with the layout; two workers serve each broker."""
+    path = str(layout.path)
+    modules = {f"producer-{n}": ["lab.chaos.producer", path, str(n)] for n in PRODUCERS}
+    modules |= {f"consumer-{n}": ["lab.chaos.consumer", path, str(n)] for n in CONSUMERS}
+    modules |= dict.fromkeys(WORKERS, _WORKER)
+    for number, (name, module) in enumerate(modules.items()):
+        more = clocks.environment(name) if clocks else {}
+        more["PYTHONPATH"] = "/src/lab/chaos/stepped:/opt/mqpg:/src"
+        if name in WORKERS:
+            dsn = made.brokers[number % len(made.brokers)]
+            more |= {"MQPG_DATABASE_URL": dsn} | _ledgers(made, {})
+        made.containers[name].let_run(module, more)
+    layout.write()
+    return {name: ContainerNode(name, one, made.servers.get(name)) for name, one in made.containers.items()}
 
 
 def _ledgers(made: Cluster, proxies: Mapping[str, Proxy]) -> dict[str, str]:

@@ -26,7 +26,7 @@ from .schedule import Options, Round, schedule
 
 __all__ = ["run"]
 
-_START_PATIENCE = 180.0  # seconds in which every group has to begin
+_START_PATIENCE = 600.0  # seconds in which every group has to begin
 _DRAIN_PATIENCE = 40.0  # seconds without any change
 _AT_ONCE = 2  # audits; one of Spark waits for its JVM much of the time
 
@@ -49,7 +49,7 @@ def run(options: Options, say: Callable[[str], None]) -> Result:
                 left = wait_until_drained(made, _DRAIN_PATIENCE, nodes.fleet.tend)
             # The producers and consumers end, but not the servers, which fresh groups still read.
             for name in CLIENTS:
-                nodes.nodes[name].process.kill()
+                nodes.nodes[name].end()
         if "disk" in options.faults:
             for name in BROKERS:
                 enlarge(made.servers[name].directory)
@@ -69,6 +69,7 @@ def run(options: Options, say: Callable[[str], None]) -> Result:
             "interval": options.interval,
             "rate": options.rate,
             "faults": ",".join(options.faults),
+            "nodes": options.place,
             "spread": options.spread,
             "engines": ",".join(options.engines),
         },

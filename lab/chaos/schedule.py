@@ -12,12 +12,16 @@ from .names import BROKERS, NODES, PROTOCOL_NAMES
 
 __all__ = [
     "ENGINES",
+    "CUTS",
+    "IN_CONTAINERS",
     "KINDS",
+    "PLACES",
     "STEPS",
     "SPREADS",
     "TARGETS",
     "Kind",
     "Options",
+    "Place",
     "Round",
     "Spread",
     "Target",
@@ -25,15 +29,19 @@ __all__ = [
 ]
 
 Kind = Literal["kill", "stop", "crash", "terminate", "cancel", "cut", "halfopen", "hold", "exhaust", "lock", "timeout",
-    "partition", "keep", "upgrade", "audit", "disk", "clock", "slow", "adopt"]  # fmt: skip
+    "partition", "keep", "upgrade", "audit", "disk", "clock", "slow", "adopt", "detach", "oneway", "link"]  # fmt: skip
 Spread = Literal["even", "single", "all"]
+Place = Literal["processes", "containers"]
 Target = Literal["server", "backend", "client"]
 SPREADS: tuple[Spread, ...] = get_args(Spread)
 ENGINES = ("sql", "spark")
 KINDS: tuple[Kind, ...] = get_args(Kind)
 TARGETS: tuple[Target, ...] = get_args(Target)
 STEPS = ("+7200", "-7200", "+30", "-30")  # seconds; a lease lasts 3
-_ON_NODES = ("kill", "stop", "clock")  # the other kinds hit the server of a broker
+PLACES: tuple[Place, ...] = get_args(Place)
+CUTS: tuple[Kind, ...] = ("detach", "oneway", "link")  # of one container from the network
+IN_CONTAINERS = ("kill", "stop", "disk", "clock", *CUTS)
+_ON_NODES = ("kill", "stop", "clock")  # the other kinds but CUTS hit the server of a broker
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,7 @@ class Options:
         spread: How many nodes a round of `kill`, `stop` or `clock` hits; see `schedule`.
         rate: Messages per second that all producers make together, if the machine can.
         patience: Seconds in which every group has to move after a fault.
+        place: What the nodes are.
         among: The nodes that rounds of `kill` and `stop` choose from.
         prepared: Called with the DSN of each broker before anything runs. None: nothing is called.
     """
@@ -55,6 +64,7 @@ class Options:
     rate: float = 300.0
     spread: Spread = "even"
     faults: tuple[Kind, ...] = ("kill",)
+    place: Place = "processes"
     patience: float = 300.0
     engines: tuple[str, ...] = ("sql",)
     page: Path | None = None
@@ -70,8 +80,9 @@ class Round:
     """One round: a kind of fault and the nodes that it hits.
 
     Attributes:
-        how: More about it. `partition`: the nodes that cannot reach the one that is hit. `keep`,
-            `upgrade`, `audit`, `adopt`: what is killed. `clock`: the seconds of the step.
+        how: More about it. `partition`: the nodes that cannot reach the one that is hit. `oneway`: what
+            does not pass, in or out. `keep`, `upgrade`, `audit`, `adopt`: what is killed. `clock`: the
+            seconds of the step.
     """
 
     number: int
@@ -115,7 +126,7 @@ def schedule(
                 count = sizes.pop()
             elif spread == "all":
                 count = len(among)
-        targets = among if kind in _ON_NODES else BROKERS
+        targets = among if kind in (*_ON_NODES, *CUTS) else BROKERS
         hit = tuple(rng.sample(list(targets), count))
         before = sum(one.kind == kind for one in found)
         found.append(Round(number, kind, hit, _how(rng, kind, before)))
@@ -129,6 +140,8 @@ def _how(rng: random.Random, kind: Kind, before: int) -> tuple[str, ...]:
         return tuple(name for side in sides for name in sorted(rng.sample(side, rng.randint(1, len(side) - 1))))
     if kind in ("keep", "upgrade", "adopt"):
         return (TARGETS[before % len(TARGETS)],)
+    if kind == "oneway":
+        return (("in", "out")[before % 2],)
     if kind == "audit":
         return ("client",)
     if kind == "clock":

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from lab.chaos.names import NODES
-from lab.chaos.schedule import KINDS, schedule
+from lab.chaos.names import NODES, WORKERS
+from lab.chaos.schedule import CUTS, KINDS, schedule
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -37,4 +37,10 @@ def test_kinds_take_turns_and_those_of_a_server_hit_one_broker() -> None:
     for one in rounds:
         if one.kind not in ("kill", "stop", "clock"):
             assert len(one.nodes) == 1
-            assert one.nodes[0].startswith("broker-")
+            assert one.kind in CUTS or one.nodes[0].startswith("broker-")
+
+
+def test_any_container_is_cut_off_and_in_both_directions() -> None:
+    rounds = schedule(3, 200, CUTS, (*NODES, *WORKERS))
+    assert {one.nodes[0] for one in rounds} == {*NODES, *WORKERS}
+    assert {one.how for one in rounds if one.kind == "oneway"} == {("in",), ("out",)}
