@@ -92,16 +92,17 @@ def _known() -> dict[str, EntryPoint]:
 
 
 def _load(entry: EntryPoint) -> Any:
+    outer = typer.Typer(pretty_exceptions_enable=False)
     try:
         found = entry.load()
     except ImportError as error:
         explanation = missing_extra(error) if isinstance(error, ModuleNotFoundError) else None
-        found = _unusable(entry.name, explanation or f"cannot be loaded: {error}")
-    outer = typer.Typer(pretty_exceptions_enable=False)
-    if isinstance(found, typer.Typer):
-        outer.add_typer(found, name=entry.name)
+        outer.add_typer(_unusable(entry.name, explanation or f"cannot be loaded: {error}"))
     else:
-        outer.command(entry.name)(found)
+        if isinstance(found, typer.Typer):
+            outer.add_typer(found, name=entry.name)
+        else:
+            outer.command(entry.name)(found)
     return typer.main.get_group(outer).commands[entry.name]
 
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from typer.testing import CliRunner
 from mqpg import migrate
 from mqpg.cli import app, main
 from mqpg.cli.commands import COMMANDS
+from mqpg.cli.plugins import _load
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -219,3 +221,11 @@ def test_a_misspelled_command_is_suggested() -> None:
     for typed, meant in (("stauts", "status"), ("workr", "worker")):
         found = CliRunner().invoke(app, [typed])
         assert (found.exit_code, f"Did you mean '{meant}'" in found.output) == (2, True), found.output
+
+
+def test_a_command_that_cannot_be_loaded_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    command = _load(EntryPoint("lost", "no_such_module:thing", "mqpg.commands"))
+    with pytest.raises(SystemExit) as ended:
+        command.main(["any", "--words"], prog_name="mqpg lost")
+    assert ended.value.code == 2
+    assert "mqpg: lost: cannot be loaded: No module named 'no_such_module'" in capsys.readouterr().err
