@@ -53,6 +53,7 @@ _KEYS = {
 _KEPT: Mapping[str, str | None] = {
     "message": "message_id",
     "entry": "message_id",
+    "mistimed": None,
     "effect": "message_id",
     "place": None,
     "jumped": None,

@@ -274,3 +274,18 @@ def run_appended_again_and_longer(story: Story) -> None:
         "array[%s::bigint], array[0] from mqpg.topic",
         (row["first_ids"][0],),
     )
+
+
+@fault("disorder", "although the tick before had seen its commit", alone=True)
+def two_ticks_have_each_others_messages(story: Story) -> None:
+    messages = []
+    for _ in range(2):
+        messages.append(_send(story, "twin"))
+        story.append()
+    first, second = messages
+    story.broker.execute(
+        "update mqpg.consume_queue set first_ids = array[%s::bigint + %s::bigint - first_ids[1]] "
+        "where first_ids in (array[%s::bigint], array[%s::bigint])",
+        (first, second, first, second),
+    )
+    story.drain()

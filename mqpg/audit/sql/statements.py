@@ -65,6 +65,7 @@ READS = (
 FRAMES = (
     "message",
     "entry",
+    "mistimed",
     "effect",
     "place",
     "queued",

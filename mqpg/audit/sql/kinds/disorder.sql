@@ -111,8 +111,7 @@ select
     null, p.topic, p.queue_id, p.queue_offset, p.message_id,
     format('appended by tick %s, although the tick before had seen its commit', p.tick_id)
 from placed as p
-join tick as k on k.tick_id = p.tick_id - 1
-where pg_visible_in_snapshot(p.commit_xid, k.snapshot) and p.commit_xid > '2'
+join mistimed as m on m.message_id = p.message_id and m.late
 union all
 select
     null, t.topic, null, null, c.message_id,

@@ -1,6 +1,18 @@
 -- early: delivered or applied before the transaction that accounts for it, or while that is open.
 with reason (state, why) as (
     values ('undecided', 'the half message is undecided'), ('delayed', 'its time has not come')
+),
+
+-- Two ticks have each other's messages of a queue. That is a disorder.
+exchanged as (
+    select distinct e.message_id
+    from mistimed as e
+    join mistimed as l on l.topic_id = e.topic_id and l.queue_id = e.queue_id and l.tick_id > e.tick_id
+    join tick as a on a.tick_id = e.tick_id
+    join tick as b on b.tick_id = l.tick_id
+    where e.unseen and l.late
+        and pg_visible_in_snapshot(l.commit_xid, a.snapshot)
+        and pg_visible_in_snapshot(e.commit_xid, b.snapshot)
 )
 
 select
@@ -20,14 +32,13 @@ select
     format(
         'appended by tick %s, %s', e.tick_id,
         case
-            when pg_visible_in_snapshot(e.commit_xid, k.snapshot) then 'before its time had come'
-            else format('which had not seen transaction %s', e.commit_xid)
+            when e.unseen then format('which had not seen transaction %s', e.commit_xid)
+            else 'before its time had come'
         end
     )
-from entry as e
-join tick as k on k.tick_id = e.tick_id
-where e.lane = 0 and e.state = 'committed'
-    and (not pg_visible_in_snapshot(e.commit_xid, k.snapshot) or e.due_at > k.due_until)
+from mistimed as e
+where (e.unseen or e.undue)
+    and not exists (select from exchanged as x where x.message_id = e.message_id)
 union all
 -- The consumers' snapshots are older than the broker's, so the broker's queues must contain
 -- everything that a journal contains.
