@@ -58,7 +58,7 @@ def _workers(found: Reading) -> Iterator[Metric]:
     yield metric("worker_heartbeat_age_seconds", [([role], one["seen_seconds_ago"]) for role, one in rows])
     yield metric("worker_failures", _reported(found, "failures"))
     yield metric("worker_failing_seconds", _failing(found))
-    ended = [([one["role"], one["worker_id"]], one["detail"].get("sessions_ended")) for one in found.workers]
+    ended = [([one["role"], one["worker_id"]], one["detail"].get("sessions_ended", 0)) for one in found.workers]
     yield metric("sessions_ended", ended)
 
 
