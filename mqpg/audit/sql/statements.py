@@ -81,6 +81,8 @@ FRAMES = (
     "deleted",
     "transition",
     "cursor_fault",
+    "clock_turn",
+    "lead",
     "known_since",
     "released",
     "failure",

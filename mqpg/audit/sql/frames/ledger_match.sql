@@ -6,7 +6,7 @@ with half as (
     select
         m.message_id, m.handle_hash, m.topic_id, m.producer_group_id,
         case m.state when 'relayed' then 'committed' else m.state end as state,
-        m.relayed_as, m.decided_at, m.decided_by, m.check_at, m.expected, m.may_be_dropped
+        m.relayed_as, m.born_at, m.decided_at, m.decided_by, m.check_at, m.expected, m.may_be_dropped
     from message as m
     where m.kind = 'h'
 ),
@@ -22,7 +22,7 @@ hashed as (
 matched as (
     select
         g.ledger, g.in_broker, true as audited, h.message_id, h.topic_id, h.state, h.relayed_as,
-        h.decided_at, h.decided_by, h.check_at, h.expected, h.may_be_dropped, r.entry, r.created_at,
+        h.born_at, h.decided_at, h.decided_by, h.check_at, h.expected, h.may_be_dropped, r.entry, r.created_at,
         r.done_at
     from half as h
     join ledger_group as g on g.producer_group_id = h.producer_group_id
@@ -32,8 +32,8 @@ matched as (
     -- An outbox deletes the row of a message that the broker has for good. So a committed half
     -- without a row is local and done.
     select
-        g.ledger, g.in_broker, true, h.message_id, h.topic_id, h.state, h.relayed_as, h.decided_at,
-        h.decided_by, h.check_at, h.expected, h.may_be_dropped,
+        g.ledger, g.in_broker, true, h.message_id, h.topic_id, h.state, h.relayed_as, h.born_at,
+        h.decided_at, h.decided_by, h.check_at, h.expected, h.may_be_dropped,
         case
             when o.state = 'commit' or confirmed.confirmed then 'local'
             when o.state = 'rollback' then 'fence'
@@ -47,7 +47,7 @@ matched as (
     union all
     -- A ledger may also serve producer groups that are not audited. Their half messages exist.
     select
-        r.ledger, null, false, r.message_id, null, null, null, null, null, null, null, null,
+        r.ledger, null, false, r.message_id, null, null, null, null, null, null, null, null, null,
         r.entry, r.created_at, r.done_at
     from hashed as r
     where not exists (select from half as h where h.message_id = r.message_id and h.handle_hash = r.handle_hash)
@@ -60,14 +60,14 @@ matched as (
 )
 
 select
-    d.ledger, d.in_broker, d.audited, d.message_id, d.topic_id, t.topic, d.state, d.decided_at,
+    d.ledger, d.in_broker, d.audited, d.message_id, d.topic_id, t.topic, d.state, d.born_at, d.decided_at,
     d.decided_by, d.check_at, d.expected, d.may_be_dropped, d.entry, d.created_at, d.done_at,
     s.message_id is not null as seen
 from (
     select
         m.ledger, m.in_broker, m.audited,
         coalesce(m.relayed_as, m.message_id) as message_id,
-        m.topic_id, m.state, m.decided_at, m.decided_by, m.check_at, m.expected, m.may_be_dropped,
+        m.topic_id, m.state, m.born_at, m.decided_at, m.decided_by, m.check_at, m.expected, m.may_be_dropped,
         m.entry, m.created_at, m.done_at
     from matched as m
 ) as d

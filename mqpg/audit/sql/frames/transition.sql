@@ -36,6 +36,7 @@ beside as (
         lag(k.slot) over versions as previous_slot,
         lag(k.committed) over versions as previous_committed,
         lag(k.claimed) over versions as previous_claimed,
+        lag(k.at) over versions as previous_at,
         lag(k.held) over versions as previous_held,
         max(k.highest) over (
             partition by k.subscription_id, k.queue_id order by k.version, k.slot

@@ -50,21 +50,33 @@ ahead as (
     group by 1, 2, 3
 ),
 
+-- How often the clock had gone back before an offset was delivered.
+turned as (
+    select e.owner_id, e.queue_id, e.queue_offset, count(distinct c.high_offset) as turns
+    from effect as e
+    join clock_turn as c
+        on c.subscription_id = e.owner_id and c.queue_id = e.queue_id and c.high_offset <= e.queue_offset
+    group by 1, 2, 3
+),
+
 -- Several consumers read a queue at once in mode shared, and each member of a broadcast reads it. A
 -- retry comes later than what was behind it. So does a message that a consumer left pending while it
 -- acknowledged those behind it. What was acknowledged so at once was still to be applied in order.
--- An effect before its commit is early.
+-- An effect before its commit is early. Where the clock went back, only effects between two such
+-- moments are compared, because the versions of the cursor prove the order of the others.
 ordered as (
     select
         e.consumer_group, e.topic, e.owner_id, e.queue_id, e.queue_offset, e.message_id,
         e.applied_at,
         case when r.on_failure <> 'block_queue' then e.key_hash end as key_hash,
+        coalesce(c.turns, 0) as turns,
         r.on_failure = 'block_queue' as by_queue,
         a.version as ahead_in
     from effect as e
     join reader as r on r.subscription_id = e.owner_id
     join journal_group as g on g.consumer_group = e.consumer_group
     join known_since as k on k.subscription_id = e.owner_id and k.queue_id = e.queue_id
+    left join turned as c on c.owner_id = e.owner_id and c.queue_id = e.queue_id and c.queue_offset = e.queue_offset
     left join ahead as a
         on a.subscription_id = e.owner_id and a.queue_id = e.queue_id and a.queue_offset = e.queue_offset
     where r.mode in ('exclusive', 'pinned')
@@ -86,13 +98,20 @@ ordered as (
             select from replay as p
             where p.subscription_id = e.owner_id and p.message_id = e.message_id
         )
+        and not exists (
+            select from clock_turn as c
+            where c.subscription_id = e.owner_id
+                and c.queue_id = e.queue_id
+                and e.queue_offset >= c.low_offset
+                and e.queue_offset < c.high_offset
+        )
 ),
 
 later as (
     select
         o.*,
         max(o.applied_at) over (
-            partition by o.owner_id, o.queue_id, o.key_hash, o.ahead_in
+            partition by o.owner_id, o.queue_id, o.key_hash, o.ahead_in, o.turns
             order by o.queue_offset
             rows between unbounded preceding and 1 preceding
         ) as newest

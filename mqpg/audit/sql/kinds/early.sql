@@ -58,30 +58,16 @@ join tick as k on k.tick_id = e.tick_id
 where e.lane > 0 and r.visible_at > k.due_until
 union all
 select
-    e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
-    format('retry %s was applied %s s before its time', d.attempt, round(lead.seconds, 3))
-from effect as e
-join delivery as d
-    on d.subscription_id = e.subscription_id
-    and d.queue_id = e.queue_id
-    and d.queue_offset = e.queue_offset
-    and d.message_id = e.message_id
-join retry_time as r
-    on r.subscription_id = d.subscription_id and r.message_id = d.message_id and r.attempt = d.attempt
-join journal_group as g on g.consumer_group = e.consumer_group
-cross join lateral (select extract(epoch from r.visible_at - e.applied_at) as seconds) as lead
-where d.lane > 0 and d.state = 'committed' and lead.seconds > g.tolerance
-    and not extract(epoch from e.committed_at - e.applied_at) > g.tolerance
-union all
-select
-    e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
-    format('applied %s s before its commit', round(lead.seconds, 3))
-from effect as e
-join journal_group as g on g.consumer_group = e.consumer_group
-cross join lateral (
-    select extract(epoch from greatest(e.committed_at, e.due_at) - e.applied_at) as seconds
-) as lead
-where e.state = 'committed' and lead.seconds > g.tolerance
+    l.consumer_group, l.topic, l.queue_id, l.queue_offset, l.message_id,
+    case
+        when l.ledger is not null
+            then format('committed %s s before its row in the ledger %s', round(l.seconds, 3), l.ledger)
+        when l.attempt is not null
+            then format('retry %s was applied %s s before its time', l.attempt, round(l.seconds, 3))
+        else format('applied %s s before its commit', round(l.seconds, 3))
+    end
+from lead as l
+where l.seconds > l.tolerance and not l.turned
 union all
 select
     null, m.topic, null, null, m.message_id,
@@ -90,11 +76,3 @@ from ledger_match as m
 cross join run as u
 where m.audited and m.state = 'committed' and m.entry is null and not m.seen and not m.expected
     and m.decided_at >= u.purged_before and not coalesce(m.decided_by = 'admin', false)
-union all
-select
-    null, m.topic, null, null, m.message_id,
-    format('committed %s s before its row in the ledger %s', round(lead.seconds, 3), m.ledger)
-from ledger_match as m
-join ledger_source as s on s.ledger = m.ledger
-cross join lateral (select extract(epoch from m.created_at - m.decided_at) as seconds) as lead
-where m.audited and m.state = 'committed' and m.entry = 'local' and lead.seconds > s.tolerance

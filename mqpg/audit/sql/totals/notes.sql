@@ -1,6 +1,7 @@
 -- What is no anomaly, at most as many of each kind as the parameter says.
 -- override: half messages that an operator committed by hand, without a local transaction, because
 -- settle() is there for that.
+-- clock: effects or decisions whose times are in another order than they were.
 -- journal: offsets that a group acknowledged while its consumers kept no journal.
 with covered as (
     select
@@ -38,6 +39,20 @@ note (kind, consumer_group, topic, queue_id, queue_offset, message_id, evidence)
         format('%%s offsets were acknowledged without a journal, and their effects are not judged', u.offsets)
     from uncovered as u
     where u.offsets > 0
+    union all
+    select
+        'clock', l.consumer_group, l.topic, null, null, null,
+        format(
+            '%%s have a time up to %%s s before that of what came first, %%s',
+            count(*), round(max(l.seconds), 3),
+            case
+                when l.turned then 'and other records show that the clock went back'
+                else format('within the tolerance of %%s s', max(l.tolerance))
+            end
+        )
+    from lead as l
+    where l.turned or l.seconds <= l.tolerance
+    group by l.consumer_group, l.topic, l.turned
 )
 
 select n.kind, n.consumer_group, n.topic, n.queue_id, n.queue_offset, n.message_id, n.evidence

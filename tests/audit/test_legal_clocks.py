@@ -1,0 +1,110 @@
+"""Inside one cluster order is told by ticks, snapshots and versions, and never by a clock that went back."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mqpg.audit.report import Report
+from mqpg.audit.verdict import Verdict
+from tests.audit.clock import turn_back
+from tests.audit.story import Row, Story
+
+pytestmark = pytest.mark.spark
+
+Audit = Callable[..., Report]
+STEPS = ("0.5 s", "3 s")
+
+
+def send(story: Story, n: int = 5) -> list[int]:
+    query = "select mqpg.send('orders', '{}'::text, key => 'k') as id from generate_series(1, %s)"
+    return [int(row["id"]) for row in story.broker.execute(query, (n,)).fetchall()]
+
+
+def receive(story: Story) -> list[Row]:
+    query = "select * from mqpg.receive('board', 'orders', 1000, consumer => 'c1') order by queue_offset"
+    return story.broker.execute(query).fetchall()
+
+
+def require_valid(report: Report) -> None:
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+
+
+def found(report: Report) -> dict[str, int]:
+    return {kind: count for kind, count in report.anomalies.items() if count}
+
+
+@pytest.mark.parametrize("by", STEPS)
+def test_between_a_send_and_its_effect(audit: Audit, story: Story, by: str) -> None:
+    for when in ("before the tick", "after the tick", "after the delivery", "between two effects"):
+        _write(story, when, by)
+    require_valid(audit())
+    story.consumer.execute("update mqpg_applied set applied_at = applied_at - interval '1 hour' where message_id = "
+                           "(select min(message_id) from mqpg_applied where queue_id = 0)")  # fmt: skip
+    assert found(audit()) == {"early": 1}
+
+
+def _write(story: Story, when: str, by: str) -> None:
+    """Send and apply a few messages, and let the clock go back at a moment."""
+    story.business()
+    send(story)
+    if when == "before the tick":
+        turn_back(story, by)
+    story.append()
+    if when == "after the tick":
+        turn_back(story, by)
+    while rows := receive(story):
+        if when == "after the delivery":
+            turn_back(story, by)
+        half = len(rows) // 2
+        story.apply("board", rows[:half], rows[:half] or rows)
+        if when == "between two effects":
+            turn_back(story, by)
+        story.apply("board", rows[half:], rows)
+        story.broker.execute("select mqpg.ack(%s)", (rows[0]["receipt"],))
+    story.drain()
+
+
+@pytest.mark.parametrize("by", STEPS)
+def test_between_a_row_in_the_ledger_and_its_commit(audit: Audit, story: Story, by: str) -> None:
+    handles = [story.prepare() for _ in range(3)]
+    for handle in handles:
+        story.local(handle)
+    turn_back(story, by)
+    for handle in handles:
+        story.commit(handle)
+    story.drain()
+    require_valid(audit())
+    story.ledger.execute("update mqpg_ledger set created_at = created_at + interval '1 hour', done_at = null "
+                         "where handle = (select min(handle) from mqpg_ledger where entry = 'local')")  # fmt: skip
+    assert found(audit()) == {"early": 1}
+
+
+@pytest.mark.parametrize("by", STEPS)
+def test_while_a_message_waits_for_its_retry(audit: Audit, story: Story, by: str) -> None:
+    (message,) = send(story, 1)
+    story.append()
+    story.consume(nack=(message,))
+    turn_back(story, by)
+    deadline = time.monotonic() + 60
+    while not _applied(story, message) and time.monotonic() < deadline:
+        send(story, 1)
+        story.drain()
+    assert _applied(story, message)
+    require_valid(audit())
+
+
+def _applied(story: Story, message: int) -> Any:
+    return story.consumer.execute("select 1 from mqpg_applied where message_id = %s", (message,)).fetchone()
+
+
+def test_clocks_of_two_servers_differ(audit: Audit, story: Story) -> None:
+    """What the tolerance covers is noted."""
+    send(story)
+    story.drain()
+    story.consumer.execute("update mqpg_applied set applied_at = applied_at - interval '1 s'")
+    report = audit(clock_tolerance=5.0)
+    require_valid(report)
+    assert [note["kind"] for note in report.notes] == ["clock"]
+    assert "within the tolerance of 5" in report.notes[0]["evidence"]
