@@ -23,4 +23,5 @@ KINDS = (
     "dead_letter",
     "unexplained",
     "unconfirmed",
+    "altered",
 )

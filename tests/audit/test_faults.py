@@ -24,7 +24,8 @@ _BATCHES = _batches()
 
 
 def test_each_kind_is_planted() -> None:
-    assert {fault.kind for fault in FAULTS} == set(KINDS)
+    # test_incremental.py alters what was judged.
+    assert {fault.kind for fault in FAULTS} == set(KINDS) - {"altered"}
 
 
 @pytest.mark.parametrize("batch", _BATCHES)

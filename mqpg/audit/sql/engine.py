@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -40,7 +41,7 @@ def run_audit(options: AuditOptions) -> Report:
 
 
 def run_tracked(
-    options: AuditOptions, judged: Judged | None, nothing: Judged, why: str | None
+    options: AuditOptions, judged: Judged | None, nothing: Judged, why: str | None, *, altered: bool = False
 ) -> tuple[Report, Judged | None]:
     """Run one audit that leaves out what is judged, and extends it if the verdict is valid.
 
@@ -49,6 +50,7 @@ def run_tracked(
         judged: What is judged. None means nothing.
         nothing: A state of this broker in which nothing is judged.
         why: Why everything is judged again. None means that it is not, or that nothing was judged.
+        altered: Whether that is a fault of its own: rows that mqpg writes once were changed.
 
     Returns:
         The report, and what is judged now. None instead of the latter means that nothing can be added.
@@ -57,11 +59,15 @@ def run_tracked(
         Rejudge: What was judged must be judged again.
     """
     before = judged.totals if judged else {}
-    return _audit(options, judged, nothing, {"judged_before": before, "judged_again": why})
+    return _audit(options, judged, nothing, {"judged_before": before, "judged_again": why}, [why] if altered else [])
 
 
 def _audit(
-    options: AuditOptions, judged: Judged | None, nothing: Judged | None, incremental: dict[str, Any]
+    options: AuditOptions,
+    judged: Judged | None,
+    nothing: Judged | None,
+    incremental: dict[str, Any],
+    altered: Sequence[str | None] = (),
 ) -> tuple[Report, Judged | None]:
     started, dsn = time.monotonic(), resolve(options.dsn)
     migrate.check(dsn)
@@ -70,6 +76,7 @@ def _audit(
         read_from = time.monotonic()
         inputs = read_inputs(work, dsn, options, judged)
         read_seconds = time.monotonic() - read_from
+        work.insert("altered_rows", [(one,) for one in altered])
         work.derive()
         if judged is not None:
             check_frames(work)

@@ -76,7 +76,7 @@ def run_incremental(
     if options.archive is not None:
         raise ConfigurationError("an incremental audit reads no archive")
     nothing = _nothing(options)
-    why = None
+    why, altered = None, False
     if judged is not None:
         if judged.broker_id != nothing.broker_id:
             raise ConfigurationError(f"--state: {path or 'it'} belongs to another broker, {judged.broker_id}")
@@ -88,9 +88,9 @@ def run_incremental(
             try:
                 return run_tracked(options, judged, nothing, None)
             except Rejudge as changed:
-                why = str(changed)
+                why, altered = str(changed), changed.altered
         _log.info("everything is judged again: %s", why)
-    return run_tracked(options, None, nothing, why)
+    return run_tracked(options, None, nothing, why, altered=altered)
 
 
 def _nothing(options: AuditOptions) -> Judged:

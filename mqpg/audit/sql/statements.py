@@ -33,6 +33,7 @@ TABLES = (
     "deferred",
     "ledger_row",
     "outbox_row",
+    "altered_rows",
     "anomaly",
 )
 READS = (
