@@ -93,6 +93,21 @@ def test_one_group_that_keeps_a_journal_of_one_topic(run_audit: RunAudit, mq: mq
     assert judged(run_audit, dsn)[1] == {"lost": 1}
 
 
+def test_a_topic_that_was_dropped_and_created_again(
+    run_audit: RunAudit, mq: mqpg.Client, dsn: str, tmp_path: Path
+) -> None:
+    """The offsets in the consumer's database were counted in the topic that is gone."""
+    url = f"sqlite:///{tmp_path / 'consumer.db'}"
+    consume(mq, messages=9, journal=True, database=url, consumer="one")
+    mq.drop_topic("t", force=True)
+    mq.create_topic("t")
+    mq.subscribe("g", "t", mode="pinned")
+    mq.send("t", 1)
+    mq.append()
+    report = run_audit(AuditOptions(dsn=dsn, applied={"g": url}))
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+
+
 def test_messages_that_no_consumer_of_the_library_took(run_audit: RunAudit, mq: mqpg.Client, dsn: str) -> None:
     mq.subscribe("g", "t")
     mq.send("t", 1)

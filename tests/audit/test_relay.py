@@ -93,3 +93,29 @@ def test_a_commit_without_effect_and_one_for_nothing_are_found(
     report = audit(run_audit, dsn, stage[3], tmp_path)
     assert {kind: count for kind, count in report.anomalies.items() if count} == {"lost": 1, "phantom": 1}
     assert {example["message_id"] for example in report.examples} == {found[0][1], found[1][1]}
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (
+            "update mqpg.op_log a set deliver_id = b.deliver_id from mqpg.op_log b "
+            "where a.message_id = any(%(ids)s) and b.message_id = any(%(ids)s) and a.message_id <> b.message_id",
+            "corrupt",
+        ),
+        ("update mqpg.op_log set op = 'b' where message_id = any(%(ids)s)", "phantom"),
+    ],
+    ids=["two commits exchanged", "commits turned into rollbacks"],
+)
+def test_a_decision_that_is_not_what_its_phase_says(
+    run_audit: RunAudit, dsn: str, stage: Any, tmp_path: Path, change: str, kind: str
+) -> None:
+    with psycopg.connect(dsn) as conn:
+        ids = conn.execute(
+            "select array_agg(q.id) from (select min(o.message_id) as id from mqpg.op_log o where o.op = 'c' "
+            "and o.stage = 0 group by o.xid order by 1 limit 2) as q"
+        ).fetchone()
+        assert ids is not None
+        assert conn.execute(change.encode(), {"ids": ids[0]}).rowcount == 2
+    report = audit(run_audit, dsn, stage[3], tmp_path)
+    assert {kind: count for kind, count in report.anomalies.items() if count} == {kind: 2}

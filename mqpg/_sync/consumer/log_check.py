@@ -62,5 +62,6 @@ class LogCheck:
             raise OffsetBeyondLog(
                 f"the log is not the one that the offset of {where} was counted in: at {position.next_offset - 1} it "
                 f"has {found}, not message {position.last_message_id}. After a promotion or a restore run "
-                "mqpg subscription realign"
+                "mqpg subscription realign. If the topic was dropped and created again, delete the group's rows of it "
+                "in mqpg_offsets"
             )

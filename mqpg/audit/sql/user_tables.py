@@ -12,7 +12,7 @@ COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "stored_offset": (
         "mqpg_offsets",
-        ("consumer_group", "topic", "queue_id", "next_offset", "broker", "incarnation"),
+        ("consumer_group", "topic", "queue_id", "next_offset", "broker", "incarnation", "last_message_id"),
     ),
     "deferred": ("mqpg_inbox", ("consumer_group", "topic", "message_id")),
 }

@@ -1,8 +1,9 @@
 -- Where each group is in each queue, where it started, and where the queue ends.
 -- A group that stores its own offset is at that offset, any other group at the broker's cursor.
+-- An offset behind a message of another topic was counted in one of the same name that was dropped.
 -- A queue that changed its owner has positions in the databases of both. The furthest one counts. A
 -- start from an earlier release may be unknown: then it is null. known_offset is the lowest offset
--- that its cursor is known to have been at.
+-- that its cursor is known to have been at. oldest: the first offset that is stored.
 -- journal: the group keeps one for the topic. Where its consumers did not say so (noted), and it has
 -- no row of the topic, what they said of another topic counts: they would have said it of this one.
 with stored as (
@@ -14,11 +15,14 @@ with stored as (
     from stored_offset as o
     join topic as t on t.topic = o.topic
     join run as r on r.broker_id = o.broker
+    left join message as m on m.message_id = o.last_message_id
+    where coalesce(m.topic_id = t.topic_id, true)
 ),
 
 reach as (
     select
         q.topic_id, q.subscription_id as lane, q.queue_id,
+        min(q.base_offset) as oldest,
         max(q.base_offset + q.n) as tail
     from queue_row as q
     group by 1, 2, 3
@@ -43,6 +47,7 @@ select
     coalesce(c.start_offset, b.start_offset, q.start_offset) as start_offset,
     k.known_offset,
     coalesce(greatest(r.tail, j.tail), c.committed) as tail,
+    case when j.tail is null then r.oldest end as oldest,
     exists (select from journal_group as j where j.consumer_group = s.consumer_group)
     and not exists (
         select from effect as e

@@ -17,6 +17,22 @@ wrong_final as (
     where f.body_kind <> 'f' or f.body_xid <> f.commit_xid or f.times > 1
 ),
 
+-- The message that carries the commit of a half message of a relay topic. The same transaction wrote
+-- it, into the same queue, with the same key.
+wrong_relay as (
+    select m.topic_id, m.queue_id, m.message_id, m.relayed_as
+    from message as m
+    join message as b on b.message_id = m.relayed_as
+    where m.state = 'relayed'
+        and (
+            b.kind not in ('n', 'd')
+            or b.xid <> m.commit_xid
+            or b.topic_id <> m.topic_id
+            or b.queue_id <> m.queue_id
+            or b.key_hash is distinct from m.key_hash
+        )
+),
+
 named as (
     select e.message_id, e.body_id, 'queue' as place
     from entry as e
@@ -53,6 +69,11 @@ found as (
         w.topic_id, w.queue_id, w.message_id,
         format('its decision names the body %s, which is another message''s', w.deliver_id)
     from wrong_final as w
+    union all
+    select
+        w.topic_id, w.queue_id, w.message_id,
+        format('its decision names the message %s, which another one wrote', w.relayed_as)
+    from wrong_relay as w
     union all
     -- Where the decision itself names another message's body, that is the fault.
     select

@@ -1,5 +1,5 @@
--- gap: offsets or runs of a queue that do not follow one another, positions beyond its end, and
--- batch ids without a row although another table of the broker names the message.
+-- gap: offsets or runs of a queue that do not follow one another, positions beyond its end or before
+-- its beginning, ticks without a row although they appended something, and batch ids without a row although another table of the broker names the message.
 -- Where no part of the queues was ever dropped, each must begin at offset 0.
 with ordered as (
     select
@@ -49,6 +49,21 @@ select
     format('the group''s position %s is beyond the end of the queue, %s', p.next_offset, p.tail)
 from place as p
 where p.next_offset > p.tail
+union all
+select
+    null, t.topic, q.queue_id, q.base_offset, null,
+    format('tick %s appended %s offsets, and has no row', q.tick_id, q.n)
+from queue_row as q
+join topic as t on t.topic_id = q.topic_id
+where not exists (select from tick as k where k.tick_id = q.tick_id)
+union all
+-- What a group has still to read must be there: from its position to the end of the queue.
+select
+    p.consumer_group, p.topic, p.queue_id, c.committed, null,
+    format('group %s has still to read the offsets %s to %s, and no row holds them', p.consumer_group, c.committed, p.oldest - 1)
+from place as p
+join cursor_now as c on c.subscription_id = p.subscription_id and c.queue_id = p.queue_id
+where greatest(c.committed, p.next_offset) < p.oldest
 union all
 select
     d.consumer_group, d.topic, null, null, d.message_id,

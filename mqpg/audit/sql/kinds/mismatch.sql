@@ -84,3 +84,18 @@ where e.state = 'committed' and e.expected
             and d.queue_offset = e.queue_offset
             and d.message_id = e.message_id
     )
+union all
+-- What is stored of a delay in two places. An open recall may have postponed it since.
+select
+    null, t.topic, d.queue_id, null, d.message_id,
+    format('its decision says that it is due at %s, its delayed row at %s', d.visible_at::text, r.visible_at::text)
+from decision as d
+join topic as t on t.topic_id = d.topic_id
+join (
+    select l.first_id + i.i as message_id, min(l.visible_at) as visible_at
+    from delayed as l
+    cross join lateral generate_series(0, l.n - 1) as i (i)
+    where l.subscription_id = 0
+    group by 1
+) as r on r.message_id = d.message_id
+where d.stage = 0 and d.visible_at <> r.visible_at

@@ -47,3 +47,10 @@ from ledger_match as m
 cross join run as u
 where m.audited and m.seen and m.state = 'committed'
     and (coalesce(m.entry = 'fence', false) or (m.entry is null and m.decided_at >= u.purged_before and not coalesce(m.decided_by = 'admin', false)))
+union all
+select
+    null, t.topic, m.queue_id, null, m.message_id,
+    format('message %s delivers its commit, but it was rolled back', m.relayed_as)
+from message as m
+join topic as t on t.topic_id = m.topic_id
+where m.state = 'rolled_back' and m.relayed_as is not null

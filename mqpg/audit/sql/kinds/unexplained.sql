@@ -1,5 +1,6 @@
 -- unexplained: an excuse without a second witness. A position jump that no version of the cursor
--- made, or a segment that is marked as dropped although its rows are there. A subscription that is
+-- made, a decision by hand or by expiry without its record, or a segment that is marked as dropped
+-- although its rows are there. A subscription that is
 -- gone has no history that could be a witness. Ranges that expired one after the other share a row.
 select
     j.consumer_group, j.topic, j.queue_id, j.from_offset as queue_offset,
@@ -31,3 +32,11 @@ select
     null, null, null, null, null,
     format('segment %s of %s is marked as dropped, but its rows are there', r.segment_no, r.family)
 from remaining as r
+union all
+select
+    null, t.topic, d.queue_id, null, d.message_id,
+    format('decided by the %s, but there is no record of %s', d.decided_by, w.what)
+from decision as d
+join topic as t on t.topic_id = d.topic_id
+cross join lateral (select case d.decided_by when 'admin' then 'a settle()' else 'its expiry' end as what) as w
+where not d.witnessed

@@ -1,6 +1,7 @@
 -- Decisions about half messages (stage 0) and delayed messages (stage 1).
 -- relayed_as: the message that delivers the commit of a half message of a relay topic.
 -- deliver_id: the message that holds the final payload.
+-- witnessed: what settle() and the expiry write beside their decisions is there.
 select
     o.message_id, o.topic_id, o.order_no,
     o.stage::int as stage,
@@ -11,6 +12,14 @@ select
     case when o.visible_at = 'infinity' then o.deliver_id end as relayed_as,
     case when o.op = 'c' and o.visible_at is distinct from 'infinity' then o.deliver_id end as deliver_id,
     o.queue_id::int as queue_id,
+    o.decided_by not in ('admin', 'expiry')
+    or o.stage <> 0
+    or exists (
+        select from mqpg.audit_check_log as c
+        where c.message_id = o.message_id
+            and c.event = case o.decided_by when 'admin' then 'settled' else 'expired' end
+    )
+    or exists (select from archived_range as a where o.message_id >= a.lower_id and o.message_id < a.upper_id) as witnessed,
     coalesce(pg_visible_in_snapshot(o.xid, h.newest_snapshot), false) as covered,
     h.ticks_dropped and coalesce(pg_visible_in_snapshot(o.xid, h.oldest_snapshot), true) as may_be_dropped
 from mqpg.audit_op_log as o

@@ -5,5 +5,6 @@ create temp table stored_offset (
     queue_id int,
     next_offset bigint,
     broker text,
-    incarnation int
+    incarnation int,
+    last_message_id bigint
 );
