@@ -3,7 +3,8 @@
 -- An offset behind a message of another topic was counted in one of the same name that was dropped.
 -- A queue that changed its owner has positions in the databases of both. The furthest one counts. A
 -- start from an earlier release may be unknown: then it is null. known_offset is the lowest offset
--- that its cursor is known to have been at. oldest: the first offset that is stored.
+-- that its cursor is known to have been at, furthest_offset the highest one, read with the queues.
+-- oldest: the first offset that is stored.
 -- journal: the group keeps one for the topic. Where its consumers did not say so (noted), and it has
 -- no row of the topic, what they said of another topic counts: they would have said it of this one.
 with stored as (
@@ -29,7 +30,7 @@ reach as (
 ),
 
 known as (
-    select v.subscription_id, v.queue_id, min(v.committed) as known_offset
+    select v.subscription_id, v.queue_id, min(v.committed) as known_offset, max(v.committed) as furthest_offset
     from cursor_version as v
     group by 1, 2
 ),
@@ -45,7 +46,7 @@ select
     s.consumer_group, t.topic, s.topic_id, s.subscription_id, lane.lane, c.queue_id,
     coalesce(o.next_offset, c.committed) as next_offset,
     coalesce(c.start_offset, b.start_offset, q.start_offset) as start_offset,
-    k.known_offset,
+    k.known_offset, k.furthest_offset,
     coalesce(greatest(r.tail, j.tail), c.committed) as tail,
     case when j.tail is null then r.oldest end as oldest,
     exists (select from journal_group as j where j.consumer_group = s.consumer_group)

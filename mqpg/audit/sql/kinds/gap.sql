@@ -57,13 +57,14 @@ from queue_row as q
 join topic as t on t.topic_id = q.topic_id
 where not exists (select from tick as k where k.tick_id = q.tick_id)
 union all
--- What a group has still to read must be there: from its position to the end of the queue.
+-- What a group has still to read must be there: from its position to the end of the queue. A position
+-- that was read before the queues may have moved since.
 select
-    p.consumer_group, p.topic, p.queue_id, c.committed, null,
-    format('group %s has still to read the offsets %s to %s, and no row holds them', p.consumer_group, c.committed, p.oldest - 1)
+    p.consumer_group, p.topic, p.queue_id, u.unread, null,
+    format('group %s has still to read the offsets %s to %s, and no row holds them', p.consumer_group, u.unread, p.oldest - 1)
 from place as p
-join cursor_now as c on c.subscription_id = p.subscription_id and c.queue_id = p.queue_id
-where greatest(c.committed, p.next_offset) < p.oldest
+cross join lateral (select greatest(p.furthest_offset, p.next_offset) as unread) as u
+where u.unread < p.oldest
 union all
 select
     d.consumer_group, d.topic, null, null, d.message_id,
