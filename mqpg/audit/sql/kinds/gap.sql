@@ -1,5 +1,6 @@
 -- gap: offsets or runs of a queue that do not follow one another, positions beyond its end or before
--- its beginning, ticks without a row although they appended something, and batch ids without a row although another table of the broker names the message.
+-- its beginning, ticks without a row although they appended something, and batch ids without a row
+-- although another table of the broker names the message.
 -- Where no part of the queues was ever dropped, each must begin at offset 0.
 with ordered as (
     select
