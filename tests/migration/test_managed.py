@@ -10,7 +10,7 @@ from psycopg.conninfo import make_conninfo
 from tests.support.in_process import Run
 from tests.support.servers import temporary_server
 from tests.support.waiting import eventually
-from tests.workers.test_work import working
+from tests.support.working import working
 
 
 @pytest.fixture

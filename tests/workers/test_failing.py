@@ -17,17 +17,13 @@ from mqpg.workers import consume as runner
 from tests.support.broker import Broker
 from tests.support.in_process import Run
 from tests.support.waiting import eventually
+from tests.support.working import NO_DDL
 from workers import worker_of
 from workers.worker import Options
 
 Connection = psycopg.Connection[Any]
 Body = Callable[[threading.Event], object]
 
-NO_DDL = (
-    "create function stop() returns event_trigger language plpgsql as 'begin raise ''no DDL''; end'; "
-    "create event trigger stop on ddl_command_start execute function stop(); "
-    "update mqpg.settings set value = '9' where name = 'segments_ahead'"
-)
 GONE = "alter function mqpg.{}({}) rename to elsewhere"
 BACK = "alter function mqpg.elsewhere({1}) rename to {0}"
 # Role, what breaks it, what mends it, and a word of the error.

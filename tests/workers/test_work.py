@@ -1,8 +1,6 @@
 """`call mqpg.work(seconds)` does what the three worker processes do, in one statement of one session."""
 
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -10,8 +8,8 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.support.in_process import Run
-from tests.support.waiting import PATIENCE, eventually
-from tests.workers.test_failing import NO_DDL
+from tests.support.waiting import eventually
+from tests.support.working import NO_DDL, working
 
 Connection = psycopg.Connection[Any]
 
@@ -24,26 +22,6 @@ def worker(db: Connection, dsn: str) -> Iterator[str]:
     yield make_conninfo(dsn, user="cron_of_work", password="x")
     db.execute("select mqpg.revoke_worker('cron_of_work')")
     db.execute("drop role cron_of_work")
-
-
-@contextmanager
-def working(dsn: str) -> Iterator[list[str]]:
-    """One session that works until the block ends; its warnings."""
-    said: list[str] = []
-    with psycopg.connect(dsn, autocommit=True) as conn:
-        conn.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
-
-        def call() -> None:
-            with pytest.raises(psycopg.errors.QueryCanceled):
-                conn.execute("call mqpg.work(%s)", (10 * PATIENCE,))
-
-        thread = threading.Thread(target=call)
-        thread.start()
-        try:
-            yield said
-        finally:
-            conn.cancel()
-            thread.join()
 
 
 def received(db: Connection) -> list[int]:
