@@ -85,7 +85,7 @@ def test_a_fault_shows_while_it_lasts(follow: Callable[..., Follower], story: St
     ).fetchone()
     assert deleted is not None
     assert follower.until(lambda found: found["verdict"] == "invalid")["anomalies"]["by_kind"]["lost"] == 1
-    eventually(lambda: status(story)["detail"]["verdict"] == "invalid", timeout=20)
+    eventually(lambda: status(story)["detail"]["verdict"] == "invalid")
     shown = status(story)
     assert (shown["state"], shown["alive"], shown["detail"]["anomalies"]) == ("active", True, {"lost": 1})
     story.consumer.execute("insert into mqpg_applied values (%s, %s, %s, %s, %s, %s, %s, %s)", tuple(deleted.values()))

@@ -51,7 +51,7 @@ def test_4_1_commit_twice_delivers_once(stage: Stage) -> None:
         assert first.commit(handle) == "committed"
         racing = stage.broker.background(second.commit, handle)
         stage.broker.wait_blocked(second)
-    assert racing.result(5) == "already_committed"
+    assert racing.result(45) == "already_committed"
     assert stage.mq.commit(handle, {"id": 2}) == "already_committed"
     assert stage.mq.commit_batch([handle, handle]) == [(handle, mqpg.Outcome.ALREADY_COMMITTED)] * 2
     assert stage.sql.scalar("select count(*) from mqpg.op_log") == 1
@@ -259,7 +259,7 @@ def test_4_14_standby_that_is_down_fails_no_transaction(crashing: CrashingStage)
     finally:
         stage.sql.execute("alter system reset synchronous_standby_names")
         stage.sql.execute("select pg_reload_conf()")
-    assert waiting.result(10) == "committed"
+    assert waiting.result(45) == "committed"
     assert stage.delivered() == [1]
 
 

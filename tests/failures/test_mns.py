@@ -352,7 +352,7 @@ def test_1_2_22_late_prepared_transaction_meets_the_fence_uncommitted(here: Stag
         begun = here.broker.background(_sell_late, local, handle)
         here.broker.wait_blocked(local)
     with refused("MQ017"):
-        begun.result(5)
+        begun.result(45)
     assert (here.sold_here(), consumed(here)) == ([], 0)
 
 

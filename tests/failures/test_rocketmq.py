@@ -375,7 +375,7 @@ def test_1_3_21_what_is_checked_or_retried_often_takes_effect_once(stage: Stage)
             eventually(lambda: stage.sql.scalar(asked) == 3)
             undecided.force_rollback = True
         assert [recovery.result(30) for recovery in recoveries] == [3, 3, 3]
-        eventually(lambda: stage.pending() == [], timeout=20)
+        eventually(lambda: stage.pending() == [])
     assert [op for op, _ in filter(None, map(stage.decision, handles))] == ["c", "c", "c"]
     stage.append()
     for _ in range(2):
@@ -488,7 +488,7 @@ def test_1_3_25_primary_and_its_disk_are_lost(pair: Pair, shop_dsn: str) -> None
         assert held
         pair.freeze_replication()
         waiting = "select count(*) from pg_stat_activity where application_name = 'seller' and wait_event = 'SyncRep'"
-        eventually(lambda: stage.sql.scalar(waiting) == 3, timeout=20)
+        eventually(lambda: stage.sql.scalar(waiting) == 3)
         pair.destroy_primary()
         for worker in (*sellers, consumer):
             worker.result(30)

@@ -166,12 +166,12 @@ def test_1_5_7_database_away_suspends_and_resumes(crashing: CrashingStage, caplo
             eventually(lambda: caplog.text.count(failed) >= 2)
             crashing.server.start()
             stage.reconnect()
-            eventually(lambda: stage.sql.scalar("select count(*) from mqpg.op_log") == 1, timeout=20)
+            eventually(lambda: stage.sql.scalar("select count(*) from mqpg.op_log") == 1)
             with stage.shop_away():
                 before = caplog.text.count(failed)
                 eventually(lambda: caplog.text.count(failed) >= before + 2)
             committed(stage, 2)
-            eventually(lambda: stage.sql.scalar("select count(*) from mqpg.op_log") == 2, timeout=20)
+            eventually(lambda: stage.sql.scalar("select count(*) from mqpg.op_log") == 2)
         finally:
             stop.set()
             running.join(30)

@@ -83,7 +83,7 @@ def got(mq: Session, topic: str = "one") -> list[Any]:
 def later(mq: Session, n: int) -> list[Any]:
     """Append for some seconds until there are n messages, and return them."""
     taken: list[Any] = []
-    eventually(lambda: (mq.append(), taken.extend(got(mq)), len(taken) >= n)[2], timeout=10)
+    eventually(lambda: (mq.append(), taken.extend(got(mq)), len(taken) >= n)[2])
     return sorted(taken)
 
 

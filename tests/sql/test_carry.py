@@ -383,7 +383,7 @@ def test_receive_against_unsubscribe_says_that_the_group_has_ended(
         receiving = broker.background(other.receive, "one")
         broker.wait_blocked(other)
     with refused("MQ005", "unsubscribed"):
-        receiving.result(10)
+        receiving.result(45)
 
 
 def test_subscribe_against_drop_topic_says_that_the_topic_is_gone(mq: Session, broker: Broker) -> None:
@@ -393,7 +393,7 @@ def test_subscribe_against_drop_topic_says_that_the_topic_is_gone(mq: Session, b
         subscribing = broker.background(other.call, "subscribe", "late", "one")
         broker.wait_blocked(other)
     with refused("MQ003", "one"):
-        subscribing.result(10)
+        subscribing.result(45)
 
 
 def test_a_member_that_joins_a_topic_that_is_being_dropped_waits_for_nobody(mq: Session, broker: Broker) -> None:

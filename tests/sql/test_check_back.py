@@ -211,7 +211,7 @@ def test_a_fence_rolled_back_leaves_the_local_transaction_its_chance(quick: Sess
         waiting = broker.background(local.call, "local_begin", handle)
         broker.wait_blocked(local)
         tx.force_rollback = True
-    waiting.result(5)
+    waiting.result(45)
     overdue_now(quick)
     compensated(quick)
     assert decision(quick, handle) == ("c", "checker")
@@ -236,7 +236,7 @@ def test_the_producer_wins_where_it_decided_while_the_fence_was_set(quick: Sessi
         assert producer.commit(handle) == "committed"
         asking = broker.background(quick.value, "compensate")
         broker.wait_blocked(quick)
-    assert asking.result(5) == 1
+    assert asking.result(45) == 1
     assert decision(quick, handle) == ("c", "producer")
 
 
@@ -357,7 +357,7 @@ def test_cancelling_a_pass_is_no_check(quick: Session, broker: Broker) -> None:
     eventually(lambda: quick.scalar("select wait_event = 'PgSleep' from pg_stat_activity where pid = %s", asking.pid))
     quick.execute("select pg_cancel_backend(%s)", asking.pid)
     with pytest.raises(psycopg.errors.QueryCanceled):
-        pass_.result(5)
+        pass_.result(45)
     assert events(quick, handle) == []
 
 
@@ -521,7 +521,7 @@ def test_rearm_by_two_at_once_enters_it_once(quick: Session, parked: str, broker
         racing = broker.background(other.call, "rearm", parked)
         broker.wait_blocked(other)
     with refused("MQ018"):
-        racing.result(5)
+        racing.result(45)
     assert entries(quick) == 1
 
 

@@ -64,7 +64,7 @@ def test_an_append_that_was_rolled_back_under_a_wrong_clock_delays_nothing(ticks
         came.extend(mq.drain("one"))
         return len(came) == 4
 
-    eventually(all_came, timeout=10)
+    eventually(all_came)
     assert {soon, first} < {row.message_id for row in came}
     assert mq.send("one", dedup_id="x") == first
 
@@ -92,7 +92,7 @@ def test_delays_are_kept(noticed: bool, by: str, mq: Session) -> None:
         got.update(row.message_id for row in mq.drain("one"))
         return got >= wanted
 
-    eventually(all_came, timeout=10)
+    eventually(all_came)
     assert got == wanted
     assert mq.value("recall", later)
 
@@ -106,7 +106,7 @@ def test_back_offs_are_kept(on_failure: str, by: str, mq: Session) -> None:
     mq.nack(mq.receive("one")[0].receipt, [message])
     mq.append()
     assert not mq.receive("one")
-    eventually(lambda: (mq.append(), mq.receive("one"))[1], timeout=10)
+    eventually(lambda: (mq.append(), mq.receive("one"))[1])
 
 
 def test_retries_from_the_wrong_time_come(mq: Session) -> None:
@@ -123,7 +123,7 @@ def test_retries_from_the_wrong_time_come(mq: Session) -> None:
         got.update(row.message_id for row in mq.drain("one"))
         return got == {message, delayed}
 
-    eventually(came, timeout=10)
+    eventually(came)
 
 
 def shift(mq: Session, by: str) -> None:
@@ -155,7 +155,7 @@ def test_leases_from_the_wrong_time_end(mq: Session) -> None:
     mq.receive("one", lease="0.3 s")
     shift(mq, "30 days")
     notice(mq)
-    eventually(lambda: mq.receive("one"), timeout=10)
+    eventually(lambda: mq.receive("one"))
 
 
 def test_half_messages_from_the_wrong_time_are_checked(mq: Session) -> None:
@@ -173,7 +173,7 @@ def test_half_messages_from_the_wrong_time_are_checked(mq: Session) -> None:
         found.update(row.handle for row in mq.call("due_checks", "polled"))
         return found == {enqueued, fresh}
 
-    eventually(checked, timeout=20)
+    eventually(checked)
 
 
 @pytest.mark.parametrize("noticed", [False, True])

@@ -70,5 +70,5 @@ def test_a_drop_waits_for_nobody(mq: Session, broker: Broker) -> None:
         sender.send("one", "1")
         with mq.transaction():
             mq.call("drop_topic", "one")
-            broker.background(other.send, "one", "2").result(5)
-            broker.background(other.receive, "one").result(5)
+            broker.background(other.send, "one", "2").result(45)
+            broker.background(other.receive, "one").result(45)

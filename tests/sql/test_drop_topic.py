@@ -119,7 +119,7 @@ def test_what_is_dropped_meanwhile_is_unknown(
         waiting = broker.background(other.execute, f"select mqpg.{second}")
         broker.wait_blocked(other)
     with refused(code, "meanwhile"):
-        waiting.result(5)
+        waiting.result(45)
 
 
 def test_a_group_may_subscribe_where_the_drop_rolled_back(free: Session, broker: Broker) -> None:
@@ -128,7 +128,7 @@ def test_a_group_may_subscribe_where_the_drop_rolled_back(free: Session, broker:
         free.call("drop_topic", "free")
         waiting = broker.background(other.call, "subscribe", "late", "free")
         broker.wait_blocked(other)
-    waiting.result(5)
+    waiting.result(45)
     free.send("free", "1")
     free.append()
     assert len(free.drain("free", group="late")) == 1

@@ -88,7 +88,7 @@ def test_what_begins_while_the_rows_are_dropped_begins_at_the_end(drained: Sessi
 
     answers: list[Any] = []
     eventually(drop_in_transaction, timeout=30, interval=0)
-    assert answers[0].result(10) == 5
+    assert answers[0].result(45) == 5
     drained.send("one", '"new"')
     drained.append()
     assert payloads(drained.drain("one")) == ["new"]
@@ -261,7 +261,7 @@ def test_a_reader_that_holds_the_table_is_no_deadlock_victim(drained: Session, b
             keeping = broker.background(keeper.call, "keep")
             reader.rows("select pg_sleep(0.01)")
             reader.rows("select count(*) from mqpg.consume_queue")
-            assert "consume_queue_1" not in dropped([tuple(row) for row in keeping.result(10)])
+            assert "consume_queue_1" not in dropped([tuple(row) for row in keeping.result(45)])
     drop(drained, "consume_queue_1")
 
 
@@ -333,7 +333,7 @@ def test_keep_finishes_what_a_killed_keeper_began_to_detach(
         works(drained)
         drained.execute("select pg_terminate_backend(%s)", detacher.pid)
         with pytest.raises(psycopg.Error):
-            detaching.result(10)
+            detaching.result(45)
         assert state(drained, f"{parent}_{no}") == "detaching"
     gone(drained, {f"{parent}_{no}"}, keep(drained))
     works(drained)
@@ -380,7 +380,7 @@ def test_partitions_are_made_while_another_is_being_detached(drained: Session, b
         broker.wait_blocked(detacher)
         drained.execute("update mqpg.settings set value = '5' where name = 'segments_ahead'")
         assert sum(row.action == "made" and row.family == "tick" for row in drained.call("keep")) > 2
-    detaching.result(10)
+    detaching.result(45)
     gone(drained, {"consume_queue_1"}, keep(drained))
 
 
@@ -410,7 +410,7 @@ def test_survivors_are_read_while_their_bodies_are_being_detached(brisk: Session
         broker.wait_blocked(detacher)
         look(brisk)
         look(reader)
-    detaching.result(10)
+    detaching.result(45)
     look(old)
     old.execute("rollback")
     gone(brisk, {"commit_log_1"}, keep(brisk))

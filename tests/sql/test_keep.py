@@ -120,12 +120,12 @@ def test_the_dedup_window_changes_between_two_sends_and_never_within_one(mq: Ses
         first = sender.send("one", "1", dedup_id="x")
         changed = broker.background(other.execute, change)
         broker.wait_blocked(other)
-    changed.result(10)
+    changed.result(45)
     with other.transaction():
         other.execute(change.replace("2 hours", "10 minutes"))
         again = broker.background(sender.send, "one", "1", dedup_id="x")
         broker.wait_blocked(sender)
-    assert again.result(10) == first
+    assert again.result(45) == first
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_making_a_segment_does_not_wait_for_senders_nor_they_for_it(mq: Session,
         sender.send("one", "1")
         with mq.transaction():
             assert sum(r.action == "made" for r in mq.call("keep")) > 5
-            broker.background(other.send, "one", "2").result(5)
+            broker.background(other.send, "one", "2").result(45)
     assert mq.append() == 2
 
 
@@ -565,7 +565,7 @@ def test_a_drop_waits_for_nobody_and_holds_nobody_up(brisk: Session, broker: Bro
         reported = roll(brisk, closes=False)
         assert not dropped(reported) & {"commit_log_1", "consume_queue_1"}
         assert "blocked" in {row[0] for row in reported}
-        broker.background(other.send, "one", "2").result(5)
+        broker.background(other.send, "one", "2").result(45)
     brisk.append()
     other.drain("t")
     other.drain("one")

@@ -117,7 +117,7 @@ def test_who_moves_all_queues_waits_for_open_receipts_and_stops_new_ones(
         broker.wait_blocked(mover)
         assert other.receive("t", group="p", **named) == []  # it does not overtake
         consumer.ack(message.receipt)
-    moving.result(10)
+    moving.result(45)
     mq.send_batch("t", ["2"] * 4)
     mq.append()
     (message, *_) = mq.receive("t", group="p", max_messages=1, **named)
@@ -137,7 +137,7 @@ def test_an_ack_that_gets_the_lock_in_time_counts(mq: Session, broker: Broker) -
         mq.call("extend", receipt, seconds(60))
         acking = broker.background(other.ack, receipt)
         broker.wait_blocked(other)
-    acking.result(5)
+    acking.result(45)
     with refused("MQ008"):
         mq.call("release", receipt)
 
@@ -155,7 +155,7 @@ def test_a_pass_waits_for_the_pass_before(mq: Session, broker: Broker, impatient
             impatient.append()
         passing = broker.background(other.append)
         broker.wait_blocked(other)
-    assert passing.result(5) == 1
+    assert passing.result(45) == 1
     assert [m for _, _, m in positions(mq, "one")] == ids
 
 
@@ -236,7 +236,7 @@ def test_recalls_of_one_message_are_one_after_the_other(mq: Session, broker: Bro
         assert impatient.value("recall", second) is True
         recalling = broker.background(other.value, "recall", first)
         broker.wait_blocked(other)
-    assert recalling.result(5) is True
+    assert recalling.result(45) is True
 
 
 def test_a_recall_waits_for_the_pass_that_delivers_the_message(mq: Session, broker: Broker, impatient: Session) -> None:
@@ -249,7 +249,7 @@ def test_a_recall_waits_for_the_pass_that_delivers_the_message(mq: Session, brok
             impatient.value("recall", message_id)
         recalling = broker.background(other.value, "recall", message_id)
         broker.wait_blocked(other)
-    assert recalling.result(5) is False
+    assert recalling.result(45) is False
 
 
 # the key of a decision
@@ -274,7 +274,7 @@ def test_the_second_decider_waits_and_is_told_what_stands(
             DECIDING[second](impatient, handle)
         deciding = broker.background(DECIDING[second], other, handle)
         broker.wait_blocked(other)
-    assert deciding.result(5) == "already_committed"
+    assert deciding.result(45) == "already_committed"
 
 
 @pytest.mark.parametrize("second", DECIDING)
@@ -285,7 +285,7 @@ def test_the_second_decider_decides_when_the_first_rolls_back(mq: Session, broke
         deciding = broker.background(DECIDING[second], other, handle)
         broker.wait_blocked(other)
         tx.force_rollback = True
-    assert deciding.result(5) == ("committed" if "commit" in second else "rolled_back")
+    assert deciding.result(45) == ("committed" if "commit" in second else "rolled_back")
 
 
 # dedup ids
@@ -303,7 +303,7 @@ def test_a_dedup_id_that_is_pending_is_waited_for(
         sending = broker.background(other.send, "one", "2", dedup_id="d")
         broker.wait_blocked(other)
         tx.force_rollback = not commits
-    assert (sending.result(5) == first) is commits
+    assert (sending.result(45) == first) is commits
     assert mq.append() == 1
 
 
@@ -313,7 +313,7 @@ def test_a_dedup_id_of_a_half_that_is_pending_is_waited_for(mq: Session, broker:
         first = mq.prepare("one", "1", dedup_id="d")
         preparing = broker.background(other.prepare, "one", "1", dedup_id="d")
         broker.wait_blocked(other)
-    assert preparing.result(5) == first
+    assert preparing.result(45) == first
 
 
 # the key of the ledger
@@ -330,7 +330,7 @@ def test_a_local_transaction_waits_for_a_fence_under_way(mq: Session, broker: Br
         beginning = broker.background(other.call, "local_begin", handle)
         broker.wait_blocked(other)
     with refused("MQ017"):
-        beginning.result(5)
+        beginning.result(45)
 
 
 def test_the_fence_waits_a_moment_only_for_an_open_local_transaction(mq: Session, other: Session) -> None:
@@ -412,7 +412,7 @@ def test_two_local_transactions_of_one_half_are_one(mq: Session, broker: Broker)
         beginning = broker.background(other.call, "local_begin", handle)
         broker.wait_blocked(other)
     with refused("MQ018"):
-        beginning.result(5)
+        beginning.result(45)
 
 
 # changes of a subscription and of a producer group
@@ -433,7 +433,7 @@ def test_two_changes_at_once_are_both_there(mq: Session, broker: Broker, call: s
         mq.call(call, *who, **{name: value})
         altering = broker.background(other.call, call, *who, **{other_name: other_value})
         broker.wait_blocked(other)
-    altering.result(5)
+    altering.result(45)
     sql = f"select count(*) from mqpg.{table} where ({name}, {other_name}) = (%s, %s)"
     assert mq.scalar(sql, value, other_value) == 1
 
@@ -458,7 +458,7 @@ def test_a_change_of_what_ends_meanwhile_is_refused(mq: Session, broker: Broker,
         altering = broker.background(other.call, call, *who, **{name: value})
         broker.wait_blocked(other)
     with refused("MQ005" if topic else "MQ004", "meanwhile"):
-        altering.result(5)
+        altering.result(45)
 
 
 # dead letters
@@ -479,7 +479,7 @@ def test_a_last_nack_while_the_group_ends_is_refused(mq: Session, other: Session
         nacking = broker.background(other.nack, message.receipt, [message.message_id], final=how == "final")
         broker.wait_blocked(other)
     with refused("MQ007", "subscription"):
-        nacking.result(5)
+        nacking.result(45)
 
 
 def test_a_last_nack_waits_for_a_group_that_ends_with_a_time_out(mq: Session, other: Session) -> None:
@@ -503,7 +503,7 @@ def test_two_redrives_send_each_letter_once(mq: Session, broker: Broker) -> None
         assert mq.value("redrive", "mortal", "one") == 1
         driving = broker.background(other.value, "redrive", "mortal", "one")
         broker.wait_blocked(other)
-    assert driving.result(5) == 0
+    assert driving.result(45) == 0
     assert mq.append() == 1
 
 

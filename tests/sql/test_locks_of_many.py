@@ -80,7 +80,7 @@ def test_other_messages_are_due_while_many_are_recalled(broker: Broker, mq: Sess
         others.difference_update(row.message_id for row in mq.drain("t"))
         return not others
 
-    eventually(delivered, timeout=20)
+    eventually(delivered)
     open_session.execute("commit")
     mq.execute("select pg_sleep(1.5)")
     mq.append()
@@ -102,4 +102,4 @@ def test_what_many_recalls_gave_back_is_due(broker: Broker, mq: Session) -> None
         many.difference_update(row.message_id for row in mq.drain("t"))
         return not many
 
-    eventually(delivered, timeout=20)
+    eventually(delivered)

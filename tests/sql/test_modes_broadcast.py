@@ -209,7 +209,7 @@ def test_a_group_that_ends_waits_for_a_member_that_joins(cast: Session, broker: 
         assert cast.receive("b", consumer="a")
         ending = broker.background(other.call, "unsubscribe", "g", "b")
         broker.wait_blocked(other)
-    ending.result(5)
+    ending.result(45)
     assert cast.scalar("select count(*) from mqpg.subscription where consumer_group = 'g' and mode = 'broadcast'") == 0
 
 
@@ -224,7 +224,7 @@ def test_what_moves_a_group_waits_for_a_member_that_joins(cast: Session, broker:
         assert cast.receive("b", max_messages=1, consumer="a")
         moving = broker.background(other.call, call, *CHANGES[call])
         broker.wait_blocked(other)
-    moving.result(5)
+    moving.result(45)
     assert cast.receive("b", consumer="a") == [] or call == "alter_subscription"
     assert cast.scalar("select min(max_attempts) from mqpg.subscription") == (7 if call == "alter_subscription" else 2)
 

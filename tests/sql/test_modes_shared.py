@@ -195,7 +195,7 @@ def test_receive_waits_a_moment_for_the_only_queue(shared: Session, broker: Brok
         assert time.monotonic() - began < 2
         before = other.scalar("select current_setting('lock_timeout')")
         waiting = broker.background(lambda: eventually(lambda: other.receive("s", max_messages=2)))
-    assert offsets(waiting.result(5)) == [2, 3]
+    assert offsets(waiting.result(45)) == [2, 3]
     assert other.scalar("select current_setting('lock_timeout')") == before
 
 

@@ -265,7 +265,7 @@ def test_a_subscription_that_begins_meanwhile_has_all_queues(broker: Broker, mq:
     broker.wait_blocked(joining)
     assert mq.receive("one", group="all", consumer="a") == []
     adding.execute("commit")
-    made.result(10)
+    made.result(45)
     mq.receive("one", group="all", consumer="a")
     counts = dict(mq.rows("select consumer_group, count(*) from mqpg.subscription_lag where topic = 'one' group by 1"))
     assert counts == {"g": 3, "new": 3, "all": 3}

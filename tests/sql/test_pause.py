@@ -65,7 +65,7 @@ def test_a_pause_counts_once_it_is_committed(mq: Session, broker: Broker) -> Non
     mq.append()
     with mq.transaction():
         mq.call("pause", "one", "g")
-        (message,) = broker.background(other.receive, "one", max_messages=1).result(5)
+        (message,) = broker.background(other.receive, "one", max_messages=1).result(45)
         other.ack(message.receipt)
     assert other.receive("one") == []
 

@@ -218,7 +218,7 @@ def test_two_at_once_take_each_letter_once(mq: Session, broker: Broker, second: 
         assert redrive(mq, max_messages=2) == 2
         waiting = broker.background(other.value, second, "strict", "one")
         broker.wait_blocked(other)
-    assert waiting.result(5) == 1
+    assert waiting.result(45) == 1
     mq.append()
     expected = 3 if second == "redrive" else 2
     assert len(mq.drain("one", group="strict")) == expected
@@ -232,7 +232,7 @@ def test_who_waited_takes_what_the_first_rolled_back(mq: Session, broker: Broker
         waiting = broker.background(other.value, "redrive", "strict", "one")
         broker.wait_blocked(other)
         raise psycopg.Rollback
-    assert waiting.result(5) == 2
+    assert waiting.result(45) == 2
     assert mq.append() == 2
 
 

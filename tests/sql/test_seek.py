@@ -252,7 +252,7 @@ def test_seek_waits_for_a_receive_in_an_open_transaction(mq: Session, broker: Br
         waiting = broker.background(seeker.call, "seek", "g", "one", "latest")
         broker.wait_blocked(seeker)
         taker.ack(message.receipt)
-    waiting.result(5)
+    waiting.result(45)
     assert mq.drain("one") == []
     assert jumps(mq) == [(0, 1, 2, "seek", False)]
 
@@ -273,7 +273,7 @@ def test_receive_passes_over_a_queue_that_is_being_moved(mq: Session, broker: Br
     other = broker.session()
     with mq.transaction():
         mq.call("seek", "g", "one", "1", queue_id=0)
-        assert broker.background(other.receive, "one").result(5) == []
+        assert broker.background(other.receive, "one").result(45) == []
     assert [m.payload for m in other.receive("one")] == [1]
 
 

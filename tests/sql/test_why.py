@@ -165,7 +165,7 @@ def test_a_parked_half(mq: Session, broker: Broker) -> None:
         mq.call("compensate")
         return causes(mq, handle) == ["half_parked"]
 
-    eventually(parked, timeout=20)
+    eventually(parked)
     row = only(mq, handle)
     assert "answered null" in row.detail["reason"]
     assert row.remedy == {"function": "rearm", "arguments": {"handle": handle}}

@@ -90,7 +90,7 @@ class Invariants(Appender):
             self.append("main", None)
             return not self.model.waiting
 
-        eventually(done, timeout=10)
+        eventually(done)
 
     def resume_all(self) -> None:
         self.mq.call("resume", self.topic)

@@ -99,7 +99,7 @@ def test_I10_hot_tables_are_only_inserted_into(mq: Session, broker: Broker, rng:
     stored = {t: mq.scalar(f"select count(*) from mqpg.{t}") for t in present}
     broker.close()  # a session reports its statistics at the latest when it ends
     assert present == list(HOT_TABLES)
-    eventually(lambda: all(statistics(broker)[t].ins >= stored[t] for t in present), timeout=15)
+    eventually(lambda: all(statistics(broker)[t].ins >= stored[t] for t in present))
     counted = statistics(broker)
     assert all(counted[t].ins > 0 for t in present), "the workload left a hot table untouched"
     assert {t: (counted[t].upd, counted[t].del_) for t in present if counted[t].upd or counted[t].del_} == {}

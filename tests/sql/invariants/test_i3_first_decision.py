@@ -34,7 +34,7 @@ def test_I3_the_first_of_two_open_decisions_stands(mq: Session, broker: Broker) 
         assert mq.commit(handle) == "committed"
         racing = broker.background(other.rollback, handle)
         broker.wait_blocked(other)
-    assert racing.result(5) == "already_committed"
+    assert racing.result(45) == "already_committed"
     assert mq.append() == 1
 
 
@@ -46,7 +46,7 @@ def test_I3_the_second_decides_when_the_first_rolls_back(mq: Session, broker: Br
         racing = broker.background(other.rollback, handle)
         broker.wait_blocked(other)
         tx.force_rollback = True
-    assert racing.result(5) == "rolled_back"
+    assert racing.result(45) == "rolled_back"
     assert mq.append() == 0
 
 

@@ -130,4 +130,4 @@ def test_I8_an_ack_that_waits_for_a_take_over_is_refused(mq: Session, broker: Br
         racing = broker.background(late.ack, old)
         broker.wait_blocked(late)
     with refused("MQ009"):
-        racing.result(5)
+        racing.result(45)

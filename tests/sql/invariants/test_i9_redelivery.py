@@ -167,6 +167,6 @@ def test_I9_no_early_redelivery_among_many_consumers(
     finally:
         stop.set()
     for f in running:
-        f.result(10)
+        f.result(45)
     assert witness.faults == []
     assert witness.acked == sent

@@ -52,7 +52,7 @@ def racing_senders(mq: Session, broker: Broker) -> tuple[int, int, list[int]]:
         pending = broker.background(slow.send, "one", "1", key="k")
         gate.wait_for(slow)
         quick = mq.send("one", "1", key="k")
-    return pending.result(5), quick, appended(mq)
+    return pending.result(45), quick, appended(mq)
 
 
 def racing_sender_and_floor(mq: Session, broker: Broker, until: int | None = None) -> tuple[int, list[int]]:
@@ -64,7 +64,7 @@ def racing_sender_and_floor(mq: Session, broker: Broker, until: int | None = Non
         pending = broker.background(slow.send, "one", "1", key="k")
         gate.wait_for(slow)
         age_floor(mq, until)
-    return pending.result(5), appended(mq)
+    return pending.result(45), appended(mq)
 
 
 XID_FIRST = """v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
@@ -197,7 +197,7 @@ def commit_during_a_pass(mq: Session, broker: Broker) -> tuple[int, list[int]]:
         running = broker.background(appender.append)
         gate.wait_for(appender)
         late = mq.send("one", "2")
-    running.result(5)
+    running.result(45)
     return late, appended(mq)
 
 
@@ -483,7 +483,7 @@ def send_during_a_pass(mq: Session, broker: Broker) -> tuple[int, list[int]]:
         running = broker.background(appender.append)
         gate.wait_for(appender)
         late = slow.send("one", "2")
-    running.result(5)
+    running.result(45)
     age_floor(mq)
     slow.execute("commit")
     return late, appended(mq)
@@ -670,8 +670,8 @@ def two_passes_at_once(mq: Session, broker: Broker) -> list[int]:
             broker.wait_blocked(second, timeout=0.5)
         except AssertionError:
             assert other.done()
-    running.result(5)
-    other.result(5)
+    running.result(45)
+    other.result(45)
     assert [m for _, _, m in positions(mq, "one")] == ids
     return ids
 

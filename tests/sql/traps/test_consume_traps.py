@@ -82,7 +82,7 @@ def take_with_a_stale_look(mq: Session, broker: Broker) -> list[int]:
         receiving = broker.background(late.receive, "one", queue_id=0)
         gate.wait_for(late)
         assert [m.message_id for m in mq.receive("one")] == ids
-    return [m.message_id for m in receiving.result(5)]
+    return [m.message_id for m in receiving.result(45)]
 
 
 def test_trap_a_claim_is_given_once(mq: Session, broker: Broker) -> None:

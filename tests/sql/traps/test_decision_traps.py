@@ -18,7 +18,7 @@ def racing_decisions(mq: Session, broker: Broker) -> tuple[str, int]:
         mq.commit(handle)
         racing = broker.background(other.rollback, handle)
         broker.wait_blocked(other)
-    said = racing.result(5)
+    said = racing.result(45)
     return said, mq.append()
 
 
@@ -52,7 +52,7 @@ def racing_batches_same_handle(mq: Session, broker: Broker) -> tuple[str, int]:
         mq.commit(handle)
         racing = broker.background(other.call, "rollback_batch", [handle])
         broker.wait_blocked(other)
-    return racing.result(5)[0].outcome, mq.append()
+    return racing.result(45)[0].outcome, mq.append()
 
 
 def test_trap_the_standing_decision_of_a_batch(mq: Session, broker: Broker) -> None:
@@ -81,7 +81,7 @@ def racing_final_payloads(mq: Session, broker: Broker, function: str) -> int:
         mq.commit(handle, '"first"')
         racing = broker.background(other.call, function, *second)
         broker.wait_blocked(other)
-    assert racing.result(5)[0].outcome == "already_committed" if function == "commit_batch" else racing.result(5)
+    assert racing.result(45)[0].outcome == "already_committed" if function == "commit_batch" else racing.result(45)
     mq.append()
     assert [m.payload for m in mq.receive("one")] == ["first"]
     return int(mq.scalar("select count(*) from mqpg.commit_log where kind = 'f'"))
@@ -125,7 +125,7 @@ def crossing_batches(mq: Session, broker: Broker) -> list[list[str]]:
         b = broker.background(down.call, "commit_batch", [high, middle, low])
         broker.wait_blocked(down)
         tx.force_rollback = True
-    return [[r.outcome for r in f.result(10)] for f in (a, b)]
+    return [[r.outcome for r in f.result(45)] for f in (a, b)]
 
 
 def test_trap_batches_of_decisions_do_not_deadlock(mq: Session, broker: Broker) -> None:
@@ -155,7 +155,7 @@ def crossing_dedup(mq: Session, broker: Broker) -> list[list[int]]:
         b = broker.background(down.send_batch, "one", ["1"] * 3, dedup_ids=["z", "m", "a"])
         broker.wait_blocked(down)
         tx.force_rollback = True
-    return [f.result(10) for f in (a, b)]
+    return [f.result(45) for f in (a, b)]
 
 
 def test_trap_batches_with_dedup_ids_do_not_deadlock(mq: Session, broker: Broker) -> None:

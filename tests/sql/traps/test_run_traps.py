@@ -29,7 +29,7 @@ def racing_run_and_single(mq: Session, broker: Broker, *, stands: bool) -> tuple
         racing = broker.background(decided, other, handles)
         broker.wait_blocked(other)
         tx.force_rollback = not stands
-    return racing.result(5), mq.append()
+    return racing.result(45), mq.append()
 
 
 def test_trap_a_run_that_meets_a_decision_is_decided_one_by_one(mq: Session, broker: Broker) -> None:
@@ -65,7 +65,7 @@ def crossing_runs(mq: Session, broker: Broker) -> list[list[str]]:
         b = broker.background(decided, reversed_, handles[::-1], "rollback_batch")
         broker.wait_blocked(reversed_)
         tx.force_rollback = True
-    return [f.result(10) for f in (a, b)]
+    return [f.result(45) for f in (a, b)]
 
 
 def test_trap_a_run_takes_its_keys_in_the_order_of_all(mq: Session, broker: Broker) -> None:
@@ -104,7 +104,7 @@ def keys_of_a_run_that_lost(mq: Session, broker: Broker) -> str:
     broker.wait_blocked(run)  # it lost, and waits before the general way
     said = other.rollback(handles[0])
     mq.execute("select pg_advisory_unlock(42)")
-    assert racing.result(5) == ["already_rolled_back", "committed", "committed", "committed", "already_rolled_back"]
+    assert racing.result(45) == ["already_rolled_back", "committed", "committed", "committed", "already_rolled_back"]
     return said
 
 
