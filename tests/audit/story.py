@@ -138,12 +138,12 @@ class Story:
                 "select mqpg.nack(%s, %s, reason => 'not now', delay => interval '1 microsecond')", (receipt, refused)
             )
         if journal:
-            self.apply(group, [row for row in rows if row["message_id"] not in nack], rows)
+            self._apply(group, [row for row in rows if row["message_id"] not in nack], rows)
         with contextlib.suppress(psycopg.Error):  # The receipt is spent where all were nacked.
             self.broker.execute("select mqpg.ack(%s)", (receipt,))
         return len(rows)
 
-    def apply(self, group: str, taken: list[Row], rows: list[Row]) -> None:
+    def _apply(self, group: str, taken: list[Row], rows: list[Row]) -> None:
         """Apply some messages of a delivery, and move the group's own offset behind the delivery."""
         broker = self.broker.execute("select broker_id, incarnation from mqpg.broker").fetchone()
         assert broker is not None

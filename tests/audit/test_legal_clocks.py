@@ -58,10 +58,10 @@ def _write(story: Story, when: str, by: str) -> None:
         if when == "after the delivery":
             turn_back(story, by)
         half = len(rows) // 2
-        story.apply("board", rows[:half], rows[:half] or rows)
+        story._apply("board", rows[:half], rows[:half] or rows)
         if when == "between two effects":
             turn_back(story, by)
-        story.apply("board", rows[half:], rows)
+        story._apply("board", rows[half:], rows)
         story.broker.execute("select mqpg.ack(%s)", (rows[0]["receipt"],))
     story.drain()
 
