@@ -8,6 +8,13 @@ select
 from message as m
 join topic as t on t.topic_id = m.topic_id
 where m.expected and not exists (select from queued as q where q.message_id = m.message_id)
+    -- A queue whose unread rows are gone is a gap.
+    and not exists (
+        select from place as p
+        join cursor_now as c on c.subscription_id = p.subscription_id and c.queue_id = p.queue_id
+        where p.topic_id = m.topic_id and p.lane = 0 and p.queue_id = m.queue_id
+            and greatest(c.committed, p.next_offset) < p.oldest
+    )
 union all
 select
     d.consumer_group, d.topic, d.queue_id, d.queue_offset, d.message_id,
