@@ -336,6 +336,14 @@ def _subscription(fuzz: SqlFuzzer) -> dict[str, str]:
     return {"consumer_group": quoted(group), "topic": quoted(topic)}
 
 
+def _advance(fuzz: SqlFuzzer) -> dict[str, str]:
+    """To where the group is."""
+    named = _subscription(fuzz)
+    offsets = f"select committed from mqpg.topic_offsets({named['topic']}, null, {named['consumer_group']}) limit 1"
+    rows = fuzz.mq.rows(offsets)
+    return {**named, "queue_ids": "array[0]", "offsets": f"array[{rows[0][0] if rows else 0}]::bigint[]"}
+
+
 def _dead(fuzz: SqlFuzzer) -> dict[str, str]:
     return {"consumer_group": "'gd'", "topic": "'fd'", "message_ids": f"array[{fuzz.dead()}]::bigint[]"}
 
@@ -375,6 +383,7 @@ def _reading(group: str, topic: str, **more: str) -> Callable[[SqlFuzzer], dict[
 # Right calls, with states of their own. What is not named has its default.
 _ROWS: dict[str, Callable[[SqlFuzzer], dict[str, str]]] = {
     "ack": _receipt,
+    "advance": _advance,
     "adopt": lambda fuzz: {"same_xids": fuzz.rng.choice(["true", "false"])},
     "alter_producer_group": _producers,
     "alter_subscription": _reading("ga", "fa"),
@@ -383,6 +392,7 @@ _ROWS: dict[str, Callable[[SqlFuzzer], dict[str, str]]] = {
     "check_wait": lambda fuzz: {"handle": fuzz.asked()[1]},
     "commit": lambda fuzz: {"handle": fuzz.half()},
     "commit_batch": lambda fuzz: {"handles": f"array[{fuzz.half()}]", "payloads": "'{1}'"},
+    "commit_once": lambda fuzz: {"producer_group": "'pa'", "handles": fuzz.halves()},
     "compensate": lambda fuzz: {},
     "create_producer_group": lambda fuzz: {"producer_group": quoted(fuzz.fresh("p"))},
     "create_topic": lambda fuzz: {"topic": quoted(fuzz.fresh("t"))},
@@ -393,6 +403,7 @@ _ROWS: dict[str, Callable[[SqlFuzzer], dict[str, str]]] = {
     "due_checks": lambda fuzz: {"producer_group": quoted(fuzz.asked()[0])},
     "extend": lambda fuzz: {**_receipt(fuzz), "lease": "'10 s'"},
     "fetch": lambda fuzz: {"topic": "'fd'", "queue_id": "0", "from_offset": "0"},
+    "fetch_range": lambda fuzz: {"topic": "'fd'", "queue_id": "0", "from_offset": "0", "to_offset": "0"},
     "find_by_key": lambda fuzz: {"topic": "'fa'", "key": "'k1'"},
     "half_states": lambda fuzz: {"handles": f"array[{fuzz.half()}]"},
     "keep": lambda fuzz: {},

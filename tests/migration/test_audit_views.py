@@ -22,7 +22,8 @@ LEFT_OUT = {
         "key_hash_seed": "guesses of keys could be tested with it",
         "adoption_ticks": "only a consumer that was ahead of a broker which lost messages needs it",
     },
-    "topic": dict.fromkeys(["senders", "readers"], _RIGHTS),
+    "topic": dict.fromkeys(["senders", "readers"], _RIGHTS)
+    | dict.fromkeys(["max_bytes", "full_of"], "say what may be sent now, and nothing of what was"),
     "producer_group": {"producers": _RIGHTS},
     "subscription": {"receivers": _RIGHTS, "receipt_secrets": _SECRET},
     "cursor": {"action": "the code of a word"},

@@ -268,7 +268,7 @@ def test_no_sender_fails_while_adopt_commits(mq: Session, broker: Broker) -> Non
 
 
 def test_what_was_under_way_writes_no_version_behind_adopt(mq: Session, broker: Broker) -> None:
-    """It has read the cursor before adopt() commits, and writes afterwards. It has to try again."""
+    """It has begun before adopt() commits, and writes afterwards. Its claim is gone."""
     mq.send_batch("one", ["1", "2"])
     mq.append()
     (message,) = mq.receive("one", max_messages=1)
@@ -279,7 +279,7 @@ def test_what_was_under_way_writes_no_version_behind_adopt(mq: Session, broker: 
             late = pool.submit(consumer.ack, message.receipt)
             waiting = "select count(*) from pg_locks where not granted and relation = 'mqpg.cursor'::regclass"
             eventually(lambda: mq.scalar(waiting) == 1 or late.done())
-        with refused("40001"):
+        with refused("MQ009"):
             late.result(30)
     assert sorted(got(mq)) == [1, 2]
 

@@ -30,6 +30,7 @@ ROWS: dict[str, list[dict[str, str]]] = {
     ],
     "adopt": [{"same_xids": "true"}],
     "adopt_promoted": [{}],
+    "advance": [{"consumer_group": "'g'", "topic": "'t'", "queue_ids": "array[0]", "offsets": "array[0]::bigint[]"}],
     "alter_producer_group": [
         {"producer_group": "'pg'"},
         {"producer_group": "'fn'", "checker": "'function'", "checker_target": "'public.answer'"},
@@ -52,6 +53,10 @@ ROWS: dict[str, list[dict[str, str]]] = {
         {"handles": "array['{handle}']", "payloads": "'{1}'"},
         {"handles": "array['{relay_handle}', '{handle}']", "payloads": "'{1,null}'"},
         {"handles": "array['{first_half}', '{second_half}']"},
+    ],
+    "commit_once": [
+        {"producer_group": "'pg'", "handles": "array['{handle}']"},
+        {"producer_group": "'pg'", "handles": "array['{handle}']", "writer": "'w'", "batch_no": "1"},
     ],
     "compensate": [{}],
     "create_producer_group": [
@@ -79,6 +84,7 @@ ROWS: dict[str, list[dict[str, str]]] = {
         {"receipt": "'{retry_receipt}'", "lease": "'1 s'"},
     ],
     "fetch": [{"topic": "'t'", "queue_id": "0", "from_offset": "0"}],
+    "fetch_range": [{"topic": "'t'", "queue_id": "0", "from_offset": "0", "to_offset": "0"}],
     "find_by_key": [{"topic": "'t'", "key": "'k'"}],
     "grant_auditor": [{"role": "'pg_monitor'"}],
     "grant_operator": [{"role": "'pg_monitor'"}],
@@ -184,6 +190,7 @@ ROWS: dict[str, list[dict[str, str]]] = {
         {"consumer_group": "'new'", "topic": "'t'", "filter": "'$.a > 0 && $tag == null'", "tags": "'{x}'"},
         {"consumer_group": "'new'", "topic": "'t'", "mode": "'broadcast'", "start": "'2020-01-01'"},
     ],
+    "topic_offsets": [{"topic": "'t'"}, {"topic": "'t'", "at": "'2020-01-01'", "consumer_group": "'g'"}],
     "acknowledged": [{"message_id": "{message_id}", "consumer_group": "'g'"}],
     "trace": [{"message_id": "{message_id}"}],
     "unpin": [

@@ -187,6 +187,17 @@ HOSTILE: dict[str, list[str]] = {
         "array[1, 1]",
         "array(select i from generate_series(1, 3000) i)",
     ],
+    "integer[]": [
+        "'{}'",
+        "array[null]",
+        "array[1, null]",
+        "'{{1,2},{3,4}}'",
+        "'[2147483645:2147483646]={1,2}'",
+        "array[-2147483648, 2147483647]",
+        "array[-1, 0, 1]",
+        "array[1, 1]",
+        "array(select i from generate_series(1, 3000) i)",
+    ],
     "json[]": ["'{}'", "'{null}'", "'{{1,2},{3,4}}'", "'[5:6]={1,2}'", "'{1,null}'", 'array[\'{"a": "\\u0000"}\']'],
     "jsonb[]": ["'{}'", "'{null}'", "'{{1,2},{3,4}}'", "'[5:6]={1,2}'", "'{1,null}'", "array['[]', '1']"],
 }

@@ -132,12 +132,15 @@ LAB: Rooms = {
     "lab/failover": (("lab.failover.*",), ("embedded", "lab", "lab/shared", "lab/soak", "public")),
     "lab/years": (("lab.years.*",), ("embedded", "lab/shared", "lab/soak", "public")),
     # floor 11
+    "lab/cost": (("lab.cost.*",), ("embedded", "lab/bench")),
+    # floor 12
     "lab/tests": (
         ("lab.tests.*",),
         (
             "embedded",
             "lab/bench",
             "lab/chaos",
+            "lab/cost",
             "lab/demo",
             "lab/fuzz",
             "lab/shared",
