@@ -338,10 +338,11 @@ def _subscription(fuzz: SqlFuzzer) -> dict[str, str]:
 
 def _advance(fuzz: SqlFuzzer) -> dict[str, str]:
     """To where the group is."""
-    named = _subscription(fuzz)
-    offsets = f"select committed from mqpg.topic_offsets({named['topic']}, null, {named['consumer_group']}) limit 1"
-    rows = fuzz.mq.rows(offsets)
-    return {**named, "queue_ids": "array[0]", "offsets": f"array[{rows[0][0] if rows else 0}]::bigint[]"}
+    group, topic = fuzz.fresh("g"), "fd"
+    fuzz._try("subscribe", group, topic)
+    rows = fuzz._try("topic_offsets", topic, None, group)
+    offsets = f"array[{rows[0].committed if rows else 0}]::bigint[]"
+    return {"consumer_group": quoted(group), "topic": quoted(topic), "queue_ids": "array[0]", "offsets": offsets}
 
 
 def _dead(fuzz: SqlFuzzer) -> dict[str, str]:
