@@ -1,4 +1,4 @@
-"""Inside one cluster order is told by ticks, snapshots and versions, and never by a clock that went back."""
+"""Ticks, snapshots and versions tell the order inside one cluster. A clock that went back does not."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A program that copies topic `orders` into topic `copy` with Spark, and kills something at one step if it is told to.
+"""A program that copies topic `orders` into topic `copy` with Spark. It can kill something at one step.
 
 Arguments: DSN, folder, step (a method of the sink and before or after it; "" for none), what is killed (driver, task
 or broker).

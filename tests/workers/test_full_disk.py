@@ -1,4 +1,4 @@
-"""A full disk is said as such: while nothing can be written, nobody is told to start a consumer."""
+"""Every command says that the disk is full. None of them says to start a consumer then."""
 
 import os
 import shutil

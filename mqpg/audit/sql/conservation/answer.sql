@@ -1,6 +1,6 @@
--- How often each subscription applied a message at each offset, by its journal. A group that goes on
--- at its own offsets when it subscribes again answers for what it applied before. former: that was
--- so, and its deliveries are not known any longer.
+-- Effects by subscription and offset, with how often each was applied. The journal says so. A group
+-- may subscribe again and go on at its own offsets. It then answers for what it applied before.
+-- former: it did, and the deliveries of that time are not known any longer.
 select
     k.subscription_id, a.message_id, a.queue_id, a.queue_offset,
     count(*) as times,
