@@ -21,6 +21,8 @@ __all__ = ["register"]
 def register(spark: SparkSession) -> None:
     """Register the data source `mqpg` in a session, for `format("mqpg")`.
 
+    Call it in each thread that writes: Spark knows a registered format only in the thread's active session.
+
     Args:
         spark: The session; a Spark Connect session, too. Its workers need mqpg installed.
     """

@@ -19,7 +19,7 @@ from mqpg.schema import migrate
 
 from ..read.archive import local_archive
 from ..read.jdbc_jar import JdbcJar, find_jdbc_jar
-from ..read.session import open_session
+from ..read.session import open_session, own_session
 from ..read.size import estimate_messages
 from ..read.stores import open_store
 from ..read.tuning import Tuning
@@ -99,10 +99,10 @@ def run_audit_in(
     begun = time.monotonic()
     messages = connect_once(options) if messages is None else messages
     tuning = Tuning(messages, spark.sparkContext.defaultParallelism)
-    own, dsn = spark.newSession(), resolve(options.dsn)
-    own.conf.set("spark.sql.session.timeZone", "UTC")
+    dsn = resolve(options.dsn)
     try:
         with (
+            own_session(spark) as own,
             open_store(own, tuning, options.staging) as store,
             open_spark_workspace(own, dsn, options.partitions, store) as work,
         ):

@@ -30,7 +30,7 @@ from ..dialect import to_spark
 from ..read.chunks import frame_of_rows
 from ..read.jdbc_jar import find_jdbc_jar
 from ..read.portable import Column, spark_schema
-from ..read.session import open_session
+from ..read.session import open_session, own_session
 from ..read.stores import open_store
 from ..read.tuning import Tuning
 from ..workspace import SparkWorkspace, open_spark_workspace
@@ -166,11 +166,13 @@ class _Hit:
 
 
 def _compare(spark: SparkSession, dsn: str, options: ReconcileOptions) -> list[_Hit]:
-    own, tuning = spark.newSession(), Tuning()
-    own.conf.set("spark.sql.session.timeZone", "UTC")
     with mqpg.connect(dsn) as mq:
         broker_id = mq.info().broker_id
-    with open_store(own, tuning) as store, open_spark_workspace(own, dsn, options.partitions, store) as work:
+    with (
+        own_session(spark) as own,
+        open_store(own, Tuning()) as store,
+        open_spark_workspace(own, dsn, options.partitions, store) as work,
+    ):
         ledgers = [
             _read_ledger(work, str(number), url, broker_id, options)
             for number, url in enumerate(options.ledgers or (dsn,))

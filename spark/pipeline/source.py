@@ -46,3 +46,5 @@ class MqpgDataSource(DataSource):
 def register(spark: SparkSession) -> None:
     """Register the format in a session. See `mqpg.spark.register`."""
     spark.dataSource.register(MqpgDataSource)
+    # Spark looks for the format of a write in the thread's active session, and this makes the session that one.
+    spark.createDataFrame([], "n int")

@@ -31,6 +31,7 @@ __all__ = [
     "default_threads",
     "is_local",
     "open_session",
+    "own_session",
     "session_settings",
 ]
 
@@ -91,6 +92,21 @@ def session_settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[No
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
+
+
+@contextlib.contextmanager
+def own_session(spark: SparkSession) -> Iterator[SparkSession]:
+    """Open a session beside the caller's, with views and settings of its own, in UTC, until the block ends.
+
+    Spark makes the session whose `createDataFrame` is called last the active one of the thread. A data source that is
+    registered in the caller's session could not be written to any more, so that one is made active again.
+    """
+    own = spark.newSession()
+    own.conf.set("spark.sql.session.timeZone", "UTC")
+    try:
+        yield own
+    finally:
+        spark.createDataFrame([], "n int")
 
 
 @contextlib.contextmanager

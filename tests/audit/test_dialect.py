@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from mqpg.audit.sql.statements import statement
 from mqpg.spark.dialect import add_functions, to_spark
 from mqpg.spark.read.portable import Column, columns_of_table, portable, spark_schema
+from mqpg.spark.read.session import own_session
 
 
 @pytest.mark.parametrize(
@@ -39,16 +40,17 @@ def test_every_text_is_spark_sql(spark: SparkSession, folder: Any) -> None:
 
 @pytest.mark.spark
 def test_functions_answer_as_those_of_postgresql(spark: SparkSession) -> None:
-    own = spark.newSession()
-    add_functions(own)
     snapshot = "named_struct('xmax', 9L, 'running', array(5L))"
-    (row,) = own.sql(
+    text = (
         f"select array(pg_visible_in_snapshot(4, {snapshot}), pg_visible_in_snapshot(5, {snapshot}), "
         f"pg_visible_in_snapshot(9, {snapshot})) as seen, "
         "seconds_of(timestamp '2026-01-02 00:00:00.5' - timestamp '2026-01-01') as seconds, "
         "array(is_within(7, array(named_struct('low', 1L, 'high', 7L))), is_within(6, array(named_struct('low', 1L, "
         "'high', 7L)))) as inside, (select count(*) from generate_series(3, 2)) as none"
-    ).collect()
+    )
+    with own_session(spark) as own:
+        add_functions(own)
+        (row,) = own.sql(text).collect()
     assert tuple(row) == ([True, False, False], 86400.5, [False, True], 0)
 
 

@@ -23,6 +23,7 @@ from lab.proxy import proxy
 from mqpg import errors, protocols
 from mqpg.spark.dialect import add_functions
 from mqpg.spark.jobs.reconcile import ReconcileOptions, missing_commits, reconcile_in
+from mqpg.spark.read.session import own_session
 from tests.support.business import delivered
 from tests.support.waiting import eventually
 
@@ -65,7 +66,12 @@ def other_database(new_database: Callable[..., str]) -> str:
 
 
 def test_the_set_difference(spark: SparkSession) -> None:
-    own = spark.newSession()
+    with own_session(spark) as own:
+        compare_sets(own)
+    assert SparkSession.active() is spark
+
+
+def compare_sets(own: SparkSession) -> None:
     add_functions(own)
     halves = [(n * 1024, 1, "h", [sha256(n)]) for n in (1, 2, 3)] + [(4 * 1024, 1, "h", [sha256(99)])]
     views = {

@@ -3,6 +3,7 @@
 import json
 import runpy
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import mqpg
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.sql.engine import run_audit
+from mqpg.spark import register
 from tests.support.company import value
 from tests.support.patience import patient
 
@@ -141,6 +143,19 @@ def test_a_batch_may_have_a_number(spark: SparkSession, mq: mqpg.Client, dsn: st
     mq.append()
     found = [message for queue in range(4) for message in mq.fetch("orders", queue, 0, 1000)]
     assert sorted((one.payload["n"], one.key, one.headers["h"]) for one in found) == [(n, str(n), 1) for n in range(50)]
+
+
+def test_a_thread_that_registers_may_write(spark: SparkSession, mq: mqpg.Client, dsn: str) -> None:
+    frame = spark.createDataFrame([("{}",)], "payload string")
+
+    def save() -> None:
+        register(spark)
+        patient(frame.write.format("mqpg").mode("append").options(dsn=dsn, topic="orders", producerGroup="spark").save)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(save).result()
+    mq.append()
+    assert sum(len(mq.fetch("orders", queue, 0, 10)) for queue in range(4)) == 1
 
 
 def test_the_example(
