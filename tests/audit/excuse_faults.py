@@ -67,6 +67,7 @@ def loss_hidden_by_a_seek(story: Story) -> None:
 
 @fault("unexplained", "(expired), but no version of the cursor made it")
 def loss_hidden_by_an_expiry(story: Story) -> None:
+    story.broker.execute("select mqpg.alter_topic('orders', message_ttl => '100 days')")
     effect = _effect(story, "queue_id = 1")
     _forget(story, effect)
     _jump(story, effect, "expired")
@@ -74,6 +75,7 @@ def loss_hidden_by_an_expiry(story: Story) -> None:
 
 @fault("unexplained", "(age), but no version of the cursor made it")
 def loss_in_the_retry_lane_hidden_by_a_policy(story: Story) -> None:
+    story.broker.execute("select mqpg.alter_topic('orders', lose_after => '100 days')")
     effect = _effect(story, "queue_id = -1")
     _forget(story, effect)
     _jump(story, effect, "age")
@@ -86,6 +88,44 @@ def repeated_effect_hidden_by_a_seek_back(story: Story) -> None:
         "insert into mqpg_applied select * from mqpg_applied where message_id = %s", (effect["message_id"],)
     )
     _jump(story, effect, back=True)
+
+
+def _lose(story: Story, why: str) -> None:
+    """Let group mail lose what it has not read, as keep() does it."""
+    story.business()
+    story.append()
+    lost = story.one(
+        "select sum(mqpg._move_cursor(s, q, mqpg._tail(s.topic_id, q::smallint, 0), %s)) "
+        "from mqpg.subscription as s, generate_series(0, 1) as q where s.consumer_group = 'mail'",
+        why,
+    )
+    assert lost > 0
+
+
+@fault("unexplained", "(age), but the topic had no such policy", alone=True)
+def loss_by_a_policy_that_never_was(story: Story) -> None:
+    _lose(story, "age")
+
+
+@fault("unexplained", "(expired), but the topic had no such policy", alone=True)
+def expiry_in_a_topic_where_nothing_expires(story: Story) -> None:
+    _lose(story, "expired")
+    story.broker.execute("update mqpg.cursor set action = 'x' where action = 'q'")
+
+
+@fault("unexplained", "(size), but the topic had no such policy", alone=True)
+def loss_by_a_policy_that_came_later(story: Story) -> None:
+    """Another one was there before, and was taken away."""
+    for policy in ("lose_over => 1", "lose_over => 0"):
+        story.broker.execute(f"select mqpg.alter_topic('orders', {policy})")
+    story.broker.execute("update mqpg.former_setting set replaced_at = replaced_at - interval '2 hours'")
+    _lose(story, "size")
+    story.broker.execute("select mqpg.alter_topic('orders', lose_over => 1, lose_after => '1 day')")
+
+
+@fault("unexplained", "count as purged, but there is no record of a purge")
+def retry_hidden_by_a_purge_that_never_was(story: Story) -> None:
+    story.broker.execute("update mqpg.subscription set retries_from = now() where consumer_group = 'board'")
 
 
 @fault("unexplained", "segment 1 of log is marked as dropped, but its rows are there", alone=True)

@@ -399,3 +399,20 @@ def test_queues_that_were_added(audit: Audit, story: Story, settled: bool) -> No
         send_all()
     story.drain()
     require_valid(audit())
+
+
+def test_a_policy_that_was_taken_away_after_it_was_used(audit: Audit, story: Story) -> None:
+    """Its time explains what a group lost and what expired."""
+    broker = story.broker
+    for group in ("slow", "late"):
+        broker.execute("select mqpg.subscribe(%s, 'orders')", (group,))
+    broker.execute("select mqpg.alter_topic('orders', lose_after => '1 ms')")
+    broker.execute("select mqpg._move_cursor(s, 0, 4, 'age') from mqpg.subscription as s where consumer_group = 'slow'")
+    broker.execute("select mqpg.alter_topic('orders', lose_after => '0', message_ttl => '1 ms')")
+    eventually(lambda: not story.apply_all("late"))
+    broker.execute("select mqpg.alter_topic('orders', message_ttl => '0')")
+    broker.execute("select mqpg.purge_topic('orders')")
+    assert {row["why"] for row in broker.execute("select why from mqpg.position_jump")} == {"age", "expired", "purge"}
+    require_valid(audit(applied={}))
+    broker.execute("delete from mqpg.former_setting")
+    assert found(audit(applied={}))["unexplained"] > 2

@@ -49,8 +49,10 @@ def test_offsets_of_a_later_incarnation(audit: Callable[..., Report], story: Sto
     assert reason.startswith("the offsets of group board come from incarnation 2 of the broker, which is at 1")
 
 
-def test_loss_by_a_policy_that_the_topic_has_not(audit: Callable[..., Report], story: Story) -> None:
-    """With the policy it is a loss that was asked for."""
+def test_loss_by_a_policy_of_which_nothing_is_known(audit: Callable[..., Report], story: Story) -> None:
+    """An earlier release did not note which policies a topic had."""
+    story.broker.execute("insert into mqpg.former_setting (topic_id, name, value) "
+                         "select topic_id, 'lose_after', 'unknown' from mqpg.topic")  # fmt: skip
     story.broker.execute("select mqpg.subscribe('slow', 'orders')")
     story.broker.execute(
         "select mqpg._move_cursor(s, 0, 4, 'age') from mqpg.subscription as s where s.consumer_group = 'slow'"
@@ -58,8 +60,6 @@ def test_loss_by_a_policy_that_the_topic_has_not(audit: Callable[..., Report], s
     report = audit()
     assert (report.verdict, len(report.reasons)) == (Verdict.UNKNOWN, 1)
     assert report.reasons[0].startswith("group slow lost 4 offsets of topic orders by a policy (age)")
-    story.broker.execute("select mqpg.alter_topic('orders', lose_after => '1 day')")
-    assert audit().verdict is Verdict.VALID
 
 
 def test_unknown_names_are_errors(run_audit: RunAudit, trio: Trio) -> None:

@@ -42,7 +42,7 @@ def doubts(totals: Totals, incarnation: int) -> list[str]:
     found = [_foreign(row, incarnation) for row in totals.doubtful_offsets]
     return found + [
         f"group {row['consumer_group']} lost {row['offsets']} offsets of topic {row['topic']} by a policy "
-        f"({row['why']}) that the topic has not: whether it had it then is not recorded"
+        f"({row['why']}), and whether the topic had it then is not recorded"
         for row in totals.doubtful_jumps
     ]
 

@@ -9,7 +9,7 @@
 -- Returns: how many deliveries were skipped.
 -- Locks: the rows of broadcast groups, and one lock on all cursors of each subscription, each up to
 -- the setting lock_timeout. Meanwhile these groups receive nothing.
--- Cost: one cursor version for each queue of each subscription.
+-- Cost: one cursor version for each queue of each subscription, and one row for each subscription.
 -- Errors: MQ001, MQ002 (name), MQ003 (unknown topic), 55P03, 40001.
 create function mqpg.purge_topic(topic text) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -19,6 +19,7 @@ declare
     v_row mqpg.subscription;
     v_queue int;
     v_left_out bigint := 0;
+    v_now timestamptz;
 begin
     perform mqpg._lock_group(s) from mqpg.subscription s where s.topic_id = v_topic.topic_id;
     for v_row in
@@ -31,7 +32,10 @@ begin
                     case v_queue when -1 then v_row.subscription_id else 0 end),
                 'purge');
         end loop;
-        update mqpg.subscription s set retries_from = clock_timestamp() + mqpg._ahead()
+        v_now := clock_timestamp() + mqpg._ahead();
+        insert into mqpg.former_setting (topic_id, subscription_id, name, value, replaced_at)
+        values (v_topic.topic_id, v_row.subscription_id, 'retries_from', v_row.retries_from::text, v_now);
+        update mqpg.subscription s set retries_from = v_now
         where s.subscription_id = v_row.subscription_id;
     end loop;
     return v_left_out;

@@ -1,32 +1,49 @@
 -- unexplained: an excuse without a second witness. A position jump that no version of the cursor
--- made, a decision by hand or by expiry without its record, or a segment that is marked as dropped
--- although its rows are there. A subscription that is
--- gone has no history that could be a witness. Ranges that expired one after the other share a row.
+-- made, or whose topic had no policy that asks for it, retries that no purge ended, a decision by hand
+-- or by expiry without its record, or a segment that is marked as dropped although its rows are there.
+-- A subscription that is gone has no history that could be a witness. Ranges that expired one after
+-- the other share a row.
+with unmade as (
+    select j.jump_id
+    from jump as j
+    join known_since as k on k.subscription_id = j.subscription_id and k.queue_id = j.queue_id
+    where (k.known_since is null or j.at > k.known_since)
+        and not exists (
+            select from transition as t
+            where t.subscription_id = j.subscription_id
+                and t.queue_id = j.queue_id
+                and t.step = 'next'
+                and case
+                    when j.back
+                        then t.action in ('moved', 'expired') and t.previous_claimed >= j.to_offset
+                            and t.claimed <= j.from_offset
+                    when j.why = 'expired'
+                        then t.action = 'expired' and t.previous_claimed < j.to_offset and t.claimed > j.from_offset
+                    else t.action = 'moved' and t.previous_committed <= j.from_offset
+                        and greatest(t.claimed, t.previous_claimed) >= j.to_offset
+                end
+        )
+)
+
 select
     j.consumer_group, j.topic, j.queue_id, j.from_offset as queue_offset,
     null::bigint as message_id,
     format(
-        'a position jump %sover the offsets %s to %s (%s), but no version of the cursor made it',
-        case when j.back then 'back ' else '' end, j.from_offset, j.to_offset - 1, j.why
+        'a position jump %sover the offsets %s to %s (%s), but %s',
+        case when j.back then 'back ' else '' end, j.from_offset, j.to_offset - 1, j.why,
+        case when u.jump_id is null then 'the topic had no such policy' else 'no version of the cursor made it' end
     ) as evidence
 from jump as j
-join known_since as k on k.subscription_id = j.subscription_id and k.queue_id = j.queue_id
-where (k.known_since is null or j.at > k.known_since)
-    and not exists (
-        select from transition as t
-        where t.subscription_id = j.subscription_id
-            and t.queue_id = j.queue_id
-            and t.step = 'next'
-            and case
-                when j.back
-                    then t.action in ('moved', 'expired') and t.previous_claimed >= j.to_offset
-                        and t.claimed <= j.from_offset
-                when j.why = 'expired'
-                    then t.action = 'expired' and t.previous_claimed < j.to_offset and t.claimed > j.from_offset
-                else t.action = 'moved' and t.previous_committed <= j.from_offset
-                    and greatest(t.claimed, t.previous_claimed) >= j.to_offset
-            end
-    )
+join reader as r on r.subscription_id = j.subscription_id
+left join unmade as u on u.jump_id = j.jump_id
+left join allowed as a on a.jump_id = j.jump_id
+where u.jump_id is not null or (not j.back and j.why not in ('seek', 'purge') and a.jump_id is null)
+union all
+select
+    r.consumer_group, r.topic, -1, null, null,
+    format('its retries from before %s count as purged, but there is no record of a purge', r.retries_from::text)
+from reader as r
+where not r.purged
 union all
 select
     null, null, null, null, null,

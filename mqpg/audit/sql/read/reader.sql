@@ -1,9 +1,13 @@
 -- Every row of a subscription on the audited topics. reads: messages are delivered through it,
--- which is not so for a broadcast group's own row.
+-- which is not so for a broadcast group's own row. purged: a purge noted that it set retries_from.
 select
     s.subscription_id, s.topic_id, t.topic, s.consumer_group, s.mode, s.on_failure, s.retries_from,
     s.filter is not null or s.tags is not null as filtered,
-    s.mode <> 'broadcast' or s.member <> '' as reads
+    s.mode <> 'broadcast' or s.member <> '' as reads,
+    s.retries_from = '-infinity' or exists (
+        select from mqpg.audit_former_setting as f
+        where f.subscription_id = s.subscription_id and f.name = 'retries_from' and f.replaced_at = s.retries_from
+    ) as purged
 from mqpg.audit_subscription as s
 left join topic as t on t.topic_id = s.topic_id
 where not exists (select from other_topic as o where o.topic_id = s.topic_id)
