@@ -80,7 +80,7 @@ _KEPT: Mapping[str, str | None] = {
     "broken": None,
 }
 # What the statements in read/ refer to besides each other.
-_GIVEN = ("judged", "open_message", "other_topic", "other_group", "archived_range")
+_GIVEN = ("judged", "open_message", "other_topic", "other_group")
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,6 @@ class SparkWorkspace(Workspace):
 
     def insert(self, table: str, rows: Iterable[Sequence[object]]) -> int:
         """Add rows to a view of the name of a table. Returns how many there were."""
-        if table not in TABLES:  # A temporary table of this session, for what comes from an archive.
-            return super().insert(table, rows)
         if table in _GIVEN:
             rows = list(rows)
             self.given.setdefault(table, []).extend(map(tuple, rows))
@@ -122,34 +120,24 @@ class SparkWorkspace(Workspace):
         self.parts.setdefault(table, []).append((frame, n))
         return n
 
-    def read_broker(
-        self,
-        then: Callable[[], None] | None = None,
-        adapt: Callable[[str, str], str] = lambda _, text: text,
-    ) -> BrokerSnapshot:
+    def read_broker(self, then: Callable[[], None] | None = None) -> BrokerSnapshot:
         """Read the broker at one snapshot. See Workspace."""
         del then
-        return self.read_statements(READS, adapt)
+        return self.read_statements(READS)
 
-    def read_statements(
-        self, names: Iterable[str], adapt: Callable[[str, str], str] = lambda _, text: text
-    ) -> BrokerSnapshot:
+    def read_statements(self, names: Iterable[str]) -> BrokerSnapshot:
         """Read the broker by some of the statements in read/, and make views of their rows."""
         taken_at = self.now()
         self._execute("the snapshot", BEGIN)
         self._execute("the locks", LOCK)
         snapshot = self._value("select pg_current_snapshot()::text")
-        known, rows, here = self._known(), {}, False
+        known, rows = self._known(), {}
         for name in names:
-            text = adapt(name, statement("read", name))
-            # Only this session has the rows of an archive.
-            here = here or text != statement("read", name)
+            text = statement("read", name)
             if name == "horizon":
                 text = self._literals(known, text)
             query = f"({_with(known)} {text}) as q"
-            frame, rows[name] = self.reader.read(
-                self.connection, name, query, self._columns(query), _KEYS.get(name), here=here
-            )
+            frame, rows[name] = self.reader.read(self.connection, name, query, self._columns(query), _KEYS.get(name))
             self._show(name, frame, rows[name])
             known[name] = text
         self._execute("the end of the snapshot", "commit")

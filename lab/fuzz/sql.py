@@ -360,22 +360,6 @@ def _producers(fuzz: SqlFuzzer) -> dict[str, str]:
     return {"producer_group": quoted(group)}
 
 
-def _closed(fuzz: SqlFuzzer) -> dict[str, str]:
-    """The end of a closed segment, in which no batch has got an id."""
-    ranges = "select from_bound, to_bound from mqpg._to_archive() where table_name = 'commit_log' limit 1"
-    for _ in range(50):
-        if found := fuzz.mq.rows(ranges):
-            end = int(found[0].to_bound)
-            bounds = {"lower_bound": quoted(str(end - 1)), "upper_bound": quoted(str(end))}
-            return {"table_name": "'commit_log'", **bounds, "location": "'x'", "n": "0", "digest": "0"}
-        for age in ("0 s", "6 hours"):
-            fuzz.mq.execute("update mqpg.settings set value = %s where name = 'segment_age'", age)
-            fuzz._try("keep")
-        fuzz._try("send", "fa", "1")
-        fuzz._try("append")
-    return {}
-
-
 def _reading(group: str, topic: str, **more: str) -> Callable[[SqlFuzzer], dict[str, str]]:
     named = {"consumer_group": quoted(group), "topic": quoted(topic), **more}
     return lambda fuzz: dict(named)
@@ -412,7 +396,6 @@ _ROWS: dict[str, Callable[[SqlFuzzer], dict[str, str]]] = {
     "nack": _nack,
     "prepare": lambda fuzz: {"topic": "'fa'", "payload": "'1'", "producer_group": "'pa'"},
     "prepare_batch": lambda fuzz: {"topic": "'fa'", "payloads": "'{1,2}'", "producer_group": "'pa'"},
-    "note_archived": _closed,
     "pause": _subscription,
     "purge_topic": _topic,
     "ready": lambda fuzz: {"consumer_group": "'ga'"},

@@ -62,7 +62,7 @@ CALLS = {
         _call(
             "alter_topic",
             "topic",
-            "retention max_payload message_ttl on_expired lose_after lose_over checksums archive queues max_bytes",
+            "retention max_payload message_ttl on_expired lose_after lose_over checksums queues max_bytes",
         ),
         _call("drop_topic", "topic", "force"),
         _call("create_producer_group", "producer_group", _GROUP_OPTIONS, undo="drop_producer_group"),

@@ -104,15 +104,6 @@ def audit(
             dir_okay=False,
         ),
     ] = None,
-    archive: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Read segments that retention has dropped from the files of `mqpg archive`. With Spark, a URI such as "
-            "hdfs://… may name the folder.",
-            show_default=False,
-        ),
-    ] = None,
     follow: Annotated[
         bool,
         typer.Option(
@@ -196,7 +187,6 @@ def audit(
                 clock_tolerance=clock_tolerance,
                 ledger_keep=timedelta(hours=ledger_keep),
                 staging=staging,
-                archive=archive,
             ),
             _Run(engine, state, (interval or _INTERVAL) if follow else None, local_threads, memory),
             _Output(json, html, faults),
@@ -222,8 +212,6 @@ class _Run:
             raise ConfigurationError(
                 "--state and --follow need --engine sql, because the Spark engine audits everything each time"
             )
-        if incremental and options.archive is not None:
-            raise ConfigurationError("--archive can be used neither with --state nor with --follow")
 
 
 def _guarded(run: Callable[[], int]) -> int:

@@ -31,7 +31,7 @@ def outbox_counts(options: AuditOptions, dsn: str, broker_id: str) -> Counts:
     Empty while something may be running, because the broker is read at another moment, and if the broker
     has dropped messages after their retention, which the counters still have.
     """
-    if not options.drained or options.archive is not None or not options.ledgers:
+    if not options.drained or not options.ledgers:
         return {}
     with psycopg.connect(dsn) as broker:
         dropped = broker.execute(_DROPPED).fetchone()

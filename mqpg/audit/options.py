@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 
 __all__ = ["AuditOptions", "Urls", "every_url", "groups_by_url", "joined_groups", "urls_of"]
 
@@ -34,8 +33,6 @@ class AuditOptions:
         examples: How many anomalies of each kind the report shows. The counts are always full.
         staging: The URI of a folder that Spark's driver and all executors share. None means a
             temporary folder of this machine, or the executors' own disks on a cluster.
-        archive: The folder of an archive, from which dropped segments are read. The Spark engine
-            also takes a URI. None means none.
     """
 
     dsn: str | None = None
@@ -50,7 +47,6 @@ class AuditOptions:
     partitions: int = 2
     examples: int = 32
     staging: str | None = None
-    archive: str | Path | None = None
 
 
 def urls_of(urls: str | Sequence[str]) -> tuple[str, ...]:

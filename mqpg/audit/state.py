@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from mqpg.archive.file_lock import file_lock
 from mqpg.values.errors import ConfigurationError
 
+from .file_lock import file_lock
 from .options import AuditOptions, Urls, urls_of
 
 __all__ = ["FORMAT", "Digests", "Judged", "asked", "load_state", "locked_state", "save_state"]

@@ -74,7 +74,6 @@ COMMANDS: dict[str, dict[str, tuple[str | None, str]]] = {
     },
     "Prove": {
         "audit": (None, "Prove from the tables of all databases what happened to every message (Spark or SQL)."),
-        "archive": (None, "Write the closed segments that are not archived yet to Parquet files."),
         "crashtest": (
             None,
             "Kill your handler or producer before and after every statement, and look what came of it.",

@@ -32,7 +32,7 @@ _EXTRAS = {
     "numpy": "spark",
     "pandas": "spark",
     "py4j": "spark",
-    "pyarrow": "archive",
+    "pyarrow": "spark",
     "pyspark": "spark",
     "wbjdbc": "spark",
 }

@@ -344,8 +344,8 @@ def purge_journal(
 ) -> None:
     """Delete rows of mqpg_applied and mqpg_inbox whose messages the broker has dropped.
 
-    Keep rows for longer than a standby of the broker may lag behind, and for as long as an archive that
-    is audited. The journal of a consumer in the queue's own database is there.
+    Keep rows for longer than a standby of the broker may lag behind. The journal of a consumer in the
+    queue's own database is there.
     """
     from mqpg import protocols  # needs SQLAlchemy
 

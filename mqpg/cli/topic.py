@@ -70,9 +70,6 @@ def alter(
     checksums: Annotated[
         bool | None, typer.Option(help="Whether new messages get a checksum, which the audit compares.")
     ] = None,
-    archive: Annotated[
-        bool | None, typer.Option(help="Whether keep waits until mqpg archive has written the messages.")
-    ] = None,
     queues: Annotated[int | None, typer.Option(help="More queues: a multiple of the present number.")] = None,
     max_bytes: Annotated[
         int | None, typer.Option(help="The size of its stored messages, in bytes, at which sends fail; 0: no limit.")
@@ -93,7 +90,6 @@ def alter(
         lose_after=lose_after,
         lose_over=lose_over,
         checksums=checksums,
-        archive=archive,
         queues=queues,
         max_bytes=max_bytes,
     )

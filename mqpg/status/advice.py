@@ -25,7 +25,6 @@ _WORKERS = {
 }
 _DAY = 86400.0
 # What a segment waits for; if its state is another one, to be dropped.
-_PURPOSES = {"archive": "to be archived", "merging": "to be merged"}
 
 
 def advice(found: Overview) -> list[str]:
@@ -299,9 +298,9 @@ def _segment(rows: list[Row]) -> Finding:
     names, verb = oldest["table_name"], "waits"
     if len(rows) > 1:
         names, verb = f"{names} and {counted(len(rows) - 1, 'other table')}", "wait"
-    purpose = _PURPOSES.get(oldest["state"], "to be dropped")
+    purpose = "to be merged" if oldest["state"] == "merging" else "to be dropped"
     what = f"{names} {verb} for {duration(oldest['seconds'] or 0)} {purpose}"
-    remedy = "run mqpg archive" if oldest["state"] == "archive" else "see the view blocked_segments"
+    remedy = "see the view blocked_segments"
     sessions: list[Row] = oldest.get("sessions") or []
     if sessions:
         by = ", ".join(f"pid {each['pid']} ({_who(each)})" for each in sessions)

@@ -94,7 +94,6 @@ class Topic(Declaration):
         lose_over: How many bytes of unread messages a group may keep from being dropped. None, the
             default: any number.
         checksums: Whether each new record batch gets a checksum.
-        archive: Whether a segment with its messages waits for `mqpg archive`.
         max_bytes: With about so many bytes of messages stored, sends raise NoSpace. None, the
             default: no limit.
 
@@ -115,7 +114,6 @@ class Topic(Declaration):
     lose_after: Interval | None = None
     lose_over: int | None = None
     checksums: bool = False
-    archive: bool = False
     max_bytes: int | None = None
 
     _names = ("topic",)

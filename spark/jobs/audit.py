@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import time
-from dataclasses import replace
 
 import pyspark
 from pyspark.sql import SparkSession
@@ -17,7 +16,6 @@ from mqpg.audit.sql.sources import open_source
 from mqpg.embedded.locate import resolve
 from mqpg.schema import migrate
 
-from ..read.archive import local_archive
 from ..read.jdbc_jar import JdbcJar, find_jdbc_jar
 from ..read.session import open_session, own_session
 from ..read.size import estimate_messages
@@ -38,7 +36,7 @@ def connect_once(options: AuditOptions) -> int:
     messages = 0
     for url in {dsn, *every_url(options)}:
         with open_source(url) as source:
-            messages = max(messages, estimate_messages(source, archive=options.archive is not None))
+            messages = max(messages, estimate_messages(source))
     return messages
 
 
@@ -94,7 +92,7 @@ def run_audit_in(
         NotFound: The broker has no such topic, consumer group or producer group.
         LedgerError: A database has no journal or ledger.
         UnpinnedRead: Spark read rows that are not those of the pinned snapshots.
-        ConfigurationError: A file of the archive is not the one that the broker noted.
+        ConfigurationError: A URL is wrong.
     """
     begun = time.monotonic()
     messages = connect_once(options) if messages is None else messages
@@ -107,8 +105,7 @@ def run_audit_in(
             open_spark_workspace(own, dsn, options.partitions, store) as work,
         ):
             read_from = time.monotonic()
-            with local_archive(spark, work, options.archive) as folder:
-                inputs = read_inputs(work, dsn, replace(options, archive=folder))
+            inputs = read_inputs(work, dsn, options)
             read_seconds = time.monotonic() - read_from
             work.derive()
             counts = work.judge()

@@ -17,7 +17,7 @@ from mqpg.connection.dsn import describe
 from mqpg.connection.text_session import one_line
 from mqpg.values.errors import DatabaseError, Error
 
-from .chunks import Counted, frame_of_rows
+from .chunks import frame_of_rows
 from .database import jdbc_options
 from .portable import Column, portable, shaped, spark_schema
 from .stores import FrameStore
@@ -64,8 +64,6 @@ class PinnedReader:
         query: str,
         columns: Sequence[Column],
         key: str | None = None,
-        *,
-        here: bool = False,
     ) -> tuple[DataFrame, int]:
         """The rows of a query, and how many there are.
 
@@ -75,7 +73,6 @@ class PinnedReader:
             query: A FROM item with the name `q`.
             columns: Its columns that are read.
             key: An integer column by which the rows are cut into partitions. None means that they are not.
-            here: Whether they must come through this process, because no other session can read them.
 
         Returns:
             The rows and their number.
@@ -90,10 +87,9 @@ class PinnedReader:
                 cursor.execute(f"select {portable(columns)} from {query}".encode())
                 few = min(self.few, _FEW_WITH_ARRAYS) if _has_arrays(columns) else self.few
                 first = cursor.fetchmany(few + 1)
-                if here or len(first) <= few:
-                    rows = Counted(itertools.chain(first, cursor))
-                    frame = frame_of_rows(self.spark, rows, spark_schema(columns), self.store)
-                    return shaped(frame, columns), rows.n
+                if len(first) <= few:
+                    frame = frame_of_rows(self.spark, first, spark_schema(columns), self.store)
+                    return shaped(frame, columns), len(first)
         except psycopg.Error as error:
             raise DatabaseError(f"{name} of {describe(connection.info.dsn)}: {one_line(error)}") from error
         return self._read_by_jdbc(connection, name, query, columns, key)

@@ -13,7 +13,7 @@ Source = PostgresqlSource | SqlalchemySource
 # those that wait for the appender.
 _BROKER = """
 select greatest(
-    (select coalesce(sum(e.tail - case when %s then 0 else b.base_offset end), 0)
+    (select coalesce(sum(e.tail - b.base_offset), 0)
      from mqpg.audit_topic t cross join lateral generate_series(0, t.queues - 1) as q(queue_id)
      cross join lateral (
          select c.base_offset from mqpg.audit_consume_queue c
@@ -46,15 +46,14 @@ select exists (
 """
 
 
-def estimate_messages(source: Source, *, archive: bool = False) -> int:
+def estimate_messages(source: Source) -> int:
     """Estimate how many messages a database has: a broker, a ledger or a journal, or all of them.
 
-    Returns the messages in its queues, or the rows of its largest table if these are more. With `archive` the
-    messages that retention has dropped count too.
+    Returns the messages in its queues, or the rows of its largest table if these are more.
     """
     if not isinstance(source, PostgresqlSource):
         return max(source.count(table) for table in ("mqpg_applied", "mqpg_ledger"))
     found = [int(source.rows(_TABLES)[0]["messages"])]
     if source.rows(_READABLE)[0]["readable"]:
-        found.append(int(source.rows(_BROKER, archive)[0]["messages"]))
+        found.append(int(source.rows(_BROKER)[0]["messages"]))
     return max(found)

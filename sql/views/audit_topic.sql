@@ -2,7 +2,7 @@
 -- queues. Only auditors read it; see audit_commit_log.
 create view mqpg.audit_topic as
 select t.topic_id, t.name, t.queues, t.retention, t.kind, t.max_payload, t.paused, t.message_ttl, t.on_expired,
-    t.lose_after, t.lose_over, t.checksums, t.archive, t.created_at, g.first_queues, g.grown_from, g.settled_batch
+    t.lose_after, t.lose_over, t.checksums, t.created_at, g.first_queues, g.grown_from, g.settled_batch
 from mqpg.topic as t
 cross join lateral (
     select min(w.queues_before) as first_queues, min(w.first_batch) as grown_from,

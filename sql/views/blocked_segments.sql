@@ -1,7 +1,6 @@
 -- What open transactions hold up, the oldest first, and the sessions that it waits for. These are
--- tables of segments that nobody needs any more and that are not dropped yet, merges of closed
--- segments, and closed segments past retention that wait for the archive. The keeper's log reports
--- what is here for an hour.
+-- tables of segments that nobody needs any more and that are not dropped yet, and merges of closed
+-- segments. The keeper's log reports what is here for an hour.
 -- Cost: reads the server's list of locks once or twice.
 create view mqpg.blocked_segments as
 select v.family, v.segment_no, v.table_name, v.state, v.since, v.age, v.blocked_by
@@ -9,8 +8,7 @@ from mqpg._blocked_segments() as v;
 comment on column mqpg.blocked_segments.table_name is
     'The partition, in the schema mqpg; of a merge the first of its tables';
 comment on column mqpg.blocked_segments.state is
-    'attached | detaching (waits for transactions that may know it) | detached (a table of its own) | merging'
-    ' | archive (waits for mqpg archive, for which a topic asks)';
+    'attached | detaching (waits for transactions that may know it) | detached (a table of its own) | merging';
 comment on column mqpg.blocked_segments.since is
     'When it was released, or when its release or merge was first held up by an open transaction';
 comment on column mqpg.blocked_segments.blocked_by is

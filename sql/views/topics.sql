@@ -2,7 +2,7 @@
 -- Cost: one row per topic.
 create view mqpg.topics as
 select t.name as topic, t.kind, t.queues, t.retention, t.paused, t.max_payload, t.message_ttl, t.on_expired,
-    t.lose_after, t.lose_over, t.checksums, t.archive, t.created_at, t.max_bytes, t.full_of
+    t.lose_after, t.lose_over, t.checksums, t.created_at, t.max_bytes, t.full_of
 from mqpg.topic as t;
 comment on column mqpg.topics.kind is 'normal | relay';
 comment on column mqpg.topics.queues is 'Number of ordered queues';
@@ -17,8 +17,6 @@ comment on column mqpg.topics.lose_over is
     'Unread messages of a group may be dropped beyond this many bytes; null: never';
 comment on column mqpg.topics.checksums is
     'true: new record batches have a checksum of their bodies, which the audit compares';
-comment on column mqpg.topics.archive is
-    'true: keep() drops no segment with its messages before `mqpg archive` has written it';
 comment on column mqpg.topics.max_bytes is
     'With about so many bytes of messages stored, sends raise MQ028; null: no limit';
 comment on column mqpg.topics.full_of is

@@ -1,7 +1,6 @@
 """The audit on a cluster whose executors share no folder with the driver."""
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from mqpg.archive.run import archive
 from mqpg.spark.cli import submit
 from mqpg.spark.read.jdbc_jar import find_jdbc_jar
 from tests.audit.cluster import SPARK, Cluster, running_cluster
@@ -23,17 +21,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.audits]
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running_cluster(tmp_path_factory.mktemp("cluster") / "root") as running:
         yield running
-
-
-@pytest.fixture
-def hidden_archive(cluster: Cluster, trio: Trio) -> Iterator[Path]:
-    """An archive that only the driver sees."""
-    folder = cluster.driver_files / "archive"
-    archive(folder, trio.broker)
-    (folder / "some").mkdir()
-    (folder / "some" / "file.parquet").write_bytes(b"PAR1")
-    yield folder
-    shutil.rmtree(folder)  # The cluster is also that of the other tests, which look for left frames.
 
 
 def audit(cluster: Cluster, trio: Trio, *command: str, options: tuple[str, ...] = (), **variables: str) -> Any:
@@ -76,10 +63,3 @@ def test_spark_submit_decides_and_frames_are_staged(cluster: Cluster, trio: Trio
     assert (report["verdict"], report["reasons"]) == ("valid", [])
     assert [(topic["committed"], topic["queued"]) for topic in report["topics"]] == [(66, 66)]
     assert list(staging.iterdir()) == []
-
-
-def test_only_the_driver_sees_the_archive(cluster: Cluster, trio: Trio, hidden_archive: Path) -> None:
-    """It reads the files itself. This archive has none that the broker noted."""
-    options = ("--archive", str(hidden_archive))
-    report = audit(cluster, trio, sys.executable, "-m", "mqpg", options=options, MQPG_SPARK_MASTER=cluster.master)
-    assert (report["verdict"], report["run"]["archive"]["files"]) == ("valid", 0)

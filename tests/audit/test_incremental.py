@@ -274,8 +274,11 @@ def test_settings_that_change_the_meaning(incremental: Callable[..., Report], st
 
 def test_what_retention_drops_after_it_was_judged(incremental: Callable[..., Report], story: Story) -> None:
     valid(incremental())
+    before = valid(incremental())["judged"]
     drop_what_may_go(story)
-    valid(incremental())
+    after = valid(incremental())
+    assert (after["judged_again"], after["judged_before"]) == (None, before)
+    assert all(after["judged"][what] >= n for what, n in before.items())
     work(story)
     assert valid(incremental())["judged_again"] is None
     message = story.business()

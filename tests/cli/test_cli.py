@@ -24,7 +24,7 @@ from mqpg.cli.plugins import _load
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 CORE = ("up", "down", "migrate", "topic", "subscription", "dead-letters", "group", "half", "status", "find", "trace")
-EXTRA = ("worker", "consume", "archive", "audit", "crashtest")
+EXTRA = ("worker", "consume", "audit", "crashtest")
 
 
 @pytest.fixture

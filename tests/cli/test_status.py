@@ -125,11 +125,6 @@ def test_nothing_is_said_of_a_healthy_broker() -> None:
             },
             "commit_log_1 waits for 100 s to be dropped, held up by pid 17 (report, in a transaction for 90 s): let it end, or select pg_terminate_backend(17)",
         ),
-        (
-            "blocked",
-            {"table_name": "tick_1", "state": "archive", "seconds": 100, "blocked_by": "{}"},
-            "tick_1 waits for 100 s to be archived: run mqpg archive",
-        ),
         ("orphans", {"topic": "gone", "messages": 1, "undecided": 2}, "the dropped topic gone has 1 message that"),
         (
             "losses",

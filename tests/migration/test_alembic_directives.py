@@ -290,7 +290,7 @@ def test_every_setting_that_can_change_comes_back(app: DeclaringApp, db: Db) -> 
     before = settings(db)
     app.models(
         "mqpg.Topic('t', metadata, retention='1 day', max_payload=9, message_ttl='1 hour', on_expired='dead_letter',"
-        " lose_after='2 days', lose_over=10, checksums=True, archive=True)\n"
+        " lose_after='2 days', lose_over=10, checksums=True)\n"
         "mqpg.ProducerGroup('p', metadata, check_after=1, max_checks=2, on_exhausted='rollback', checker='ledger',"
         " expire_after=None, max_undecided=3)\n"
         "mqpg.Subscription('g', 't', metadata, filter='$.a > 1', tags=['x'], max_attempts=1,"

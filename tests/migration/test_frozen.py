@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from mqpg import migrate
+from mqpg.errors import WrongState
 from tests.migration.catalog import FROZEN, comparable
 from tests.support.broker import Broker, Session, refused
 from tests.support.frozen_states import GROUPS, MEMBERS
@@ -78,6 +79,17 @@ def test_every_state_goes_on_to_its_end_once(mq: Session, restored: dict[str, An
     assert mq.scalar("select count(*) from mqpg.half_pending") == 0
     assert len(mq.call("receive", "exclusive", "old", 100)) == 5
     mq.call("keep")
+
+
+def test_a_topic_that_waits_for_the_archive_is_named(empty_dsn: str, restored: dict[str, Any]) -> None:
+    """Its segments would be dropped before anybody has read them."""
+    waits = "update mqpg.topic set archive = %s where name = 'evt'"
+    with psycopg.connect(empty_dsn, autocommit=True) as connection:
+        connection.execute(waits, (True,))
+        with pytest.raises(WrongState, match=r"mqpg archive is gone, .*: evt"):
+            migrate.upgrade(empty_dsn)
+        connection.execute(waits, (False,))
+    assert migrate.upgrade(empty_dsn).up_to_date
 
 
 def everything(mq: Session, group: str, count: int) -> list[Any]:

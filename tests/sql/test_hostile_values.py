@@ -101,17 +101,6 @@ ROWS: dict[str, list[dict[str, str]]] = {
         {"receipt": "'{receipt}'", "message_ids": "array[{claimed_id}]", "final": "true"},
         {"receipt": "'{blocked_receipt}'", "message_ids": "array[{blocked_id}]"},
     ],
-    "note_archived": [
-        {
-            "table_name": f"'{table}'",
-            "lower_bound": f"'{lower}'",
-            "upper_bound": f"'{upper}'",
-            "location": "'log/1.parquet'",
-            "n": "0",
-            "digest": "0",
-        }
-        for table, lower, upper in (("commit_log", "0", "8"), ("delayed", "2026-01-01 00:00+00", "2026-01-02 00:00+00"))
-    ],
     "pause": [
         {"topic": "'t'"},
         {"topic": "'t'", "consumer_group": "'g'"},
@@ -224,7 +213,7 @@ RIGHT: dict[str, list[str]] = {
     "message_id": ["{message_id}", "{delayed_id}"],
 }
 # Rows whose half message is neither handed out nor parked, in the stage that all tests share.
-WRONG_NOW = {("check_wait", "MQ018"), ("note_archived", "MQ018"), ("rearm", "MQ018")}
+WRONG_NOW = {("check_wait", "MQ018"), ("rearm", "MQ018")}
 # Arguments whose null means something although it is not the default: never.
 NULL_MEANS = {("create_producer_group", "expire_after")}
 # Calls for each row with several hostile values. A seed repeats them.

@@ -42,7 +42,6 @@ QUEUE: Rooms = {
     "handlers": (("mqpg.handlers.*",), ("connection", "user_tables", "values")),
     "stores": (("mqpg._async.stores.*",), ("compat", "connection", "tracing", "user_tables", "values")),
     # floor 5
-    "archive": (("mqpg.archive.*",), ("connection", "embedded", "schema", "values")),
     "client": (("mqpg._async.client.*",), ("compat", "connection", "embedded", "schema", "tracing", "values")),
     # floor 6
     "consumer": (
@@ -67,7 +66,6 @@ QUEUE: Rooms = {
     ),
     "metrics": (("mqpg.metrics.*",), ("status", "values")),
     # floor 10
-    "archive/cli": (("mqpg.archive.cli",), ("archive", "cli", "values")),
     "web": (("mqpg.web.*",), ("connection", "metrics", "public", "status", "values")),
     "workers/cli": (
         ("mqpg.workers.cli",),
@@ -77,41 +75,38 @@ QUEUE: Rooms = {
     "web/cli": (("mqpg.web.cli",), ("cli", "values", "web")),
 }
 PROOF: Rooms = {
-    # floor 1
     # floor 3
     "spark/pipeline": (("mqpg.spark.pipeline.*",), ("connection", "values")),
     # floor 4
+    "audit": (("mqpg.audit.*",), ("connection", "user_tables", "values")),
     "spark": (("mqpg.spark",), ("spark/pipeline",)),
-    # floor 2
-    "audit/archived": (("mqpg.audit.archived", "mqpg.audit.archived_files"), ("values",)),
-    # floor 6
-    "audit": (("mqpg.audit.*",), ("archive", "connection", "user_tables", "values")),
-    # floor 7
+    # floor 5
     "audit/sql": (
         ("mqpg.audit.sql.*",),
-        ("archive", "audit", "audit/archived", "connection", "embedded", "schema", "user_tables", "values"),
+        ("audit", "connection", "embedded", "schema", "user_tables", "values"),
     ),
-    # floor 8
-    "spark/read": (("mqpg.spark.read.*",), ("audit/archived", "audit/sql", "connection", "values")),
-    # floor 9
-    "spark/machine": (("mqpg.spark.machine",), ("spark/read", "status", "values")),
+    # floor 6
+    "spark/read": (("mqpg.spark.read.*",), ("audit/sql", "connection", "values")),
+    # floor 7
     "spark/workspace": (
         ("mqpg.spark.workspace", "mqpg.spark.dialect"),
         ("audit", "audit/sql", "connection", "spark/read"),
     ),
+    # floor 8
+    "spark/jobs": (
+        ("mqpg.spark.jobs.*",),
+        ("audit", "audit/sql", "embedded", "public", "schema", "spark/read", "spark/workspace", "values"),
+    ),
+    # floor 9
+    "spark/engine": (("mqpg.spark.engine",), ("audit", "spark/jobs", "spark/read", "values")),
+    "spark/machine": (("mqpg.spark.machine",), ("spark/read", "status", "values")),
     # floor 10
     "audit/cli": (("mqpg.audit.cli", "mqpg.audit.capture"), ("audit", "audit/sql", "cli", "values")),
     "crashtest": (
         ("mqpg.crashtest.*",),
         ("audit", "audit/sql", "cli", "connection", "embedded", "handlers", "public", "schema", "values"),
     ),
-    "spark/jobs": (
-        ("mqpg.spark.jobs.*",),
-        ("audit", "audit/sql", "embedded", "public", "schema", "spark/read", "spark/workspace", "values"),
-    ),
-    # floor 11
     "spark/cli": (("mqpg.spark.cli.*",), ("cli", "spark/jobs", "spark/read", "values")),
-    "spark/engine": (("mqpg.spark.engine",), ("audit", "spark/jobs", "spark/read", "values")),
 }
 LAB: Rooms = {
     # floor 1

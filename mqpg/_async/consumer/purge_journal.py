@@ -33,8 +33,7 @@ async def purge_journal(
     """Delete rows of `mqpg_applied` and `mqpg_inbox` whose messages the broker has dropped.
 
     A row stays while the broker has the message's body or its place in a queue, so that no consumer
-    needs it any more, and an audit finds nothing missing. The newest row of each queue stays, too. An
-    audit that reads an archive needs the rows of its messages.
+    needs it any more, and an audit finds nothing missing. The newest row of each queue stays, too.
 
     Args:
         mq: The broker.

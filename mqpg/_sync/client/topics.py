@@ -14,7 +14,7 @@ __all__ = ["Topics"]
 _CREATE = function("create_topic", "topic text, queues int, retention interval, kind text")
 _TOPIC = (
     "topic text, retention interval, max_payload int, message_ttl interval, on_expired text, lose_after interval, "
-    "lose_over bigint, checksums boolean, archive boolean, queues int, max_bytes bigint"
+    "lose_over bigint, checksums boolean, queues int, max_bytes bigint"
 )
 _ALTER = function("alter_topic", _TOPIC)
 _DROP = function("drop_topic", "topic text, force boolean", long=True)
@@ -68,7 +68,6 @@ class Topics(BaseClient):
         lose_after: Interval | None = None,
         lose_over: int | None = None,
         checksums: bool | None = None,
-        archive: bool | None = None,
         queues: int | None = None,
         max_bytes: int | None = None,
         conn: Caller | None = None,
@@ -89,8 +88,6 @@ class Topics(BaseClient):
                 removes the policy.
             checksums: Whether each new record batch gets a checksum, which the audit compares with
                 its bodies.
-            archive: Whether a segment with its messages is only dropped when `mqpg archive` has
-                written it.
             queues: More queues: a multiple of the present number, at most 1000. A group reads an added
                 queue after the older messages of its keys.
             max_bytes: With about so many bytes of its messages stored, sends raise NoSpace until
@@ -112,7 +109,6 @@ class Topics(BaseClient):
             lose_after,
             lose_over,
             checksums,
-            archive,
             queues,
             max_bytes,
         )

@@ -170,5 +170,4 @@ def describe_run(engine: str, inputs: Inputs, options: AuditOptions, read_second
         "read_seconds": round(read_seconds, 3),
         "rows_per_second": round(rows / max(read_seconds, 1e-9)),
         "drained": options.drained,
-        **({"archive": asdict(inputs.archive)} if inputs.archive else {}),
     }

@@ -73,8 +73,6 @@ def run_incremental(
     ConfigurationError if `judged` belongs to another broker; `path` is the file that it comes from, for that
     message.
     """
-    if options.archive is not None:
-        raise ConfigurationError("an incremental audit reads no archive")
     nothing = _nothing(options)
     why, altered = None, False
     if judged is not None:

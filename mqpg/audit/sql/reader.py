@@ -19,14 +19,12 @@ from typing import Any, LiteralString
 
 from psycopg import sql
 
-from mqpg.audit.archived import Archive
 from mqpg.audit.options import AuditOptions, Urls, every_url, groups_by_url, joined_groups
 from mqpg.audit.report import NO_JOURNAL, NO_LEDGER, NO_SUBSCRIPTION, NotJudged, SnapshotRecord
 from mqpg.audit.state import Judged
 from mqpg.connection.dsn import describe, to_sqlalchemy
 from mqpg.values.errors import LedgerError, NotFound, UnknownProducerGroup, UnknownTopic
 
-from .archived import load_archive, with_archive
 from .fingerprint import add
 from .judged import check_broker, check_users, leave_out
 from .postgresql_source import PostgresqlSource
@@ -71,7 +69,6 @@ class Inputs:
         doubts: Reasons why these snapshots cannot support a verdict.
         broker: What the report says about the broker.
         not_judged: What cannot be judged, as far as is known before the frames are derived.
-        archive: What was read from an archive. None means that there is none.
     """
 
     snapshots: list[SnapshotRecord] = field(default_factory=list)
@@ -79,7 +76,6 @@ class Inputs:
     doubts: list[str] = field(default_factory=list)
     broker: dict[str, Any] = field(default_factory=dict)
     not_judged: list[NotJudged] = field(default_factory=list)
-    archive: Archive | None = None
 
 
 def connect_once(dsn: str, options: AuditOptions) -> None:
@@ -233,12 +229,7 @@ class _Reader:
     def _read_broker(self) -> None:
         judged = self.judged
         then = None if judged is None else lambda: check_broker(self.work, judged)
-        if self.options.archive is None:
-            read = self.work.read_broker(then)
-        else:
-            # Before the snapshot. A segment that is dropped between the two is not read.
-            self.inputs.archive = load_archive(self.work, self.options.archive)
-            read = self.work.read_broker(then, with_archive)
+        read = self.work.read_broker(then)
         self.inputs.snapshots.append(SnapshotRecord("broker", self.work.name, read.snapshot, read.taken_at))
         self.inputs.rows |= read.rows
         options, broker = self.options, self.inputs.broker

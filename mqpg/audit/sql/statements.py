@@ -20,7 +20,6 @@ TABLES = (
     "judged_pair",
     "judged_offset",
     "judged_failure",
-    "archived_range",
     "other_topic",
     "other_group",
     "journal_group",

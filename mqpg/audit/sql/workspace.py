@@ -100,11 +100,7 @@ class Workspace:
                     write.write(part)
             return cursor.rowcount
 
-    def read_broker(
-        self,
-        then: Callable[[], None] | None = None,
-        adapt: Callable[[str, str], str] = lambda _, text: text,
-    ) -> BrokerSnapshot:
+    def read_broker(self, then: Callable[[], None] | None = None) -> BrokerSnapshot:
         """Read the broker into temporary tables, at one snapshot.
 
         The locks keep partitions from being dropped between the snapshot and the read. They come first,
@@ -112,18 +108,16 @@ class Workspace:
 
         Args:
             then: What else is read at the same snapshot. None means nothing.
-            adapt: What the statement of a read becomes, from its name and text.
         """
         for name in READS:  # A read-only transaction may fill temporary tables but not create them.
-            text = adapt(name, statement("read", name))
-            self._execute(name, f"create temp table {name} as {text} with no data")
+            self._execute(name, f"create temp table {name} as {statement('read', name)} with no data")
         taken_at = self.now()
         self._execute("the snapshot", BEGIN)
         self._execute("the locks", LOCK)
         snapshot = self._value("select pg_current_snapshot()::text")
         rows = {}
         for name in READS:
-            rows[name] = self._execute(name, f"insert into {name} {adapt(name, statement('read', name))}")
+            rows[name] = self._execute(name, f"insert into {name} {statement('read', name)}")
             self._execute(name, f"analyze {name}")
         if then is not None:
             then()

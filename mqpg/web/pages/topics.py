@@ -31,7 +31,7 @@ order by t.topic
 _ONE = """
 select t.topic, t.kind, t.queues, t.retention::text as retention, t.paused, t.max_payload,
     t.message_ttl::text as message_ttl, t.on_expired, t.lose_after::text as lose_after, t.lose_over, t.checksums,
-    t.archive, t.max_bytes, t.created_at
+    t.max_bytes, t.created_at
 from mqpg.topics as t where t.topic = %(topic)s
 """
 _DEPTH = """

@@ -5,8 +5,6 @@
 create function mqpg._allow_drop_if_due(segment mqpg.segment)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
-declare
-    v_awaits boolean;
 begin
     if _allow_drop_if_due.segment.family = 'tick' then
         if _allow_drop_if_due.segment.tails_noted_at is null then
@@ -26,8 +24,7 @@ begin
         if found then
             return;     -- the next keep() releases it, after this loss is committed
         end if;
-        v_awaits := mqpg._awaits_archive(_allow_drop_if_due.segment);
-        if not v_awaits and _allow_drop_if_due.segment.segment_no = (
+        if _allow_drop_if_due.segment.segment_no = (
             select min(s.segment_no) from mqpg.segment s where s.family = 'tick' and s.dropped_at is null
         ) then
             for action, family, segment_no, detail in
@@ -40,36 +37,21 @@ begin
             end loop;
         end if;
         return query select r.* from mqpg._raise_oldest(_allow_drop_if_due.segment) r;
-        if v_awaits then
-            return query select w.* from mqpg._report_awaited(_allow_drop_if_due.segment) w;
-        end if;
     elsif _allow_drop_if_due.segment.family <> 'log' then
         -- find_by_key() and trace() need delayed rows to locate a message, so these stay as long as
         -- messages do.
         if _allow_drop_if_due.segment.family <> 'delayed' or not exists (
             select from mqpg.topic t where _allow_drop_if_due.segment.closed_at + t.retention > clock_timestamp()
         ) then
-            return query select w.* from mqpg._report_awaited(_allow_drop_if_due.segment) w;
-            if found then
-                return;
-            end if;
             return query
             select d.* from mqpg._allow_drop_slot(_allow_drop_if_due.segment.family,
                 _allow_drop_if_due.segment.segment_no) d;
         end if;
     elsif _allow_drop_if_due.segment.body_dropped_at is null then
         if mqpg._is_past_retention(_allow_drop_if_due.segment) then
-            return query select w.* from mqpg._report_awaited(_allow_drop_if_due.segment) w;
-            if found then
-                return;
-            end if;
             return query select d.* from mqpg._allow_drop_bodies(_allow_drop_if_due.segment.segment_no) d;
         end if;
     elsif _allow_drop_if_due.segment.body_dropped_at <= clock_timestamp() - mqpg._setting('op_log_keep')::interval then
-        return query select w.* from mqpg._report_awaited(_allow_drop_if_due.segment) w;
-        if found then
-            return;
-        end if;
         return query select d.* from mqpg._allow_drop_decisions(_allow_drop_if_due.segment.segment_no) d;
     end if;
 end

@@ -1,7 +1,6 @@
--- Drops and merges that open transactions hold up, and segments that wait for the archive; see the
--- view blocked_segments.
+-- Drops and merges that open transactions hold up; see the view blocked_segments.
 -- Locks: none.
--- Cost: reads the server's list of locks once or twice; _awaits_archive() for each blocked segment.
+-- Cost: reads the server's list of locks once or twice.
 create function mqpg._blocked_segments() returns table (
     family text, segment_no bigint, table_name text, state text, since timestamptz, age interval, blocked_by int []
 )
@@ -11,14 +10,8 @@ begin
     return query
     select b.family, b.segment_no, b.table_name, b.state, b.since, clock_timestamp() - b.since, b.blocked_by
     from (
-        select l.family, l.segment_no, l.partition as table_name, case when w.awaits
-            then 'archive' else l.state end as state,
-            l.since, case when w.awaits then '{}' else l.blocked_by end as blocked_by
+        select l.family, l.segment_no, l.partition as table_name, l.state, l.since, l.blocked_by
         from mqpg._tables_to_drop() l
-        cross join lateral (
-            select l.leaving is null and mqpg._awaits_archive(s) as awaits
-            from mqpg.segment s
-            where s.family = l.family and s.segment_no = l.segment_no) w
         union all
         select m.family, m.segment_no, m.table_name, 'merging', m.since, m.blocked_by
         from mqpg._blocked_merges() m

@@ -1,5 +1,5 @@
 -- Begins a merge: it raises the oldest offsets of topics whose retention is over, and makes the new
--- tables. Topics that ask for the archive are left in until the segments are archived.
+-- tables.
 -- Locks: 1836150838, tried only, because a caller that is about to begin at an oldest offset holds
 -- it; the rows of queue_tail.
 -- Cost: DDL; one lookup for each queue of the topics.
@@ -26,7 +26,6 @@ begin
     v_merge.topic_ids := array(
         select t.topic_id from mqpg.topic t
         where v_merge.closed_at + t.retention <= clock_timestamp()
-            and (not t.archive or mqpg._is_archived(v_merge.family, v_merge.lower_bound, v_merge.upper_bound))
         order by t.topic_id);
     if v_merge.topic_ids <> '{}' and not pg_try_advisory_xact_lock(1836150838, 0) then
         return;

@@ -25,11 +25,10 @@ begin
     if exists (
         select from mqpg.topic t
         where t.topic_id = any(v_merge.topic_ids)
-            and (v_merge.closed_at + t.retention > clock_timestamp() or t.archive
-                and not mqpg._is_archived(v_merge.family, v_merge.lower_bound, v_merge.upper_bound))
+            and v_merge.closed_at + t.retention > clock_timestamp()
     ) then
         return query select c.* from mqpg._cancel_merge(
-            v_merge.family, 'a retention was changed meanwhile, or a topic asks for the archive') c;
+            v_merge.family, 'a retention was changed meanwhile') c;
         return;
     end if;
     v_rows := mqpg._copy_late_decisions(v_merge);

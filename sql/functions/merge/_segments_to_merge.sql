@@ -40,8 +40,7 @@ begin
         left join lateral (
             select sum(e.value::bigint) as total, sum(e.value::bigint) filter (
                 where e.key::int <> all(s.left_out)
-                    and (t.topic_id is null or mqpg._expiry_base(s) + t.retention <= clock_timestamp()
-                        and (not t.archive or mqpg._is_archived('log', s.lower_bound, s.upper_bound)))) as waste
+                    and (t.topic_id is null or mqpg._expiry_base(s) + t.retention <= clock_timestamp())) as waste
             from jsonb_each_text(s.sizes) e
             left join mqpg.topic t on t.topic_id = e.key::int
         ) as z on s.closed_at is not null and s.body_dropped_at is null

@@ -28,8 +28,8 @@ language sql immutable as $$
             '_append_refusal _clock_steps _full_disk _full_topics _newest_dead_letter _orphans _overfull_groups _pins _queue_depth '
             '_recent_commits _silent_filters _silent_ledgers _subscription_lag'),
         ('worker',
-            'append compensate keep work note_archived _answer _begin_archive _compensate _expire_halves _expired_halves '
-            '_finish_drop _keep _tables_to_drop _open_queues _seal_for_archive _to_archive _ledgers_served '
+            'append compensate keep work _answer _compensate _expire_halves _expired_halves '
+            '_finish_drop _keep _tables_to_drop _open_queues _ledgers_served '
             '_forget_workers _checker_targets _claim_ledgers _release_ledger _is_served_elsewhere _due_in_ledger '
             '_note_ledgers _unnoted_ledgers _apply_size_limits'),
         ('owner', 'grant_operator grant_auditor grant_worker revoke_operator revoke_auditor revoke_worker'),

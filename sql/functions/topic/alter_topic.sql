@@ -12,8 +12,6 @@
 --       never.
 --   checksums: true writes a checksum with each new record batch, which the audit compares with the
 --       bodies. It costs one pass over the bodies.
---   archive: true keeps segments with its messages until `mqpg archive` has written them. What
---       keep() has released before is not kept.
 --   queues: more queues, a multiple of the present number, at most 1000. A key stays in its queue or
 --       moves to an added one. A group reads an added queue when it has read what was in the older
 --       one, so the order of each key is kept. Not ordered are delayed messages that were sent
@@ -30,7 +28,7 @@
 create function mqpg.alter_topic(
     topic text, retention interval default null, max_payload int default null, message_ttl interval default null,
     on_expired text default null, lose_after interval default null, lose_over bigint default null,
-    checksums boolean default null, archive boolean default null, queues int default null, max_bytes bigint default null
+    checksums boolean default null, queues int default null, max_bytes bigint default null
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -69,7 +67,6 @@ begin
         lose_after = nullif(coalesce(mqpg._seconds(alter_topic.lose_after), t.lose_after), interval '0'),
         lose_over = nullif(coalesce(alter_topic.lose_over, t.lose_over), 0),
         checksums = coalesce(alter_topic.checksums, t.checksums),
-        archive = coalesce(alter_topic.archive, t.archive),
         max_bytes = nullif(coalesce(alter_topic.max_bytes, t.max_bytes), 0),
         full_of = case when alter_topic.max_bytes is null or t.full_of <> 'topic' then t.full_of end
     where t.topic_id = v_topic.topic_id;

@@ -6,8 +6,8 @@
 --   topic: name of the topic.
 --   force: true drops the topic with all that is left in it; default false: raises while a message
 --       is undelivered to a subscribed group (also to a broadcast group that nobody has joined
---       yet), delayed, or stored in a topic that no group reads, while a half message is undecided,
---       and while the topic asks for the archive and rows of it are in no file.
+--       yet), delayed, or stored in a topic that no group reads, and while a half message is
+--       undecided.
 -- Locks: the topic's row.
 -- Cost: one look at each queue, at the undecided half messages and at delayed messages.
 -- Errors: MQ001 (null), MQ003 (unknown topic), MQ012 (messages would be lost).
@@ -65,12 +65,6 @@ begin
                 detail = mqpg._remedy(
                     'drop_topic', jsonb_build_object('topic', v_topic.name, 'force', true))::text,
                 hint = 'Call drop_topic() with force => true to drop the topic with them.';
-        end if;
-        if v_topic.archive and mqpg._is_unarchived(v_topic.topic_id) then
-            raise exception using errcode = 'MQ012',
-                message = format('topic %L has messages that are not archived', v_topic.name),
-                hint = 'Run mqpg archive when their segments are closed, or give up the archive with '
-                    'alter_topic(archive => false) or force => true.';
         end if;
     end if;
     delete from mqpg.topic t where t.topic_id = v_topic.topic_id;

@@ -122,7 +122,7 @@ from ending as e
 join subscription as s on s.subscription_id = e.subscription_id
 cross join horizon as h
 where e.ending = 'passed'
-    and not (s.filtered and (e.message_id <@ h.dropped_ids or e.message_id <@ h.archived_ids))
+    and not (s.filtered and e.message_id <@ h.dropped_ids)
     and not exists (
         select from unmatched as u where u.subscription_id = e.subscription_id and u.message_id = e.message_id
     )

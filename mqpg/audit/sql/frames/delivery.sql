@@ -3,8 +3,7 @@
 -- been at.
 -- times_applied: how often the journal has the message. behind_position: the group's position is
 -- beyond the offset. dead: the group does not have to apply it. unjudged: a filter may have left it
--- out, and its body is dropped, so nobody can say any more whether it did. Or it was read from an
--- archive, and is so old that the record of a jump over it, or of its discarding, may be deleted.
+-- out, and its body is dropped, so nobody can say any more whether it did.
 -- last_retry: it is the message's last delivery in the retry lane, and none was scheduled behind it.
 with journal as (
     select e.owner_id, e.message_id, count(*) as times_applied, min(e.applied_at) as applied_at
@@ -35,10 +34,7 @@ select
     coalesce(j.times_applied, 0) as times_applied,
     x.message_id is not null as dead,
     e.queue_offset < p.next_offset as behind_position,
-    (
-        p.filtered and (e.state = 'expired' or e.archived)
-        or e.archived and coalesce(e.committed_at < h.jumps_purged_before, false)
-    )
+    p.filtered and e.state = 'expired'
     and e.queue_offset < p.next_offset and j.message_id is null and r.attempt is null and x.message_id is null as unjudged
 from entry as e
 join started as p
@@ -49,5 +45,4 @@ left join journal_span as s
 left join journal as j on j.owner_id = p.subscription_id and j.message_id = e.message_id
 left join retry as r on r.subscription_id = p.subscription_id and r.message_id = e.message_id
 left join excuse as x on x.subscription_id = p.subscription_id and x.message_id = e.message_id
-cross join horizon as h
 where not p.noted or s.subscription_id is not null

@@ -21,8 +21,7 @@ select
         when m.message_id is null then case when q.message_id <@ h.dropped_ids then 'expired' else 'missing' end
         when m.topic_id = q.topic_id then m.state
         else m.state_elsewhere
-    end as state, m.committed_at, m.commit_xid, m.due_at, m.place,
-    q.message_id <@ h.archived_ids as archived
+    end as state, m.committed_at, m.commit_xid, m.due_at, m.place
 from queued as q
 join topic as t on t.topic_id = q.topic_id
 left join message as m on m.message_id = q.message_id

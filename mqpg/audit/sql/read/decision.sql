@@ -18,8 +18,7 @@ select
         select from mqpg.audit_check_log as c
         where c.message_id = o.message_id
             and c.event = case o.decided_by when 'admin' then 'settled' else 'expired' end
-    )
-    or exists (select from archived_range as a where o.message_id >= a.lower_id and o.message_id < a.upper_id) as witnessed,
+    ) as witnessed,
     coalesce(pg_visible_in_snapshot(o.xid, h.newest_snapshot), false) as covered,
     h.ticks_dropped and coalesce(pg_visible_in_snapshot(o.xid, h.oldest_snapshot), true) as may_be_dropped
 from mqpg.audit_op_log as o

@@ -8,7 +8,6 @@
 -- floor_id: the newest tick has seen all batch ids up to this one. newest_id: the newest
 -- batch id at the time of the newest tick. had_others: there may have been
 -- subscriptions that are gone, because ids of subscriptions ascend without end.
--- archived_ids: messages that were read from an archive, without their bodies.
 -- jumps_purged_before: position jumps from before this time may have been deleted. dedup_window: in
 -- seconds.
 select
@@ -20,9 +19,6 @@ select
     gone.ticks_dropped as queues_dropped,
     gone.dropped_ids + int8multirange(int8range(0, j.until_id)) as dropped_ids,
     gone.dropped_decisions,
-    (
-        select coalesce(range_agg(int8range(a.lower_id, a.upper_id)), '{}') from archived_range as a
-    ) as archived_ids,
     known.others or exists (
         select from mqpg.audit_cursor as c where c.subscription_id > known.newest
     ) as had_others,

@@ -4,9 +4,8 @@ import pytest
 
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.sql.engine import run_audit
-from tests.archive.segments import fill
 from tests.support.broker import Broker, Session
-from tests.support.retention import keep, pass_time, retain
+from tests.support.retention import keep, pass_time, retain, roll
 from tests.support.waiting import eventually
 
 
@@ -19,6 +18,28 @@ def mq(broker: Broker) -> Session:
         session.call("subscribe", "g", topic)
     session.call("create_producer_group", "pg")
     return session
+
+
+def fill(mq: Session, topic: str = "kept", messages: int = 10) -> None:
+    """Send, decide, consume and acknowledge messages, and close the segments that hold them."""
+    for number in range(messages):
+        mq.send(topic, str(number), key=str(number))
+    handle = mq.scalar("select mqpg.prepare(%s, '1'::text, 'pg')", topic)
+    mq.execute("select mqpg.commit(%s)", handle)
+    mq.execute("select mqpg.send(%s, '1'::text, delay => interval '1 microsecond')", topic)
+    mq.append()
+    _consume(mq, topic)
+    mq.execute("select mqpg._enqueue_halves_now('fill')")  # append() does it once a second
+    roll(mq)
+    mq.execute("select mqpg.send('other', '1'::text)")  # a tick in the next segment closes the one before
+    mq.append()
+    _consume(mq, "other")
+    roll(mq)
+
+
+def _consume(mq: Session, topic: str) -> None:
+    while rows := mq.rows("select * from mqpg.receive('g', %s, 1000)", topic):
+        mq.execute("select mqpg.ack(%s)", rows[0].receipt)
 
 
 def _merge(mq: Session) -> None:

@@ -1,1 +1,0 @@
-"""The archive of closed segments: `mqpg archive`, and reading its files."""
