@@ -83,8 +83,8 @@ def _shell_script(page: Path) -> tuple[str, dict[int, str]]:
     return "".join(script), expected
 
 
-def run_page(page: Path, conn: psycopg.Connection[Any]) -> None:
-    """`conn` is in autocommit mode."""
+def run_page(page: Path, conn: psycopg.Connection[Any]) -> dict[str, Any]:
+    """`conn` is in autocommit mode. Returns the names of the python blocks."""
     names: dict[str, Any] = {"__name__": "page"}
     for language, code in snippets(page):
         if _FILE.match(code):
@@ -93,6 +93,7 @@ def run_page(page: Path, conn: psycopg.Connection[Any]) -> None:
             _run_python(code, page, names)
         else:
             _run_sql(code, conn)
+    return names
 
 
 def _run_python(code: str, page: Path, names: dict[str, Any]) -> None:
