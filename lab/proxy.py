@@ -36,6 +36,7 @@ class Proxy:
         silent: While it is set, all bytes vanish and no connection is closed.
         swallow_notifications: While it is set, notifications get lost, as behind a pooler that gives
             the listening session to another client.
+        requests: How many times a client has sent something.
     """
 
     def __init__(self, host: str, port: int, names: Sequence[str] = ("all",)) -> None:
@@ -44,7 +45,7 @@ class Proxy:
         self._trap: tuple[bytes, bool, bool] | None = None
         self._cut_until = self._slow_until = 0.0
         self._apart_until: dict[str, float] = {}
-        self.cuts = 0
+        self.cuts = self.requests = 0
         self.down = self.silent = self.swallow_notifications = False
         self._loop = asyncio.new_event_loop()
         self._servers: list[asyncio.Server] = []
@@ -141,6 +142,7 @@ class Proxy:
     async def _requests(self, link: _Link, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             while data := await source.read(65536):
+                self.requests += 1
                 if self._trap is not None and self._trap[0] in data and not self.silent:
                     (_, forward, self.down), self._trap = self._trap, None
                     self.cuts += 1

@@ -19,7 +19,7 @@ import psycopg
 import psycopg_pool
 
 from mqpg.connection import dsn as dsns
-from mqpg.connection.engines import prepare_engine
+from mqpg.connection.engines import is_pinged, prepare_engine
 from mqpg.connection.pooled import AsyncBrokerConnection as BrokerConnection
 from mqpg.values.errors import ConfigurationError, HandlerTimeout
 
@@ -189,7 +189,7 @@ def is_sqlalchemy(conn: Any) -> bool:
 def make_engine(url: URL, **options: Any) -> Engine:
     from sqlalchemy.ext.asyncio import create_async_engine
 
-    engine = create_async_engine(url, **options)
+    engine = create_async_engine(url, pool_pre_ping=is_pinged(url), **options)
     prepare_engine(engine.sync_engine)
     return engine
 
@@ -209,6 +209,8 @@ def database_url(url: str | URL) -> URL:
 
 
 async def driver_connection(conn: Connection) -> Any:
+    if conn.sync_connection is not None and not conn.closed and not conn.invalidated:
+        return conn.sync_connection.connection.driver_connection  # without a greenlet
     return (await conn.get_raw_connection()).driver_connection
 
 

@@ -16,7 +16,7 @@ import psycopg
 import psycopg_pool
 
 from mqpg.connection import dsn as dsns
-from mqpg.connection.engines import prepare_engine
+from mqpg.connection.engines import is_pinged, prepare_engine
 from mqpg.connection.pooled import BrokerConnection
 from mqpg.values.errors import HandlerTimeout
 
@@ -108,7 +108,7 @@ def is_sqlalchemy(conn: Any) -> bool:
 def make_engine(url: URL, **options: Any) -> Engine:
     from sqlalchemy import create_engine
 
-    engine = create_engine(url, **options)
+    engine = create_engine(url, pool_pre_ping=is_pinged(url), **options)
     prepare_engine(engine)
     return engine
 

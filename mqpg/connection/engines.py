@@ -5,19 +5,37 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mqpg.connection.forking import abandon, in_child
-from mqpg.connection.options import FORMATS, set_for_session
+from mqpg.connection.options import FORMATS, has_news, set_for_session
 from mqpg.connection.pooled import RESET, reads_only
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine, ExceptionContext
+    from sqlalchemy import URL, Dialect, Engine, ExceptionContext
 
-__all__ = ["closed_on_error", "forget_in_child", "prepare_engine", "reset_sessions", "roll_back_when_cancelled"]
+__all__ = [
+    "closed_on_error",
+    "forget_in_child",
+    "is_pinged",
+    "prepare_engine",
+    "reset_sessions",
+    "roll_back_when_cancelled",
+]
 
 _PATIENCE = 0.2  # seconds that a rollback waits for the end of a statement that was cancelled
 _SESSION = set_for_session(FORMATS)
+_LOOKED_AT = ("psycopg", "asyncpg")  # drivers whose connections are not pinged
+
+
+def is_pinged(url: URL) -> bool:
+    """Say whether SQLAlchemy has to ping a connection before it is used, which costs one to three round trips.
+
+    Args:
+        url: The engine's. `prepare_engine` lets others be looked at.
+    """
+    return url.get_dialect().driver not in _LOOKED_AT
 
 
 def prepare_engine(engine: Engine) -> None:
@@ -31,6 +49,8 @@ def prepare_engine(engine: Engine) -> None:
         from sqlalchemy import event
 
         event.listen(engine, "connect", _set_session, insert=True)  # before SQLAlchemy asks for the version
+        if engine.dialect.driver in _LOOKED_AT:
+            event.listen(engine, "checkout", partial(_look_at, engine.dialect))
 
 
 def reset_sessions(engine: Engine) -> None:
@@ -109,6 +129,26 @@ def _set_session(connection: Any, record: Any) -> None:
     with closed_on_error(connection) as cursor:
         cursor.execute(_SESSION)
     connection.commit()
+
+
+def _look_at(dialect: Dialect, connection: Any, record: Any, lent: Any) -> None:
+    """Look at a connection before it is used. That costs no round trip, unless something has arrived on it."""
+    driver = getattr(connection, "driver_connection", connection)
+    if dialect.driver == "asyncpg":  # whose event loop reads what arrives
+        is_there = not driver.is_closed()
+    else:
+        is_there = not driver.closed and (not has_news(driver.fileno()) or _answers(dialect, connection))
+    if not is_there:
+        from sqlalchemy.exc import InvalidatePoolError
+
+        raise InvalidatePoolError
+
+
+def _answers(dialect: Dialect, connection: Any) -> bool:
+    try:
+        return dialect.do_ping(connection)
+    except dialect.loaded_dbapi.Error:
+        return False
 
 
 def _reset(connection: Any, record: Any, state: Any) -> None:

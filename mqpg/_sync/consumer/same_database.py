@@ -232,7 +232,7 @@ class SameDatabase:
         if self._engine is None:
             size = self._options.concurrency
             url = database_url(mq.dsn)
-            self._engine = make_engine(url, pool_size=size, pool_pre_ping=True, isolation_level="READ COMMITTED")
+            self._engine = make_engine(url, pool_size=size, isolation_level="READ COMMITTED")
             reset_sessions(sync_engine(self._engine))
         with self._engine.begin() as conn:
             lease_keeper(mq.dsn, mq.settings).vouch(driver_connection(conn))

@@ -320,7 +320,7 @@ def _set_apart(conn: SyncConnection, dialect: str, milliseconds: int) -> None:
 
 def _engine(url: str | URL) -> Engine:
     try:
-        engine = make_engine(database_url(url), pool_pre_ping=True)
+        engine = make_engine(database_url(url))
     except (ArgumentError, NoSuchModuleError, ImportError, InvalidRequestError) as error:
         raise ConfigurationError(f"cannot use {describe(url)}: {error}") from error
     if engine.dialect.name == "sqlite":
