@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from mqpg._async._acompat import in_thread
+from mqpg._async.client.arrow import Arrow
 from mqpg._async.client.batching import Batching
 from mqpg._async.client.check_back import CheckBack
 from mqpg._async.client.connection import BaseClient
@@ -36,6 +37,7 @@ class AsyncClient(
     Batching,
     CheckBack,
     Receive,
+    Arrow,
     DeadLetters,
     Trace,
     Why,

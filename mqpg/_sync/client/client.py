@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from mqpg._sync._acompat import in_thread
+from mqpg._sync.client.arrow import Arrow
 from mqpg._sync.client.batching import Batching
 from mqpg._sync.client.check_back import CheckBack
 from mqpg._sync.client.connection import BaseClient
@@ -37,6 +38,7 @@ class Client(
     Batching,
     CheckBack,
     Receive,
+    Arrow,
     DeadLetters,
     Trace,
     Why,
