@@ -47,7 +47,7 @@ comment on column mqpg.commit_log.payloads is 'One element per message, byte for
 comment on column mqpg.commit_log.relay is
     'true: half messages of a relay topic, whose phases also travel as messages; else null';
 comment on column mqpg.commit_log.checksum is
-    'hash_array_extended() of the bodies, with the batch id as seed; null: the topic did not ask for it';
+    'Of all contents, see _checksum(); of an earlier release, of the bodies; null: the topic did not ask for it';
 
 create unique index commit_log_batch on mqpg.commit_log (batch_id);
 alter table mqpg.commit_log replica identity using index commit_log_batch;

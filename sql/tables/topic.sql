@@ -32,7 +32,7 @@ comment on column mqpg.topic.lose_after is
 comment on column mqpg.topic.lose_over is
     'Unread messages of a group may be dropped beyond this many bytes; null: never';
 comment on column mqpg.topic.checksums is
-    'true: each new record batch has a checksum of its bodies, which the audit compares';
+    'true: each new record batch has a checksum of its contents, which the audit compares';
 comment on column mqpg.topic.archive is 'Not used; the next release drops it';
 comment on column mqpg.topic.senders is 'Roles that may send; a copy of role_right for the hot path';
 comment on column mqpg.topic.readers is 'Roles that may receive for some group; a copy of role_right for the hot path';

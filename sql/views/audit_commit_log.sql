@@ -4,6 +4,7 @@
 -- handle_hashes lets the audit compare handles, and nobody can compute one from it: it has the
 -- SHA-256 of what _handle_nonce() returns. key_hashes lets it see which messages have the same key.
 -- Nobody can test a guess, because the hash depends on a secret.
+-- intact compares with _checksum(). Checksums of earlier releases cover the bodies only.
 -- Cost: as the table. If handle_hashes is read, two hashes for each half message; if key_hashes is
 -- read, one for each key; if sizes or intact is read, the bodies.
 create view mqpg.audit_commit_log as
@@ -25,7 +26,13 @@ select l.batch_id, l.xid, l.born_at, l.topic_id, l.producer_group_id, l.incarnat
     end as key_hashes,
     array[cardinality(l.payloads), cardinality(l.keys), cardinality(l.tags), cardinality(l.headers)] as sizes,
     case
-        when l.checksum is not null then l.checksum = hash_array_extended(l.payloads::text [], l.batch_id)
+        when l.checksum is not null
+            then l.checksum = hash_array_extended(
+                l.payloads::text []
+                || coalesce(l.keys, array_fill(null::text, array[cardinality(l.payloads)]))
+                || coalesce(l.tags, array_fill(null::text, array[cardinality(l.payloads)]))
+                || coalesce(l.headers::text [], array_fill(null::text, array[cardinality(l.payloads)])), l.batch_id)
+            or l.checksum = hash_array_extended(l.payloads::text [], l.batch_id)
     end as intact
 from mqpg.commit_log as l;
 comment on column mqpg.audit_commit_log.handle_hashes is
@@ -34,4 +41,4 @@ comment on column mqpg.audit_commit_log.key_hashes is
     'One element per message (null: without key), equal for equal keys; null when no message has a key';
 comment on column mqpg.audit_commit_log.sizes is
     'Number of payloads, keys, tags and headers; null: there is no such array';
-comment on column mqpg.audit_commit_log.intact is 'Whether the bodies match their checksum; null: the batch has none';
+comment on column mqpg.audit_commit_log.intact is 'Whether the contents match their checksum; null: the batch has none';

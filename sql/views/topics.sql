@@ -16,7 +16,7 @@ comment on column mqpg.topics.lose_after is
 comment on column mqpg.topics.lose_over is
     'Unread messages of a group may be dropped beyond this many bytes; null: never';
 comment on column mqpg.topics.checksums is
-    'true: new record batches have a checksum of their bodies, which the audit compares';
+    'true: new record batches have a checksum of their contents, which the audit compares';
 comment on column mqpg.topics.max_bytes is
     'With about so many bytes of messages stored, sends raise MQ028; null: no limit';
 comment on column mqpg.topics.full_of is

@@ -227,7 +227,7 @@ def dedup_id_of_a_delayed_message_stored_twice(story: Story) -> None:
     _send_twice(story, "late", delay="1 hour")
 
 
-@fault("corrupt", "do not match their checksum")
+@fault("corrupt", "does not match its checksum")
 def bodies_of_two_messages_exchanged(story: Story) -> None:
     ids = [_send(story, str(number)) >> 10 for number in range(2)]
     story.broker.execute(
@@ -237,24 +237,59 @@ def bodies_of_two_messages_exchanged(story: Story) -> None:
     )
 
 
-@fault("corrupt", "the bodies of a record batch of 1 messages do not match their checksum")
+@fault("corrupt", "a record batch of 1 messages does not match its checksum")
 def body_of_a_half_changed_after_its_delivery(story: Story) -> None:
     message = story.business()
     story.drain()
     _change(story, message >> 10)
 
 
-@fault("corrupt", "the bodies of a record batch of 30 messages do not match their checksum")
+@fault("corrupt", "a record batch of 30 messages does not match its checksum")
 def body_of_a_large_batch_changed(story: Story) -> None:
     first = story.one("select min(m) from mqpg.send_batch('orders', array_fill('{}'::text, array[30])) as m")
     story.drain()
     _change(story, int(first) >> 10)
 
 
-@fault("corrupt", "do not match their checksum")
+@fault("corrupt", "does not match its checksum")
 def final_payload_changed(story: Story) -> None:
     message = _final(story)
     _change(story, int(story.one("select deliver_id >> 10 from mqpg.op_log where message_id = %s", message)))
+
+
+@fault("corrupt", "does not match its checksum")
+def headers_changed(story: Story) -> None:
+    message = story.one("select mqpg.send('orders', '{}'::text, headers => '{\"price\": 1}')")
+    story.drain()
+    story.broker.execute(
+        "update mqpg.commit_log set headers = array['{\"price\": 1000}'::jsonb] where batch_id = %s", (message >> 10,)
+    )
+
+
+@fault("corrupt", "does not match its checksum")
+def tag_changed(story: Story) -> None:
+    message = story.one("select mqpg.send('orders', '{}'::text, tag => 'a')")
+    story.drain()
+    story.broker.execute("update mqpg.commit_log set tags = array['b'] where batch_id = %s", (message >> 10,))
+
+
+@fault("corrupt", "does not match its checksum")
+def keys_of_a_queue_exchanged(story: Story) -> None:
+    one, other = (_send(story, f"{key}") >> 10 for key in ("first", "other"))
+    story.broker.execute(
+        "update mqpg.commit_log as l set keys = o.keys, queue_id = 0 from mqpg.commit_log as o "
+        "where l.batch_id in (%(one)s, %(other)s) and o.batch_id in (%(one)s, %(other)s) and o.batch_id <> l.batch_id",
+        {"one": one, "other": other},
+    )
+
+
+@fault("corrupt", "has no checksum, and its topic asks for one")
+def checksum_emptied(story: Story) -> None:
+    message = story.one("select mqpg.send('orders', '{}'::text, tag => 'a')")
+    story.drain()
+    story.broker.execute(
+        "update mqpg.commit_log set tags = array['b'], checksum = null where batch_id = %s", (message >> 10,)
+    )
 
 
 def _change(story: Story, batch_id: int) -> None:

@@ -416,3 +416,16 @@ def test_a_policy_that_was_taken_away_after_it_was_used(audit: Audit, story: Sto
     require_valid(audit(applied={}))
     broker.execute("delete from mqpg.former_setting")
     assert found(audit(applied={}))["unexplained"] > 2
+
+
+def test_checksums_that_are_asked_for_later(audit: Audit, story: Story) -> None:
+    """A transaction that began before may still send without one."""
+    for asked in (False, True):
+        story.broker.execute("select mqpg.alter_topic('orders', checksums => %s)", (asked,))
+        story.business()
+        story.broker.execute("update mqpg.commit_log set checksum = null where batch_id = "
+                             "(select max(batch_id) from mqpg.commit_log)")  # fmt: skip
+        story.drain()
+    require_valid(audit())
+    story.broker.execute("update mqpg.former_setting set replaced_at = replaced_at - interval '2 hours'")
+    assert found(audit())["corrupt"] > 1

@@ -34,7 +34,7 @@ ADDED = {
         "handle_hashes": "says whether a ledger's handle is right, and gives no handle away",
         "key_hashes": "says which messages have the same key, and gives no key away",
         "sizes": "says whether the arrays of a record batch are complete",
-        "intact": "says whether the bodies match their checksum",
+        "intact": "says whether the contents match their checksum",
     },
     "held": dict.fromkeys(["handle_hash", "key_hash"], "the same for one message"),
     "cursor": {"action": "the word of the code"},

@@ -1,4 +1,4 @@
-"""In topics that ask for checksums, every way of writing a body writes one."""
+"""In topics that ask for checksums, every way of writing a message writes one, of all that a consumer gets."""
 
 import pytest
 
@@ -6,17 +6,29 @@ from tests.support.broker import Session
 
 WRITES = {
     "send": "select mqpg.send('{topic}', '{{}}'::text)",
-    "send with all options": "select mqpg.send('{topic}', '1'::text, key => 'k', tag => 't', dedup_id => 'd')",
+    "send with all options": "select mqpg.send('{topic}', '1'::text, key => 'k', tag => 't', headers => '{{\"a\": 1.0}}', "
+    "dedup_id => 'd')",
+    "send with headers": "select mqpg.send('{topic}', '1'::text, key => 'k', headers => '{{\"b\": 1, \"a\": \"é\"}}')",
     "send later": "select mqpg.send('{topic}', '{{}}'::text, delay => '1 hour')",
     "send_batch": "select mqpg.send_batch('{topic}', array_fill('1'::text, array[1000]))",
+    "send_batch with tags": "select mqpg.send_batch('{topic}', array['1', '2'], tags => array[null, 't'], headers => "
+    "array['{{}}', null]::jsonb[])",
+    "send_batch with nulls": "select mqpg.send_batch('{topic}', array['1', '2'], tags => '{{null,null}}')",
     "send_batch with keys": "select mqpg.send_batch('{topic}', array['1', '2', '3'], keys => array['a', null, 'b'])",
     # An array that does not begin at 1, and more than one record batch.
     "send_batch of a slice": "select mqpg.send_batch('{topic}', (array_fill('\"é\"'::text, array[3000]))[2:2500])",
     "send_batch once": "select mqpg.send_batch('{topic}', array['1', '2'], dedup_ids => array['x', null])",
-    "commit with a final payload": "select mqpg.commit(mqpg.prepare('{topic}', '1'::text, 'pg'), '2'::text)",
+    "commit with a final payload": "select mqpg.commit(mqpg.prepare('{topic}', '1'::text, 'pg', tag => 't'), '2'::text)",
     "commit_batch with final payloads": "select mqpg.commit_batch(array_agg(h), array['3', '4']) "
-    "from mqpg.prepare_batch('{topic}', array['1', '2'], 'pg') as h",
+    "from mqpg.prepare_batch('{topic}', array['1', '2'], 'pg', keys => array['k', null]) as h",
 }
+
+CHANGES = (
+    "keys = array_fill('x'::text, array[n])",
+    "keys = null, tags = array_fill('x'::text, array[n])",
+    "tags = null, headers = array_fill('{}'::jsonb, array[n])",
+    "keys = null, tags = null, headers = null, payloads[1] = '\"other\"'",
+)
 
 
 @pytest.fixture(params=["one", "relayed"])
@@ -38,7 +50,24 @@ def test_every_body_has_one(mq: Session, topic: str, write: str) -> None:
         mq.call("alter_topic", topic, checksums=True)
     mq.execute(WRITES[write].format(topic=topic))
     assert intact(mq) == {True}
+    for change in CHANGES:
+        mq.execute(f"update mqpg.commit_log set {change}")
+        assert intact(mq) == {False}, change
+
+
+def test_a_checksum_of_an_earlier_release_covers_the_bodies(mq: Session) -> None:
+    mq.call("alter_topic", "one", checksums=True)
+    mq.send("one", tag="a")
+    mq.execute("update mqpg.commit_log set checksum = hash_array_extended(payloads::text[], batch_id), tags = '{b}'")
+    assert intact(mq) == {True}
     mq.execute("update mqpg.commit_log set payloads[1] = '\"other\"'")
+    assert intact(mq) == {False}
+
+
+def test_a_key_that_became_a_tag(mq: Session) -> None:
+    mq.call("alter_topic", "one", checksums=True)
+    mq.send("one", key="k")
+    mq.execute("update mqpg.commit_log set tags = keys, keys = null")
     assert intact(mq) == {False}
 
 

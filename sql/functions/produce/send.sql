@@ -34,6 +34,7 @@ declare
     v_topic record;
     v_xid xid8;
     v_batch bigint;
+    v_checksum bigint;
 begin
     -- Each column costs, so only what every message needs.
     select t.topic_id, t.queues, t.max_payload, t.retention, t.checksums, t.senders into v_topic
@@ -78,6 +79,9 @@ begin
                     when send.key is null then mqpg._queue_of(v_batch, v_topic.queues)
                     else mqpg._queue_of(send.key, v_topic.queues)
                 end;
+                if v_topic.checksums then
+                    v_checksum := mqpg._checksum(v_batch, send.payload, send.key, send.tag, send.headers);
+                end if;
                 with stored as (
                     insert into mqpg.commit_log (
                         batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads, checksum)
@@ -86,8 +90,7 @@ begin
                         case when send.key is not null then array[send.key] end,
                         case when send.tag is not null then array[send.tag] end,
                         case when send.headers is not null then array[send.headers] end,
-                        array[send.payload::json],
-                        case when v_topic.checksums then mqpg._checksum(v_batch, array[send.payload]) end)
+                        array[send.payload::json], v_checksum)
                 )
                 insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
                 select v_visible_at + b.ahead, v_xid, v_batch * 1024, 1, b.written_at, v_topic.topic_id, v_queue
@@ -99,6 +102,9 @@ begin
     -- What _store_together() does for one message, without its arrays and loop, which would cost more.
     v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
     v_batch := nextval('mqpg.batch_id');
+    if v_topic.checksums then
+        v_checksum := mqpg._checksum(v_batch, send.payload, send.key, send.tag, send.headers);
+    end if;
     insert into mqpg.commit_log (
         batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads, checksum)
     values (
@@ -111,8 +117,7 @@ begin
         case when send.key is not null then array[send.key] end,
         case when send.tag is not null then array[send.tag] end,
         case when send.headers is not null then array[send.headers] end,
-        array[send.payload::json],
-        case when v_topic.checksums then mqpg._checksum(v_batch, array[send.payload]) end);
+        array[send.payload::json], v_checksum);
     return v_batch * 1024;
 end
 $$;

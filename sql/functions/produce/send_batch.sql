@@ -27,6 +27,7 @@ declare
     v_n int := cardinality(send_batch.payloads);
     v_xid xid8;
     v_batch bigint;
+    v_checksum bigint;
     v_visible_at timestamptz;
     v_kind "char" := 'n';
 begin
@@ -60,14 +61,16 @@ begin
     else
         v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
         v_batch := nextval('mqpg.batch_id');
+        if v_topic.checksums then
+            v_checksum := mqpg._checksum(v_batch, send_batch.payloads, null, send_batch.tags, send_batch.headers);
+        end if;
         insert into mqpg.commit_log (
             batch_id, xid, born_at, topic_id, queue_id, n, kind, tags, headers, payloads, checksum)
         values (
             v_batch, v_xid, clock_timestamp(), v_topic.topic_id, mqpg._queue_of(v_batch, v_topic.queues), v_n, 'n',
             case when cardinality(array_remove(send_batch.tags, null)) > 0 then send_batch.tags[:] end,
             case when cardinality(array_remove(send_batch.headers, null)) > 0 then send_batch.headers[:] end,
-            send_batch.payloads[:]::json [],
-            case when v_topic.checksums then mqpg._checksum(v_batch, send_batch.payloads) end);
+            send_batch.payloads[:]::json [], v_checksum);
         return query select v_batch * 1024 + i from generate_series(0, v_n - 1) as i;
     end if;
 end

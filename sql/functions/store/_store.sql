@@ -16,6 +16,7 @@ declare
     v_now timestamptz := clock_timestamp();
     v_piece record;
     v_batch bigint;
+    v_checksum bigint;
     v_queue smallint;
     v_ids bigint [] := array_fill(null::bigint, array[cardinality(_store.payloads)]);
     v_position int;
@@ -52,6 +53,9 @@ begin
             when v_piece.lane >= 0 then v_piece.lane
             else mqpg._queue_of(v_batch, _store.queues)
         end;
+        if _store.checksums then
+            v_checksum := mqpg._checksum(v_batch, v_piece.payloads, v_piece.keys, v_piece.tags, v_piece.headers);
+        end if;
         insert into mqpg.commit_log (
             batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at,
             delay, keys, tags, headers, payloads, relay, checksum)
@@ -59,7 +63,7 @@ begin
             v_batch, v_xid, v_now, _store.topic_id, _store.producer_group_id, _store.incarnation, v_queue,
             v_piece.n, _store.kind, _store.nonce, _store.check_at, _store.delay,
             v_piece.keys, v_piece.tags, v_piece.headers, v_piece.payloads::json [],
-            _store.relay, case when _store.checksums then mqpg._checksum(v_batch, v_piece.payloads) end);
+            _store.relay, v_checksum);
         if _store.kind = 'd' then
             insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
             select _store.visible_at + b.ahead, v_xid, v_batch * 1024, v_piece.n, b.written_at,

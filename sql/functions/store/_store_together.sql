@@ -13,8 +13,13 @@ declare
     v_now timestamptz := clock_timestamp();
     v_n int := cardinality(_store_together.payloads);
     v_batch bigint := nextval('mqpg.batch_id');
+    v_checksum bigint;
     v_queue smallint := mqpg._queue_of(v_batch, _store_together.queues);
 begin
+    if _store_together.checksums then
+        v_checksum := mqpg._checksum(
+            v_batch, _store_together.payloads, null, _store_together.tags, _store_together.headers);
+    end if;
     insert into mqpg.commit_log (
         batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at,
         delay, tags, headers, payloads, relay, checksum)
@@ -25,7 +30,7 @@ begin
         case when cardinality(array_remove(_store_together.tags, null)) > 0 then _store_together.tags[:] end,
         case when cardinality(array_remove(_store_together.headers, null)) > 0 then _store_together.headers[:] end,
         _store_together.payloads[:]::json [],
-        _store_together.relay, case when _store_together.checksums then mqpg._checksum(v_batch, _store_together.payloads) end);
+        _store_together.relay, v_checksum);
     if _store_together.kind = 'd' then
         insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
         select _store_together.visible_at + b.ahead, v_xid, v_batch * 1024, v_n, b.written_at,

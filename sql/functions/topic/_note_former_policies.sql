@@ -8,7 +8,8 @@ begin
     from (
         values ('message_ttl', old.message_ttl::text, new.message_ttl::text),
         ('lose_after', old.lose_after::text, new.lose_after::text),
-        ('lose_over', old.lose_over::text, new.lose_over::text)
+        ('lose_over', old.lose_over::text, new.lose_over::text),
+        ('checksums', old.checksums::text, new.checksums::text)
     ) as p (name, value, now)
     where p.value is distinct from p.now;
     return null;

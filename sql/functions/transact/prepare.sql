@@ -38,6 +38,7 @@ declare
     v_xid xid8;
     v_batch bigint;
     v_first text;
+    v_checksum bigint;
 begin
     -- Without `offset 0` each execution would describe all columns of the three tables.
     select gen_random_uuid() as secret, clock_timestamp() as now, t.*, g.*, b.*
@@ -92,6 +93,9 @@ begin
             return v_first;
         end if;
     end if;
+    if v_to.checksums then
+        v_checksum := mqpg._checksum(v_batch, prepare.payload, prepare.key, prepare.tag, prepare.headers);
+    end if;
     insert into mqpg.commit_log (
         batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at, delay,
         keys, tags, headers, payloads, relay, checksum)
@@ -106,8 +110,7 @@ begin
         case when prepare.key is not null then array[prepare.key] end,
         case when prepare.tag is not null then array[prepare.tag] end,
         case when prepare.headers is not null then array[prepare.headers] end,
-        array[prepare.payload::json], case when v_to.kind = 'relay' then true end,
-        case when v_to.checksums then mqpg._checksum(v_batch, array[prepare.payload]) end);
+        array[prepare.payload::json], case when v_to.kind = 'relay' then true end, v_checksum);
     if v_to.kind = 'relay' then
         perform mqpg._relay_prepares(array[v_batch]);
     end if;

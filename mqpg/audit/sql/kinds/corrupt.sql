@@ -1,4 +1,4 @@
--- corrupt: a record batch that is incomplete, or a body that is not the message's own.
+-- corrupt: a record batch that is incomplete or was changed, or a body that is not the message's own.
 with final as (
     select
         m.message_id, m.topic_id, m.queue_id, m.deliver_id, b.kind as body_kind, b.xid as body_xid,
@@ -61,9 +61,15 @@ found as (
     union all
     select
         b.topic_id, b.queue_id, b.first_id,
-        format('the bodies of a record batch of %s messages do not match their checksum', b.n)
+        case
+            when b.intact is null then format('a record batch of %s messages has no checksum, and its topic asks for one', b.n)
+            else format('a record batch of %s messages does not match its checksum', b.n)
+        end
     from body as b
-    where not b.intact and b.sizes[1] = b.n
+    left join topic as t on t.topic_id = b.topic_id
+    where b.sizes[1] = b.n
+        and not coalesce(b.sizes[2] <> b.n or b.sizes[3] <> b.n or b.sizes[4] <> b.n, false)
+        and (not b.intact or (b.intact is null and b.born_at > t.summed_from))
     union all
     select
         w.topic_id, w.queue_id, w.message_id,

@@ -4,7 +4,7 @@
 -- may_be_dropped: the oldest tick's snapshot sees its transaction, so its offset may be dropped.
 -- key_hashes: a hash for each message that is equal for equal keys.
 -- sizes: the number of payloads, keys, tags and headers.
--- intact: whether the bodies match their checksum. Null where there is none.
+-- intact: whether the contents match their checksum. Null where there is none.
 -- decision_gone: a half message whose decision retention has dropped.
 select
     b.batch_id, b.first_id, b.n, b.xid, b.born_at, b.topic_id, b.producer_group_id, b.kind, b.check_at,

@@ -25,7 +25,7 @@ from (
             f.replaced_at + interval '1 hour',
             f.value
         from mqpg.audit_former_setting as f
-        where f.name <> 'retries_from'
+        where f.name in ('message_ttl', 'lose_after', 'lose_over')
     ) as s
 ) as p
 where p.value is not null

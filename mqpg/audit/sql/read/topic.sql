@@ -1,5 +1,25 @@
 -- The audited topics.
+-- summed_from: record batches that were stored after this time must have a checksum. Null: none must.
+-- A transaction may still use a replaced setting for an hour, unless the topic had no message before.
 select
-    t.topic_id, t.name as topic, t.first_queues, t.grown_from, t.settled_batch
+    t.topic_id, t.name as topic, t.first_queues, t.grown_from, t.settled_batch,
+    case
+        when not t.checksums then null
+        when f.since is null then '-infinity'
+        when o.unused then f.since
+        else f.since + interval '1 hour'
+    end as summed_from
 from mqpg.audit_topic as t
+left join (
+    select s.topic_id, max(s.replaced_at) as since
+    from mqpg.audit_former_setting as s
+    where s.name = 'checksums'
+    group by 1
+) as f on f.topic_id = t.topic_id
+left join lateral (
+    select bool_and(coalesce(l.born_at > f.since, false)) as unused
+    from mqpg.audit_consume_queue as c
+    left join mqpg.audit_commit_log as l on l.batch_id = c.first_ids[1] >> 10
+    where c.topic_id = t.topic_id and c.subscription_id = 0 and c.base_offset = 0
+) as o on t.checksums and f.since is not null
 where not exists (select from other_topic as o where o.topic_id = t.topic_id)
