@@ -23,7 +23,8 @@ LEFT_OUT = {
         "adoption_ticks": "only a consumer that was ahead of a broker which lost messages needs it",
     },
     "topic": dict.fromkeys(["senders", "readers"], _RIGHTS)
-    | dict.fromkeys(["max_bytes", "full_of"], "say what may be sent now, and nothing of what was"),
+    | dict.fromkeys(["max_bytes", "full_of"], "say what may be sent now, and nothing of what was")
+    | {"archive": "is not used any more"},
     "producer_group": {"producers": _RIGHTS},
     "subscription": {"receivers": _RIGHTS, "receipt_secrets": _SECRET},
     "cursor": {"action": "the code of a word"},
