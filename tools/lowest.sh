@@ -8,7 +8,7 @@ source tools/packages.sh
 
 ENVIRONMENT=${1:-.lowest}
 RESOLUTION=${RESOLUTION:-lowest-direct}
-TOOLS=(pytest pytest-asyncio pytest-randomly pytest-timeout pytest-xdist hypothesis psutil aiosqlite aiomysql PyYAML griffe)
+TOOLS=(pytest pytest-asyncio pytest-randomly pytest-timeout pytest-xdist hypothesis psutil pyarrow aiosqlite aiomysql PyYAML griffe)
 
 rm -rf "$ENVIRONMENT"
 "${PYTHON:-python3}" -m venv "$ENVIRONMENT"

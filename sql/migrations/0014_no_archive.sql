@@ -14,5 +14,5 @@ begin
     end if;
 end $$;
 drop view if exists mqpg.audit_archived_segment;
-drop table mqpg.archived_segment;
+drop table if exists mqpg.archived_segment;
 comment on column mqpg.topic.archive is 'Not used; the next release drops it';

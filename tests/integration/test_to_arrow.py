@@ -33,7 +33,6 @@ def test_a_table_has_each_message_as_fetch_returns_it(mq: mqpg.Client) -> None:
         assert _parsed(row["payload"]) == one.payload
         assert _parsed(row["headers"]) == one.headers
         assert row["appended_at"] >= row["born_at"]
-    assert list(table.to_pandas().columns) == table.column_names
 
 
 def _fetched(mq: mqpg.Client, queue: int, first: int) -> list[mqpg.Message]:
