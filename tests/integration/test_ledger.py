@@ -290,3 +290,12 @@ def test_rows_are_marked_done_and_purged(ledger: mqpg.Ledger) -> None:
     assert ledger.purge(timedelta(0)) == 2
     with ledger.database.engine.connect() as conn:
         assert len(conn.execute(select(table)).all()) == 2
+
+
+@pytest.mark.parametrize("name", ["before_execute", "after_execute", "before_cursor_execute", "after_cursor_execute"])
+def test_an_event_sees_the_ledger_row(mq: mqpg.Client, orders: str, ledger: mqpg.Ledger, name: str) -> None:
+    seen: list[str] = []
+    event.listen(ledger.database.engine, name, lambda *given: seen.append(" ".join(map(str, given)).lower()))
+    with mqpg.TransactionalProducer(mq, group="shop", ledger=ledger).transaction(orders, 1):
+        pass
+    assert [one for one in seen if "insert into mqpg_ledger" in one]

@@ -268,8 +268,7 @@ class LocalTransaction:
     async def _begin(self, topic: str) -> None:
         """Begin, and write the ledger row. Raises Fenced, LedgerError."""
         self._topics[self.handle] = topic
-        if not isinstance(self._owner, Connection):  # the first statement begins that of a connection
-            await self._owner.begin()
+        await self._owner.begin()
         self.connection = await self._current()
         await self._ledger.begin(self.connection, self.handle, topic)
         if is_autocommit(await driver_connection(self.connection)):

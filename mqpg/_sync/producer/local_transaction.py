@@ -269,8 +269,7 @@ class LocalTransaction:
     def _begin(self, topic: str) -> None:
         """Begin, and write the ledger row. Raises Fenced, LedgerError."""
         self._topics[self.handle] = topic
-        if not isinstance(self._owner, Connection):  # the first statement begins that of a connection
-            self._owner.begin()
+        self._owner.begin()
         self.connection = self._current()
         self._ledger.begin(self.connection, self.handle, topic)
         if is_autocommit(driver_connection(self.connection)):

@@ -18,12 +18,12 @@ __all__ = ["DURABLE_COMMIT", "flush_with_commit", "wait_until_flushed"]
 
 # Makes the commit of this PostgreSQL transaction wait for the disk if the session would not.
 DURABLE_COMMIT = func.set_config(
-    "synchronous_commit",
+    text("'synchronous_commit'"),
     text(
         "case when current_setting('synchronous_commit') in ('off', 'local') then 'on' "
         "else current_setting('synchronous_commit') end"
     ),
-    True,
+    text("true"),
 )
 
 # Rewriting a row without a change makes this a transaction that PostgreSQL must flush, and all

@@ -16,16 +16,17 @@ from sqlalchemy import Executable, Table
 from sqlalchemy.dialects.postgresql import psycopg as dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from mqpg._sync._acompat import Connection, DriverConnection, PgConnection
+from mqpg._sync._acompat import Connection, DriverConnection, PgConnection, driver_connection
 from mqpg.user_tables.tables import by_hand, in_schema, located
 from mqpg.user_tables.upgrades import UNIDENTIFIED, identify
 from mqpg.values.errors import LedgerError
 
-__all__ = ["StoreStatement", "create_beside_queue"]
+__all__ = ["StoreStatement", "bare_connection", "create_beside_queue"]
 
 _POSTGRESQL = dialect.dialect()  # type: ignore[no-untyped-call]
 # `if not exists` alone lets two processes that start at the same moment collide.
 _COLUMNS = b"select attname from pg_attribute where attrelid = to_regclass(%s) and attnum > 0 and not attisdropped"
+_SEEN_BY = ("before_execute", "after_execute", "before_cursor_execute", "after_cursor_execute")
 _LOCK = b"select pg_advisory_xact_lock(hashtext(%s))"
 
 
@@ -68,6 +69,20 @@ class StoreStatement:
             return None
         # The connection may have a row factory that makes dictionaries.
         return next(iter(row.values())) if isinstance(row, dict) else row[0]
+
+
+def bare_connection(conn: Connection) -> PgConnection | Connection:
+    """The connection of psycopg itself, on which a statement takes half as long.
+
+    It is that of SQLAlchemy if that has not begun a transaction, of which it would not know then, if the driver is
+    another one, or if an event or a map of schemas is to see each statement.
+    """
+    known: Any = getattr(conn, "sync_connection", None) or conn
+    seen = any(getattr(known.dispatch, name) for name in _SEEN_BY)
+    if seen or not known.in_transaction() or "schema_translate_map" in known.get_execution_options():
+        return conn
+    driver = driver_connection(conn)
+    return driver if isinstance(driver, DriverConnection) else conn
 
 
 def create_beside_queue(
