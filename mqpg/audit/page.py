@@ -11,7 +11,7 @@ from rich.text import Text
 
 from mqpg.values.words import printable
 
-from .report import Report
+from .report import Report, scope_words
 from .verdict import Verdict
 
 __all__ = ["print_page"]
@@ -42,7 +42,9 @@ def print_page(report: Report, console: Console) -> None:
 def _head(report: Report) -> Panel:
     run = report.run
     colour = _COLOURS[report.verdict]
-    lines = [Text(report.verdict.upper(), style=f"bold {colour}")]
+    verdict = str(report.verdict)
+    lines = [Text(report.headline.replace(verdict, verdict.upper(), 1), style=f"bold {colour}")]
+    lines.append(Text(printable(scope_words(report.scope))))
     lines += [Text(f"• {printable(reason)}") for reason in report.reasons]
     broker = run["broker"]
     lines.append(
@@ -52,6 +54,8 @@ def _head(report: Report) -> Panel:
             style="dim",
         )
     )
+    lines.append(Text(printable(f"{run['at']:%Y-%m-%dT%H:%M:%SZ} by {run['by']}"), style="dim"))
+    lines.append(Text(f"findings SHA-256\n{report.findings_sha256}", style="dim"))
     for read in run["snapshots"]:
         lines.append(Text(f"{read['role']:<10} {read['database']}  at {read['snapshot']}", style="dim"))
     if found := run.get("incremental"):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.resources
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -21,7 +23,9 @@ __all__ = [
     "Report",
     "SnapshotRecord",
     "as_json",
+    "findings_sha256",
     "json_schema",
+    "scope_words",
 ]
 
 REPORT_VERSION = 1
@@ -29,6 +33,9 @@ REPORT_VERSION = 1
 
 It grows when a field changes its meaning or goes away, not when one is added.
 """
+
+_FINDINGS = ("verdict", "reasons", "scope", "parameters", "anomalies", "equations", "relations", "not_judged")
+_NAMES = 4  # of each kind, in one line
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,7 @@ class Report:
     """The result of one audit.
 
     Attributes:
-        run: What was read, when, from where and how fast.
+        run: What was read, when, by whom, from where and how fast.
         reasons: Why the verdict is so, one line each.
         anomalies: How many anomalies of each kind there are.
         examples: Some anomalies of each kind.
@@ -93,6 +100,8 @@ class Report:
         latency: Percentiles of each step's duration, in seconds.
         timeline: Counts of messages for each interval of time, and the width of the intervals.
         late_commits: For each topic, how many messages were appended after one with a greater id.
+        scope: Which topics, groups and messages were audited.
+        parameters: What was asked and tolerated, and the release.
     """
 
     run: dict[str, Any]
@@ -111,6 +120,23 @@ class Report:
     latency: list[dict[str, Any]] = field(default_factory=list)
     timeline: dict[str, Any] = field(default_factory=dict)
     late_commits: list[dict[str, Any]] = field(default_factory=list)
+    scope: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def headline(self) -> str:
+        """The verdict, and how many of the groups it is about if not all could be judged."""
+        parts = []
+        for name, why in (("groups", NO_JOURNAL), ("producer_groups", NO_LEDGER)):
+            if missing := sum(one.what == why for one in self.not_judged):
+                every = len(self.scope[name])
+                parts.append(f"{every - missing} of {every} {name.replace('_', ' ')}")
+        return str(self.verdict) + (f" for {' and '.join(parts)}" if parts else "")
+
+    @property
+    def findings_sha256(self) -> str:
+        """The SHA-256 of the findings."""
+        return findings_sha256(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain values. Times are still datetime objects."""
@@ -118,6 +144,8 @@ class Report:
             "report_version": REPORT_VERSION,
             "verdict": str(self.verdict),
             "reasons": list(self.reasons),
+            "scope": self.scope,
+            "parameters": self.parameters,
             "run": self.run,
             "anomalies": {"total": sum(self.anomalies.values()), "by_kind": self.anomalies, "examples": self.examples},
             "equations": [asdict(one) | {"holds": one.holds} for one in self.equations],
@@ -144,7 +172,29 @@ class Report:
 
 def as_json(report: Report) -> str:
     """A report as one JSON object, with times in ISO notation."""
-    return json.dumps(report.as_dict(), default=_plain, ensure_ascii=False, indent=2)
+    found = {"findings_sha256": report.findings_sha256} | report.as_dict()
+    return json.dumps(found, default=_plain, ensure_ascii=False, indent=2)
+
+
+def findings_sha256(report: Mapping[str, Any]) -> str:
+    """Hash the findings of a report, given as what its JSON says. Two audits of the same tables give the same hash.
+
+    The evidence of examples is left out: in it each engine writes times in its own way.
+    """
+    found = {name: report[name] for name in _FINDINGS}
+    examples = [{name: row[name] for name in row if name != "evidence"} for row in found["anomalies"]["examples"]]
+    found["anomalies"] = found["anomalies"] | {"examples": examples}
+    return hashlib.sha256(json.dumps(found, sort_keys=True, default=_plain).encode()).hexdigest()
+
+
+def scope_words(scope: Mapping[str, Any]) -> str:
+    """Say in one line what was audited."""
+    words = [f"{name} {_listed(scope[name])}" for name in ("topics", "groups", "ledgers", "journals")]
+    span = ""
+    if scope["messages"]:
+        first, last = (f"{scope[name]:%Y-%m-%d %H:%M:%S}" for name in ("first", "last"))
+        span = f" from {first} to {last} UTC"
+    return "; ".join([*words, f"{scope['messages']:,} messages{span}", f"{scope['past_retention']:,} past retention"])
 
 
 def json_schema() -> dict[str, Any]:
@@ -152,6 +202,11 @@ def json_schema() -> dict[str, Any]:
     text = (importlib.resources.files(__package__) / "report.schema.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMES
+    return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "") or "none"
 
 
 def _plain(value: object) -> str:

@@ -162,7 +162,12 @@ def _chart(
     def path(points: Points) -> str:
         if bars:
             return " ".join(f"M{x(at)},{y(0)} V{y(value)}" for at, value in points)
-        return "M" + " L".join(f"{x(at)},{y(value)}" for at, value in points)
+        parts = []
+        for before, (at, value) in zip([None, *points], points, strict=False):
+            # Where nothing was measured the line breaks. A point alone is a dot.
+            broken = before is None or at - before[0] > timedelta(seconds=seconds)
+            parts.append(f"M{x(at)},{y(value)} h0" if broken else f"L{x(at)},{y(value)}")
+        return " ".join(parts)
 
     lines = [Line(name, number, path(points), bars) for number, (name, points) in enumerate(series.items())]
     bands = [

@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mqpg.audit.faults import Fault
-from mqpg.audit.report import Report
+from mqpg.audit.report import Report, scope_words
 
 from .charts import lag_chart, latency_chart, recovery_chart, throughput_chart
 from .look_further import queries
@@ -30,6 +30,7 @@ def as_html(report: Report, faults: Sequence[Fault] = ()) -> str:
         .get_template("page.html")
         .render(
             report=report,
+            scope=scope_words(report.scope),
             run=report.run,
             charts=[chart for chart in charts if chart is not None],
             examples=[row | {"queries": queries(row)} for row in report.examples],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
+import os
+import socket
 import time
 import uuid
 from collections.abc import Sequence
@@ -12,7 +15,7 @@ from mqpg.audit.conclusions import equations, holes, unfinished, without_message
 from mqpg.audit.counted import held_against_counts, outbox_counts
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import UNATTRIBUTED, Report
-from mqpg.audit.state import Judged
+from mqpg.audit.state import Judged, asked
 from mqpg.audit.verdict import Verdict, rule
 from mqpg.embedded.locate import resolve
 from mqpg.schema import migrate
@@ -136,7 +139,7 @@ def conclude(
     balance = equations(totals.topics, totals.groups)
     ruling = rule(counts, balance, totals.relations, unsure)
     report = Report(
-        run={"at": work.now()} | run,
+        run={"at": work.now(), "by": _who(work)} | run,
         verdict=ruling.verdict,
         reasons=ruling.reasons,
         anomalies=counts,
@@ -152,9 +155,20 @@ def conclude(
         latency=totals.latency,
         timeline=totals.timeline,
         late_commits=totals.late_commits,
+        scope=inputs.scope | totals.scope,
+        parameters=asked(options),
     )
     report.run["seconds"] = round(time.monotonic() - started, 3)
     return report
+
+
+def _who(work: Workspace) -> str:
+    """Say who runs this audit: the role at the broker, and the user of this machine."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a container's user without a name
+        user = f"uid {os.getuid()}"
+    return f"role {work.connection.info.user}, user {user} on {socket.gethostname()}"
 
 
 def describe_run(engine: str, inputs: Inputs, options: AuditOptions, read_seconds: float) -> dict[str, Any]:

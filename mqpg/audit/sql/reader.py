@@ -69,6 +69,7 @@ class Inputs:
         doubts: Reasons why these snapshots cannot support a verdict.
         broker: What the report says about the broker.
         not_judged: What cannot be judged, as far as is known before the frames are derived.
+        scope: The names of what is audited.
     """
 
     snapshots: list[SnapshotRecord] = field(default_factory=list)
@@ -76,6 +77,7 @@ class Inputs:
     doubts: list[str] = field(default_factory=list)
     broker: dict[str, Any] = field(default_factory=dict)
     not_judged: list[NotJudged] = field(default_factory=list)
+    scope: dict[str, Any] = field(default_factory=dict)
 
 
 def connect_once(dsn: str, options: AuditOptions) -> None:
@@ -160,6 +162,7 @@ class _Reader:
         if self.options.topics:
             others = [(topic_id,) for name, topic_id in topics.items() if name not in self.options.topics]
             self.work.insert("other_topic", others)
+        self.inputs.scope = {"broker_id": row["broker_id"], "topics": sorted(self.options.topics or topics)}
 
     def _journals(self, broker: PostgresqlSource) -> dict[str, list[str]]:
         """Consumer groups by URL. A journal in the broker's own database is always included."""
@@ -175,7 +178,8 @@ class _Reader:
         own = self._count_journal(broker)
         wanted = dict.fromkeys(sorted(subscribed & set(own)), self.dsn) | wanted
         wanted = {group: url for group, url in wanted.items() if not asked or group in asked}
-        chosen = asked or sorted(group for group, in_scope in scopes.items() if in_scope)
+        chosen = sorted(set(asked)) or sorted(group for group, in_scope in scopes.items() if in_scope)
+        self.inputs.scope |= {"groups": chosen, "journals": sorted(wanted)}
         self.inputs.not_judged += [NotJudged(NO_JOURNAL, group) for group in chosen if group not in wanted]
         return groups_by_url(wanted)
 
@@ -204,6 +208,7 @@ class _Reader:
         own = dict.fromkeys((row["name"] for row in rows if row["checker"] == "ledger"), self.dsn)
         wanted: Urls = {**own, **self.options.ledgers}
         producing = [row["name"] for row in broker.rows(_PRODUCING, self.topics, self.topics)]
+        self.inputs.scope |= {"producer_groups": producing, "ledgers": sorted(wanted)}
         self.inputs.not_judged += [NotJudged(NO_LEDGER, name) for name in producing if name not in wanted]
         return joined_groups(wanted)
 

@@ -29,6 +29,7 @@ class Totals:
         self.redelivery = histograms(work.rows("totals", "redelivery"))
         self.timeline = _timeline(work)
         self.late_commits = _sorted(work.rows("totals", "late_commits"))
+        self.scope = _scope(work)
         self.left_out = work.rows("totals", "left_out")
         self.holes = work.rows("totals", "holes")[0]["holes"]
         self.doubtful_offsets = work.rows("totals", "doubtful_offsets")
@@ -56,6 +57,12 @@ def _foreign(row: dict[str, Any], incarnation: int) -> str:
 
 def _sorted(rows: Rows) -> Rows:
     return sorted(rows, key=lambda row: [str(value) for value in row.values()])
+
+
+def _scope(work: Workspace) -> dict[str, Any]:
+    (found,) = work.rows("totals", "scope")
+    moments = {name: found[name] and datetime.fromtimestamp(found[name], UTC) for name in ("first", "last")}
+    return found | moments
 
 
 def _timeline(work: Workspace) -> dict[str, Any]:
