@@ -327,7 +327,7 @@ async def finish(result: Any) -> Any:
 
     Raises RuntimeError for a future that was cancelled.
     """
-    while isinstance(result, concurrent.futures.Future) or inspect.isawaitable(result):
+    while result is not None and (isinstance(result, concurrent.futures.Future) or inspect.isawaitable(result)):
         awaited = asyncio.wrap_future(result) if isinstance(result, concurrent.futures.Future) else result
         try:
             result = await awaited

@@ -30,6 +30,8 @@ def is_async(handler: Callable[..., Any]) -> bool:
 
 def require_finished(result: Any) -> None:
     """Raise TypeError for the result of a handler that is work still to be done, or a collection of such work."""
+    if result is None:
+        return
     for one in _parts(result):
         if inspect.isawaitable(one) or isinstance(one, Future):
             _close(_parts(result))

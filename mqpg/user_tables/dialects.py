@@ -218,9 +218,9 @@ def in_transaction(driver: Any) -> bool | None:
     rollback and no error. MySQL's drivers do not notice that the server rolled back after a
     deadlock.
     """
-    status = getattr(getattr(driver, "info", None), "transaction_status", None)
-    if status is not None:  # psycopg
-        return int(status) == 2
+    status = _status(driver)
+    if status is not None:
+        return status == 2
     if isinstance(getattr(driver, "server_status", None), int):
         return None
     state = getattr(driver, "in_transaction", None)  # sqlite3, aiosqlite
@@ -229,7 +229,7 @@ def in_transaction(driver: Any) -> bool | None:
 
 def knows_failures(driver: Any) -> bool:
     """Whether a driver's connection knows that a statement failed in its transaction."""
-    return hasattr(getattr(driver, "info", None), "transaction_status")
+    return _status(driver) is not None
 
 
 def has_failed(driver: Any) -> bool:
@@ -237,7 +237,14 @@ def has_failed(driver: Any) -> bool:
 
     Only PostgreSQL has such transactions.
     """
-    return int(getattr(getattr(driver, "info", None), "transaction_status", 0)) == 3
+    return _status(driver) == 3
+
+
+def _status(driver: Any) -> int | None:
+    """The transaction status of libpq. None: the driver is none of PostgreSQL's, or does not know it."""
+    pgconn = getattr(driver, "pgconn", None)  # psycopg 3, whose `info` is a new object each time
+    found = getattr(getattr(driver, "info", None) if pgconn is None else pgconn, "transaction_status", None)
+    return None if found is None else int(found)
 
 
 def is_autocommit(driver: Any) -> bool:

@@ -12,6 +12,7 @@ from sqlalchemy import make_url, text
 
 import mqpg
 from lab.proxy import Proxy, proxy
+from tests.support.proven import prove
 
 _TIMES = 12  # what happens now and then, such as the marking of ledger rows, is in few of so many
 
@@ -78,6 +79,37 @@ async def test_an_asynchronous_local_transaction_costs_as_many(
             counts.append(between.requests - before)
         assert min(counts) == 6
         await producer.close()
+
+
+@pytest.mark.parametrize("uses_conn", [True, False])
+def test_a_delivery_of_many_costs_as_much_as_one_of_one(
+    dsn: str, mq: mqpg.Client, orders: str, between: Proxy, uses_conn: bool
+) -> None:
+    """BEGIN, receive, SAVEPOINT, RELEASE, ack, COMMIT; a session that a handler has used is reset, too."""
+
+    @mqpg.consumer(orders, group="g", batch=True)
+    def with_conn(messages: list[mqpg.Message], conn: psycopg.Connection[Any]) -> None:
+        conn.execute("select 1")
+
+    @mqpg.consumer(orders, group="g", batch=True)
+    def without(messages: list[mqpg.Message]) -> None:
+        pass
+
+    handler = with_conn if uses_conn else without
+    handled = []
+    with mqpg.connect(through(between, dsn)) as client:
+        handler.step(client)  # subscribes
+        prove(handler)
+
+        counts = []
+        for _ in range(_TIMES):
+            mq.send_batch(orders, [1] * 10)
+            mq.append()
+            before = between.requests
+            handled.append(handler.step(client))
+            counts.append(between.requests - before)
+    assert handled == [10] * _TIMES
+    assert min(counts) == (8 if uses_conn else 6)
 
 
 def end_sessions(db: psycopg.Connection[Any], url: str) -> None:

@@ -20,7 +20,7 @@ from mqpg._sync.client import wakeup
 from mqpg.connection import listener, notifications
 from tests.fixtures.databases import OwnServer
 from tests.support.consuming import running
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 
 @pytest.fixture
@@ -59,6 +59,34 @@ def test_receive_waits(dsn: str, topics: list[str], listen: bool) -> None:
             assert time.monotonic() - sender.at < (1 if listen else 2)
             mq.ack(message)
         assert mq._ticks().trusted == listen
+
+
+def test_a_step_waits(mq: mqpg.Client, topics: list[str]) -> None:
+    handled: list[object] = []
+    consumer = mqpg.consumer("t0", group="g")(lambda message: handled.append(message.payload))
+    assert consumer.step(mq, wait=0.1) == 0
+    for times in (1, 2):
+        Sender(mq, "t0", 0.3)
+        assert consumer.step(mq, wait=PATIENCE) == 1
+        assert handled == [1] * times
+    with pytest.raises(errors.InvalidArgument, match="wait must be"):
+        consumer.step(mq, wait=-1)
+
+
+async def test_a_step_waits_asynchronously(amq: mqpg.AsyncClient, topics: list[str]) -> None:
+    handled: list[object] = []
+
+    @mqpg.consumer("t0", group="g")
+    async def handle(message: mqpg.Message) -> None:
+        handled.append(message.payload)
+
+    assert await handle.step(amq, wait=0.1) == 0
+    waiting = asyncio.create_task(handle.step(amq, wait=PATIENCE))
+    await asyncio.sleep(0.3)
+    await amq.send("t0", 7)
+    await amq.append()
+    assert await waiting == 1
+    assert handled == [7]
 
 
 async def test_receive_waits_asynchronously(amq: mqpg.AsyncClient, topics: list[str]) -> None:

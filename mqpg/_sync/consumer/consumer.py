@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -25,6 +26,7 @@ from mqpg.connection.stopping import stops_with
 from mqpg.connection.streak import FailureStreak
 from mqpg.handlers.failures import PERMANENT_ERRORS, IterationLost, reason_of
 from mqpg.handlers.options import ConsumerOptions
+from mqpg.values.arguments import seconds
 from mqpg.values.errors import ConfigurationError
 from mqpg.values.messages import AbandonedQueues
 
@@ -86,11 +88,13 @@ class Consumer:
             raise ConfigurationError(f"{min(unknown)} is no option: they are the arguments of mqpg.consumer")
         return type(self)(self.handler, replace(self.options, **options))
 
-    def step(self, mq: Client) -> int:
+    def step(self, mq: Client, wait: float = 0.0) -> int:
         """Handle one delivery.
 
         Args:
             mq: The broker.
+            wait: How many seconds to wait for a delivery where there is none. The appender wakes the
+                call, which does not poll. 0 returns at once.
 
         Returns:
             How many messages were handled: applied, or sent to the retry lane. 0 where there were
@@ -99,13 +103,18 @@ class Consumer:
         Raises:
             ConfigurationError: The client is of the other library, or the subscription has another
                 mode.
+            InvalidArgument: `wait` is out of range.
             ConnectionFailed: The broker or the consumer's database does not answer.
         """
+        limit = seconds(wait, "wait")
         self._serve(mq)
-        while True:
-            raise_cancellation()
-            with suppress(IterationLost):
-                return self._site.step(mq)
+        if limit == 0:
+            return self._step(mq)
+        deadline = time.monotonic() + limit
+        with TopicWaiter(mq, self.options.topic, self.options.group, self.options.name) as waiter:
+            while not (handled := self._step(mq)) and (left := deadline - time.monotonic()) > 0:
+                waiter.wait(seconds=left)
+        return handled
 
     def run(self, mq: Client, stop: Event) -> None:
         """Handle deliveries until `stop` is set, `concurrency` of them at the same time.
@@ -187,6 +196,12 @@ class Consumer:
             self._reset()
         self._client = mq
 
+    def _step(self, mq: Client) -> int:
+        while True:
+            raise_cancellation()
+            with suppress(IterationLost):
+                return self._site.step(mq)
+
     def _work(self, mq: Client, stop: Event, worker: int, waiters: list[TopicWaiter], no_delivery: NoDelivery) -> None:
         """One worker.
 
@@ -232,9 +247,9 @@ class Consumer:
 
     def _pause(self, stop: Event, waiter: TopicWaiter, error: Exception) -> None:
         raise_cancellation()
-        seconds = waiter.failed()
-        logger.warning("%r: again in %.2f s after %s", self, seconds, reason_of(error))
-        wait_for(stop, seconds)
+        pause = waiter.failed()
+        logger.warning("%r: again in %.2f s after %s", self, pause, reason_of(error))
+        wait_for(stop, pause)
 
 
 def _sooner(one: float | None, other: float | None) -> float | None:
