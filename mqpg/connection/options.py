@@ -10,7 +10,17 @@ from psycopg.conninfo import conninfo_to_dict
 
 from mqpg.connection.settings import Settings
 
-__all__ = ["FORMATS", "KEEPALIVE", "SESSION", "WATCHED", "connect_options", "has_news", "set_for_session", "transport"]
+__all__ = [
+    "FORMATS",
+    "KEEPALIVE",
+    "SESSION",
+    "SETTINGS",
+    "WATCHED",
+    "connect_options",
+    "has_news",
+    "set_for_session",
+    "transport",
+]
 
 # A role or a database may have other settings. Drivers read one form of times and intervals, with array_nulls off a
 # list with a null would hold the text NULL, and SQLAlchemy does not know the type "text" in quotes.
@@ -46,7 +56,8 @@ WATCHED = {
 }
 
 # append, keep and others refuse any other level, and the server's default may be another one.
-SESSION = set_for_session({"default_transaction_isolation": "read committed", **FORMATS, **WATCHED})
+SETTINGS = {"default_transaction_isolation": "read committed", **FORMATS, **WATCHED}
+SESSION = set_for_session(SETTINGS)
 
 # A host that vanished is noticed within half a minute.
 KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}

@@ -13,7 +13,7 @@ from psycopg.rows import tuple_row
 
 from mqpg.connection.arrays import TextListDumper
 from mqpg.connection.forking import abandon, in_child
-from mqpg.connection.options import SESSION
+from mqpg.connection.options import SETTINGS
 from mqpg.connection.time_limit import AsyncLimitedConnection, LimitedConnection
 from mqpg.values.errors import ConfigurationError
 from mqpg.values.words import printable
@@ -23,10 +23,11 @@ __all__ = ["READ_ONLY", "RESET", "AsyncBrokerConnection", "BrokerConnection", "o
 logger = logging.getLogger("mqpg")
 
 # What a program may have left in a session that was lent to it. DISCARD ALL would also drop what psycopg has prepared,
-# so a statement of SQL's PREPARE is only found: then there is a row.
+# so a statement of SQL's PREPARE is only found: then there is a row. SET is neither planned nor executed as a query.
 RESET = (
-    "select from pg_prepared_statements where from_sql limit 1; close all; set session authorization default; "
-    "reset role; reset all; unlisten *; select pg_advisory_unlock_all(); discard temp; discard sequences; " + SESSION
+    "select from pg_prepared_statement() where from_sql limit 1; close all; set session authorization default; "
+    "reset role; reset all; unlisten *; select pg_advisory_unlock_all(); discard temp; discard sequences"
+    + "".join(f"; set {name} = '{value}'" for name, value in SETTINGS.items())
 ).encode()
 
 # Errors that say something about the session or its server, and not about the statement: the server only reads, it
