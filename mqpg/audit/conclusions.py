@@ -17,8 +17,8 @@ __all__ = ["equations", "histograms", "holes", "unfinished", "without_messages"]
 Rows = list[dict[str, Any]]
 
 
-def equations(topics: Rows, groups: Rows) -> list[Equation]:
-    """The conservation equations: two for each topic, and one for each group and topic."""
+def equations(topics: Rows, groups: Rows, ticks: Rows) -> list[Equation]:
+    """The conservation equations: two for each topic, one for each group and topic, and one for each tick that lies."""
     found = []
     for row in topics:
         scope = f"topic {row['topic']}"
@@ -34,6 +34,7 @@ def equations(topics: Rows, groups: Rows) -> list[Equation]:
             "not reached yet": row["ahead"],
         }
         found.append(Equation("offsets", f"group {row['consumer_group']}, topic {row['topic']}", row["offsets"], parts))
+    found += [Equation("appended", f"tick {t['tick_id']}", t["messages"], {"in queues": t["appended"]}) for t in ticks]
     return found
 
 

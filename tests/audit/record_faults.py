@@ -36,6 +36,53 @@ def delayed_half_postponed_in_one_place(story: Story) -> None:
     )
 
 
+@fault("mismatch", "says topic orders, and the broker has it in topic other", alone=True)
+def half_moved_to_another_topic(story: Story) -> None:
+    story.broker.execute("select mqpg.create_topic('other', 2)")
+    handle = story.prepare()
+    story.local(handle)
+    story.broker.execute(
+        "update mqpg.commit_log set topic_id = (select topic_id from mqpg.topic where name = 'other') "
+        "where batch_id = %s",
+        (message_id(handle) >> 10,),
+    )
+    story.commit(handle)
+    story.drain()
+
+
+@fault("undecided", "no decision", alone=True)
+def check_back_moved_to_the_next_century(story: Story) -> None:
+    handle = story.prepare()
+    story.broker.execute(
+        "update mqpg.commit_log set check_at = check_at + interval '100 days' where batch_id = %s",
+        (message_id(handle) >> 10,),
+    )
+
+
+@fault("lost", "later than any call may ask", alone=True)
+def delayed_send_postponed_by_a_month(story: Story) -> None:
+    message = story.one("select mqpg.send('orders', '{}'::text, delay => interval '1 hour')")
+    story.broker.execute(
+        "update mqpg.delayed set visible_at = visible_at + interval '1 month' where first_id = %s", (message,)
+    )
+
+
+@fault("lost", "which the newest tick has seen, but in no queue", alone=True)
+def due_message_recalled_after_its_tick(story: Story) -> None:
+    """No tick appended it in time."""
+    message = story.one("select mqpg.send('orders', '{}'::text, delay => interval '1 hour')")
+    for _ in range(2):
+        story.broker.execute("select mqpg.send('orders', '{}'::text)")
+        story.append()
+        story.broker.execute(
+            "update mqpg.delayed set visible_at = (select max(due_until) from mqpg.tick) where first_id = %s "
+            "and visible_at > now()",
+            (message,),
+        )
+    assert story.one("select mqpg.recall(%s)", message)
+    story.drain()
+
+
 @fault("gap", "offsets, and has no row", alone=True)
 def tick_deleted(story: Story) -> None:
     story.business()

@@ -82,3 +82,10 @@ def test_audits_that_compile_expressions_give_the_same_report(
     report = audit_in_spark()
     assert {kind: count for kind, count in report.anomalies.items() if count} == {"lost": 1}
     assert report.groups[0]["applied"] == 64
+
+
+def test_a_tick_that_counts_other_messages_than_it_appended(audit: Callable[..., Report], story: Story) -> None:
+    tick = story.one("select max(tick_id) from mqpg.tick")
+    story.broker.execute("update mqpg.tick set messages = messages + 5 where tick_id = %s", (tick,))
+    report = audit()
+    assert (report.verdict, report.reasons) == (Verdict.INVALID, (f"tick {tick}: appended does not hold",))

@@ -50,7 +50,7 @@ def test_the_upgraded_schema_is_like_a_new_one(empty_dsn: str, dsn: str, restore
 def test_what_earlier_releases_did_not_note_is_unknown(mq: Session) -> None:
     """Which policies topics had before neither excuses a loss nor makes it one."""
     assert mq.scalar("select count(*) from mqpg.topic t where (select count(*) from mqpg.former_setting f "
-                     "where f.topic_id = t.topic_id and f.value = 'unknown') < 4") == 0  # fmt: skip
+                     "where f.topic_id = t.topic_id and f.value = 'unknown') < 5") == 0  # fmt: skip
     assert mq.scalar("select count(*) from mqpg.subscription s where s.retries_from > '-infinity' and not exists "
                      "(select from mqpg.former_setting f where f.replaced_at = s.retries_from)") == 0  # fmt: skip
 

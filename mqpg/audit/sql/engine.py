@@ -136,7 +136,7 @@ def conclude(
         unsure += without_messages(totals.topics)
     if options.drained:
         unsure += unfinished(totals.topics, totals.groups, totals.lag, not_judged)
-    balance = equations(totals.topics, totals.groups)
+    balance = equations(totals.topics, totals.groups, totals.ticks)
     ruling = rule(counts, balance, totals.relations, unsure)
     report = Report(
         run={"at": work.now(), "by": _who(work)} | run,

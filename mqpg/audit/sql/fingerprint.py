@@ -55,7 +55,7 @@ BROKER: Mapping[str, Fingerprint] = {
     "tick": Fingerprint(
         "tick",
         "q.tick_id",
-        "q.tick_id, q.snapshot::text, q.due_until, q.at, q.xid, q.floor_id, q.batch_seq",
+        "q.tick_id, q.snapshot::text, q.due_until, q.at, q.xid, q.floor_id, q.batch_seq, q.messages",
         "q.tick_id <= (select j.last_tick from judged as j)",
     ),
     "queue_row": Fingerprint(
@@ -93,7 +93,7 @@ USERS: Mapping[str, Fingerprint] = {
         None,
         "q.ledger::text",
         "q.ledger::text, q.message_id::bigint, q.nonce::text, q.entry::text, q.created_at::timestamptz, "
-        "q.done_at::timestamptz",
+        "q.done_at::timestamptz, q.topic::text",
         CLOSED.format("q.message_id"),
     ),
 }

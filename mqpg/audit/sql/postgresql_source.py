@@ -164,7 +164,7 @@ class PostgresqlSource:
             "split_part(handle, '.', 4) as nonce, entry, {} from {} where " + OF_BROKER.format("handle", "{}")
         ).format(
             sql.Literal(label),
-            sql.SQL("created_at, done_at" if mine else "at as created_at, null as done_at"),
+            sql.SQL("created_at, done_at, topic" if mine else "at as created_at, null as done_at, null as topic"),
             found,
             sql.Literal(broker_id),
         )

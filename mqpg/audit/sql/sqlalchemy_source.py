@@ -135,10 +135,10 @@ class SqlalchemySource:
         """See Source. Judged rows are copied too."""
         if not inspect(self.connection).has_table("mqpg_ledger"):
             return None
-        rows = self._stream("select handle, entry, created_at, done_at from mqpg_ledger")
+        rows = self._stream("select handle, entry, created_at, done_at, topic from mqpg_ledger")
         found = (
-            (label, int(match[2]), match[3], entry, _utc(created), _utc(done))
-            for handle, entry, created, done in rows
+            (label, int(match[2]), match[3], entry, _utc(created), _utc(done), topic)
+            for handle, entry, created, done, topic in rows
             if (match := HANDLE.match(handle)) and match[1] == broker_id
         )
         return work.insert("ledger_row", found), False

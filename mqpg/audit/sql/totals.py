@@ -31,6 +31,7 @@ class Totals:
         self.late_commits = _sorted(work.rows("totals", "late_commits"))
         self.scope = _scope(work)
         self.left_out = work.rows("totals", "left_out")
+        self.ticks = work.rows("totals", "ticks", [8])
         self.holes = work.rows("totals", "holes")[0]["holes"]
         self.doubtful_offsets = work.rows("totals", "doubtful_offsets")
         self.doubtful_jumps = work.rows("totals", "doubtful_jumps")

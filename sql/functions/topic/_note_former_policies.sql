@@ -6,7 +6,8 @@ begin
     insert into mqpg.former_setting (topic_id, name, value)
     select old.topic_id, p.name, p.value
     from (
-        values ('message_ttl', old.message_ttl::text, new.message_ttl::text),
+        values ('retention', old.retention::text, new.retention::text),
+        ('message_ttl', old.message_ttl::text, new.message_ttl::text),
         ('lose_after', old.lose_after::text, new.lose_after::text),
         ('lose_over', old.lose_over::text, new.lose_over::text),
         ('checksums', old.checksums::text, new.checksums::text)

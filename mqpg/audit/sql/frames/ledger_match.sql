@@ -1,7 +1,7 @@
 -- One row for each half message of a producer group with a ledger (audited), and one for each
 -- ledger row without a half message. entry is null where the ledger has no row, state where the
 -- broker has no half. message_id is the message that is delivered: for a half of a relay topic, its
--- COMMIT. seen: it is in a queue or applied.
+-- COMMIT. seen: it is in a queue or applied. named_topic: the topic that the ledger's row names.
 with half as (
     select
         m.message_id, m.handle_hash, m.topic_id, m.producer_group_id,
@@ -15,7 +15,7 @@ hashed as (
     select
         r.ledger, r.message_id,
         encode(sha256(decode(r.nonce, 'hex')), 'hex') as handle_hash,
-        r.entry, r.created_at, r.done_at
+        r.entry, r.created_at, r.done_at, r.topic
     from ledger_row as r
 ),
 
@@ -23,7 +23,7 @@ matched as (
     select
         g.ledger, g.in_broker, true as audited, h.message_id, h.topic_id, h.state, h.relayed_as,
         h.born_at, h.decided_at, h.decided_by, h.check_at, h.expected, h.may_be_dropped, r.entry, r.created_at,
-        r.done_at
+        r.done_at, r.topic as named_topic
     from half as h
     join ledger_group as g on g.producer_group_id = h.producer_group_id
     left join hashed as r
@@ -39,7 +39,8 @@ matched as (
             when o.state = 'rollback' then 'fence'
         end,
         null,
-        case when confirmed.confirmed then h.decided_at end
+        case when confirmed.confirmed then h.decided_at end,
+        o.topic
     from half as h
     join outbox_group as g on g.producer_group_id = h.producer_group_id
     left join outbox as o on o.ledger = g.ledger and o.message_id = h.message_id
@@ -48,7 +49,7 @@ matched as (
     -- A ledger may also serve producer groups that are not audited. Their half messages exist.
     select
         r.ledger, null, false, r.message_id, null, null, null, null, null, null, null, null, null,
-        r.entry, r.created_at, r.done_at
+        r.entry, r.created_at, r.done_at, r.topic
     from hashed as r
     where not exists (select from half as h where h.message_id = r.message_id and h.handle_hash = r.handle_hash)
         and not exists (
@@ -62,13 +63,14 @@ matched as (
 select
     d.ledger, d.in_broker, d.audited, d.message_id, d.topic_id, t.topic, d.state, d.born_at, d.decided_at,
     d.decided_by, d.check_at, d.expected, d.may_be_dropped, d.entry, d.created_at, d.done_at,
+    d.named_topic,
     s.message_id is not null as seen
 from (
     select
         m.ledger, m.in_broker, m.audited,
         coalesce(m.relayed_as, m.message_id) as message_id,
         m.topic_id, m.state, m.born_at, m.decided_at, m.decided_by, m.check_at, m.expected, m.may_be_dropped,
-        m.entry, m.created_at, m.done_at
+        m.entry, m.created_at, m.done_at, m.named_topic
     from matched as m
 ) as d
 left join topic as t on t.topic_id = d.topic_id

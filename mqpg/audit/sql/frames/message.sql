@@ -33,6 +33,37 @@ release as (
     group by 1
 ),
 
+-- The last tick that was over when a message was recalled: the one before the newest whose transaction
+-- began before the recall's. If it had reached the message's time, the recall came too late.
+recall as (
+    select r.message_id, r.tick_id - 1 as tick_id
+    from (
+        select
+            u.message_id,
+            max(u.tick_id) over (
+                order by u.xid, u.message_id nulls last rows between unbounded preceding and current row
+            ) as tick_id
+        from (
+            select d.message_id, null::bigint as tick_id, d.xid
+            from decision as d
+            where d.stage = 1 and d.op = 'r'
+            union all
+            select null, t.tick_id, t.xid
+            from tick as t
+        ) as u
+    ) as r
+    where r.message_id is not null
+),
+
+too_late as (
+    select distinct r.message_id
+    from recall as r
+    join tick as t on t.tick_id = r.tick_id
+    join release as w on w.message_id = r.message_id and w.visible_at <= t.due_until
+    join delayed as d on d.subscription_id = 0 and r.message_id >= d.first_id and r.message_id < d.first_id + d.n
+    where pg_visible_in_snapshot(d.xid, t.snapshot) and d.visible_at = w.visible_at
+),
+
 judged as (
     select
         k.message_id, k.topic_id, k.kind, k.producer_group_id, k.queue_id, k.handle_hash,
@@ -42,7 +73,7 @@ judged as (
             when k.half and o.op is null and not k.decision_gone then 'undecided'
             when k.half and o.op = 'b' then 'rolled_back'
             when k.half and o.relayed_as is not null then 'relayed'
-            when late.late and s.op = 'r' then 'recalled'
+            when late.late and s.op = 'r' and l.message_id is null then 'recalled'
             -- Without its row in delayed it can never come, so it counts as due, and is found lost.
             when late.late and s.op is null and not coalesce(r.due, true) then 'delayed'
             else 'committed'
@@ -63,6 +94,7 @@ judged as (
     left join decision as o on o.message_id = k.message_id and o.stage = 0
     left join decision as s on s.message_id = k.message_id and s.stage = 1
     left join release as r on r.message_id = k.message_id
+    left join too_late as l on l.message_id = k.message_id
     cross join lateral (select k.kind = 'd' or (k.half and o.visible_at is not null) as late) as late
 )
 

@@ -52,6 +52,15 @@ where d.due and d.covered and not d.may_be_dropped
             and coalesce(d.visible_at <= k.due_until and pg_visible_in_snapshot(d.xid, k.snapshot), true)
     )
 union all
+-- A send waits no longer than its topic ever kept messages. A mismatch of the decision is one.
+select
+    null, t.topic, d.queue_id, null, d.first_id,
+    format('its time is %s, later than any call may ask', d.visible_at::text)
+from delayed as d
+join topic as t on t.topic_id = d.topic_id
+where d.subscription_id = 0 and extract(epoch from d.visible_at - d.written_at) > t.longest + 3600
+    and not exists (select from decision as o where o.message_id = d.first_id and o.visible_at <> d.visible_at)
+union all
 -- A standby that was promoted without the last transactions has neither the message nor a trace.
 select
     d.consumer_group, d.topic, null, null, d.message_id,

@@ -16,6 +16,12 @@ where m.audited and not m.seen
         or (m.entry = 'fence' and m.state = 'committed' and not m.expected)
     )
 union all
+select
+    null, m.topic, null, null, m.message_id,
+    format('the ledger %s says topic %s, and the broker has it in topic %s', m.ledger, m.named_topic, m.topic)
+from ledger_match as m
+where m.audited and m.named_topic <> m.topic
+union all
 -- From before the newest tick it is a gap. A row may be younger than the broker's snapshot, unless
 -- nothing is running any more.
 select

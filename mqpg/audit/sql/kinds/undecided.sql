@@ -1,5 +1,5 @@
--- undecided: half messages that were not decided in time. One that is in a queue or applied is
--- early instead.
+-- undecided: half messages that were not decided in time, or whose check-back is due later than any call
+-- may ask. One that is in a queue or applied is early instead.
 select
     null as consumer_group, t.topic, m.queue_id,
     null::bigint as queue_offset,
@@ -9,6 +9,10 @@ from message as m
 join topic as t on t.topic_id = m.topic_id
 cross join run as u
 where m.kind = 'h' and m.state = 'undecided'
-    and (u.overdue_before is null or m.check_at < u.overdue_before)
+    and (
+        u.overdue_before is null
+        or m.check_at < u.overdue_before
+        or extract(epoch from m.check_at - m.born_at) > t.longest
+    )
     and not exists (select from seen as s where s.message_id = m.message_id)
     and not exists (select from outbox as o where o.message_id = m.message_id)

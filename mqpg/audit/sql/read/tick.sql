@@ -1,6 +1,20 @@
 -- The ticks of the appender. The last judged one is read again, because the next one is compared with
--- it.
-select t.tick_id, t.snapshot, t.due_until, t.at, t.xid, t.floor_id, t.batch_seq
+-- it. appended: how many messages the queues have of it. Null where retention has left rows out.
+select
+    t.tick_id, t.snapshot, t.due_until, t.at, t.xid, t.floor_id, t.batch_seq, t.messages,
+    case when exists (
+        select from mqpg.audit_segment as s
+        where s.family = 'tick' and s.body_dropped_at is null and s.left_out = '{}'
+            and t.tick_id >= s.lower_bound::bigint and t.tick_id < s.upper_bound::bigint
+    ) then coalesce(c.n, 0) end as appended
 from mqpg.audit_tick as t
-where t.tick_id >= (select case when j.reading then j.last_tick else -1 end from judged as j)
-    and t.tick_id <= (select case when j.reading then 9223372036854775807 else j.last_tick end from judged as j)
+cross join judged as j
+left join (
+    select q.tick_id, sum(q.n)::bigint as n
+    from mqpg.audit_consume_queue as q
+    cross join judged as b
+    where q.tick_id >= case when b.reading then b.last_tick else -1 end
+    group by 1
+) as c on c.tick_id = t.tick_id
+where t.tick_id >= case when j.reading then j.last_tick else -1 end
+    and t.tick_id <= case when j.reading then 9223372036854775807 else j.last_tick end

@@ -1,6 +1,8 @@
 -- The audited topics.
 -- summed_from: record batches that were stored after this time must have a checksum. Null: none must.
 -- A transaction may still use a replaced setting for an hour, unless the topic had no message before.
+-- longest: the longest retention that it ever had, in seconds. No call may ask for a longer time. Null: not
+-- known.
 select
     t.topic_id, t.name as topic, t.first_queues, t.grown_from, t.settled_batch,
     case
@@ -8,7 +10,8 @@ select
         when f.since is null then '-infinity'
         when o.unused then f.since
         else f.since + interval '1 hour'
-    end as summed_from
+    end as summed_from,
+    case when r.known then extract(epoch from greatest(t.retention, r.longest))::float8 end as longest
 from mqpg.audit_topic as t
 left join (
     select s.topic_id, max(s.replaced_at) as since
@@ -16,6 +19,13 @@ left join (
     where s.name = 'checksums'
     group by 1
 ) as f on f.topic_id = t.topic_id
+cross join lateral (
+    select
+        coalesce(bool_and(s.value <> 'unknown'), true) as known,
+        max(case when s.value <> 'unknown' then s.value::interval end) as longest
+    from mqpg.audit_former_setting as s
+    where s.topic_id = t.topic_id and s.name = 'retention'
+) as r
 left join lateral (
     select bool_and(coalesce(l.born_at > f.since, false)) as unused
     from mqpg.audit_consume_queue as c

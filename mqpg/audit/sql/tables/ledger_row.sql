@@ -1,9 +1,10 @@
--- The rows of ledgers that belong to this broker.
+-- The rows of ledgers that belong to this broker. topic: null in the broker's own ledger.
 create temp table ledger_row (
     ledger text,
     message_id bigint,
     nonce text,
     entry text,
     created_at timestamptz,
-    done_at timestamptz
+    done_at timestamptz,
+    topic text
 );
