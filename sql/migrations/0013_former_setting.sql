@@ -4,7 +4,8 @@ create table mqpg.former_setting (
     setting_id bigint primary key default nextval('mqpg.position_jump_jump_id_seq'),
     topic_id int not null references mqpg.topic on delete cascade,
     subscription_id int references mqpg.subscription on delete cascade,
-    name text not null check (name in ('retention', 'message_ttl', 'lose_after', 'lose_over', 'checksums', 'retries_from')),
+    name text not null check (
+        name in ('retention', 'message_ttl', 'lose_after', 'lose_over', 'checksums', 'retries_from')),
     value text,
     replaced_at timestamptz not null default clock_timestamp(),
     by text not null default session_user

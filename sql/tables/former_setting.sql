@@ -1,12 +1,14 @@
 -- Settings of topics and subscriptions that were replaced, as far as they can excuse that a group
--- did not get a message, or that a record batch has no checksum, or say how late a time may be. Append-only. The audit judges an excuse by the setting of its time.
+-- did not get a message, or that a record batch has no checksum, or say how late a time may be.
+-- Append-only. The audit judges an excuse by the setting of its time.
 -- setting_id comes from the numbers of position_jump, so it says without a clock which jumps were
 -- made under the new setting: those with a greater number.
 create table mqpg.former_setting (
     setting_id bigint primary key default nextval('mqpg.position_jump_jump_id_seq'),
     topic_id int not null references mqpg.topic on delete cascade,
     subscription_id int references mqpg.subscription on delete cascade,
-    name text not null check (name in ('retention', 'message_ttl', 'lose_after', 'lose_over', 'checksums', 'retries_from')),
+    name text not null check (
+        name in ('retention', 'message_ttl', 'lose_after', 'lose_over', 'checksums', 'retries_from')),
     value text,
     replaced_at timestamptz not null default clock_timestamp(),
     by text not null default session_user

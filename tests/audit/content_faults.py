@@ -283,6 +283,33 @@ def keys_of_a_queue_exchanged(story: Story) -> None:
     )
 
 
+@fault("corrupt", "does not match its checksum")
+def half_moved_to_a_group_without_a_ledger(story: Story) -> None:
+    """Its commit needs no local transaction there."""
+    story.broker.execute("select mqpg.create_producer_group('bare', checker => 'due_checks')")
+    handle = story.prepare()
+    story.broker.execute("select mqpg.commit(%s)", (handle,))
+    story.drain()
+    story.broker.execute(
+        "update mqpg.commit_log set producer_group_id = (select producer_group_id from mqpg.producer_group "
+        "where name = 'bare') where batch_id = %s",
+        (message_id(handle) >> 10,),
+    )
+
+
+@fault("corrupt", "does not match its checksum")
+def half_moved_to_another_topic_with_a_checksum(story: Story) -> None:
+    story.broker.execute("select mqpg.create_topic('else', 2)")
+    handle = story.prepare()
+    story.local(handle)
+    story.broker.execute(
+        "update mqpg.commit_log set topic_id = (select topic_id from mqpg.topic where name = 'else'), "
+        "check_at = check_at + interval '100 years' where batch_id = %s",
+        (message_id(handle) >> 10,),
+    )
+    story.commit(handle)
+
+
 @fault("corrupt", "has no checksum, and its topic asks for one")
 def checksum_emptied(story: Story) -> None:
     message = story.one("select mqpg.send('orders', '{}'::text, tag => 'a')")

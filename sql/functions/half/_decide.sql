@@ -125,7 +125,8 @@ begin
             array[_decide.payload::json],
             case
                 when (select t.checksums from mqpg.topic t where t.topic_id = v_half.topic_id)
-                    then mqpg._checksum(v_order, _decide.payload, v_half.key, v_half.tag, v_half.headers)
+                    then mqpg._checksum(
+                        v_order, v_half.topic_id, _decide.payload, v_half.key, v_half.tag, v_half.headers)
             end);
     end if;
     if v_due is not null then

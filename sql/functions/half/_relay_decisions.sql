@@ -35,7 +35,7 @@ begin
             array[f.headers], array[f.payload],
             case
                 when (select t.checksums from mqpg.topic t where t.topic_id = f.topic_id)
-                    then mqpg._checksum(f.batch, f.payload::text, f.key, f.tag, f.headers)
+                    then mqpg._checksum(f.batch, f.topic_id, f.payload::text, f.key, f.tag, f.headers)
             end
         from fate f
     )

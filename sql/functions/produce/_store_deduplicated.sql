@@ -34,7 +34,10 @@ begin
         select m.batch_id, v_xid, v_now, _store_deduplicated.topic_id, m.queue_id, 1, _store_deduplicated.kind,
             case when m.k is not null then array[m.k] end, case when m.t is not null then array[m.t] end,
             case when m.h is not null then array[m.h] end, array[m.p::json],
-            case when _store_deduplicated.checksums then mqpg._checksum(m.batch_id, m.p, m.k, m.t, m.h) end
+            case
+                when _store_deduplicated.checksums
+                    then mqpg._checksum(m.batch_id, _store_deduplicated.topic_id, m.p, m.k, m.t, m.h)
+            end
         from message m
     )
     insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)

@@ -80,7 +80,7 @@ begin
                     else mqpg._queue_of(send.key, v_topic.queues)
                 end;
                 if v_topic.checksums then
-                    v_checksum := mqpg._checksum(v_batch, send.payload, send.key, send.tag, send.headers);
+                    v_checksum := mqpg._checksum(v_batch, v_topic.topic_id, send.payload, send.key, send.tag, send.headers);
                 end if;
                 with stored as (
                     insert into mqpg.commit_log (
@@ -103,7 +103,7 @@ begin
     v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
     v_batch := nextval('mqpg.batch_id');
     if v_topic.checksums then
-        v_checksum := mqpg._checksum(v_batch, send.payload, send.key, send.tag, send.headers);
+        v_checksum := mqpg._checksum(v_batch, v_topic.topic_id, send.payload, send.key, send.tag, send.headers);
     end if;
     insert into mqpg.commit_log (
         batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads, checksum)

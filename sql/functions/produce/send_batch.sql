@@ -62,7 +62,8 @@ begin
         v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
         v_batch := nextval('mqpg.batch_id');
         if v_topic.checksums then
-            v_checksum := mqpg._checksum(v_batch, send_batch.payloads, null, send_batch.tags, send_batch.headers);
+            v_checksum := mqpg._checksum(
+                v_batch, v_topic.topic_id, send_batch.payloads, null, send_batch.tags, send_batch.headers);
         end if;
         insert into mqpg.commit_log (
             batch_id, xid, born_at, topic_id, queue_id, n, kind, tags, headers, payloads, checksum)

@@ -1,21 +1,32 @@
 -- Computes the checksum of a record batch: of its bodies, then the keys, tags and headers, with null
--- for what a message has not. The batch id is the seed, so two rows whose contents were exchanged do
--- not match either. PostgreSQL keeps the hash function stable, because hash partitions depend on it.
+-- for what a message has not. The batch id is in the seed, so two rows whose contents were exchanged do
+-- not match either, and so are the topic and, of half messages, the producer group and the time of the
+-- check-back. PostgreSQL keeps the hash functions stable, because hash partitions depend on them.
 -- Locks: none. Cost: one pass over the contents; the planner puts it in place of the call.
-create function mqpg._checksum(batch_id bigint, payloads text [], keys text [], tags text [], headers jsonb [])
-returns bigint
+create function mqpg._checksum(
+    batch_id bigint, topic_id int, payloads text [], keys text [], tags text [], headers jsonb [],
+    producer_group_id int default null, check_at timestamptz default null
+) returns bigint
 language sql immutable as $$
     select hash_array_extended(
         _checksum.payloads
         || coalesce(_checksum.keys, array_fill(null::text, array[cardinality(_checksum.payloads)]))
         || coalesce(_checksum.tags, array_fill(null::text, array[cardinality(_checksum.payloads)]))
         || coalesce(_checksum.headers::text [], array_fill(null::text, array[cardinality(_checksum.payloads)])),
-        _checksum.batch_id)
+        int8xor(
+            int8xor(_checksum.batch_id, _checksum.topic_id::bigint << 32),
+            coalesce(hash_array_extended(array[_checksum.check_at], _checksum.producer_group_id), 0)))
 $$;
 
 -- That of a batch of one message, with less to evaluate.
-create function mqpg._checksum(batch_id bigint, payload text, key text, tag text, headers jsonb) returns bigint
+create function mqpg._checksum(
+    batch_id bigint, topic_id int, payload text, key text, tag text, headers jsonb,
+    producer_group_id int default null, check_at timestamptz default null
+) returns bigint
 language sql immutable as $$
     select hash_array_extended(
-        array[_checksum.payload, _checksum.key, _checksum.tag, _checksum.headers::text], _checksum.batch_id)
+        array[_checksum.payload, _checksum.key, _checksum.tag, _checksum.headers::text],
+        int8xor(
+            int8xor(_checksum.batch_id, _checksum.topic_id::bigint << 32),
+            coalesce(hash_array_extended(array[_checksum.check_at], _checksum.producer_group_id), 0)))
 $$;

@@ -54,7 +54,9 @@ begin
             else mqpg._queue_of(v_batch, _store.queues)
         end;
         if _store.checksums then
-            v_checksum := mqpg._checksum(v_batch, v_piece.payloads, v_piece.keys, v_piece.tags, v_piece.headers);
+            v_checksum := mqpg._checksum(
+                v_batch, _store.topic_id, v_piece.payloads, v_piece.keys, v_piece.tags, v_piece.headers,
+                _store.producer_group_id, _store.check_at);
         end if;
         insert into mqpg.commit_log (
             batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at,

@@ -28,7 +28,8 @@ begin
             v_half.keys, v_half.tags, v_headers, v_half.payloads,
             case
                 when v_half.checksum is not null
-                    then mqpg._checksum(v_batch, v_half.payloads::text [], v_half.keys, v_half.tags, v_headers)
+                    then mqpg._checksum(
+                        v_batch, v_half.topic_id, v_half.payloads::text [], v_half.keys, v_half.tags, v_headers)
             end);
     end loop;
 end

@@ -16,7 +16,7 @@ begin
         case when f.headers is not null then array[f.headers] end, array[p.payload::json],
         case
             when (select t.checksums from mqpg.topic t where t.topic_id = f.topic_id)
-                then mqpg._checksum(h.final, p.payload, f.key, f.tag, f.headers)
+                then mqpg._checksum(h.final, f.topic_id, p.payload, f.key, f.tag, f.headers)
         end
     from unnest(_store_finals.halves, _store_finals.finals) as h(id, final)
     join lateral mqpg._half_envelope(h.id) as f on true

@@ -1,5 +1,5 @@
 -- undecided: half messages that were not decided in time, or whose check-back is due later than any call
--- may ask. One that is in a queue or applied is early instead.
+-- may ask (without a checksum that says so). One that is in a queue or applied is early instead.
 select
     null as consumer_group, t.topic, m.queue_id,
     null::bigint as queue_offset,
@@ -7,12 +7,13 @@ select
     format('no decision, prepared %s, check-back due %s', m.born_at::text, m.check_at::text) as evidence
 from message as m
 join topic as t on t.topic_id = m.topic_id
+left join (select b.batch_id from body as b where not b.intact) as c on c.batch_id = m.message_id >> 10
 cross join run as u
 where m.kind = 'h' and m.state = 'undecided'
     and (
         u.overdue_before is null
         or m.check_at < u.overdue_before
-        or extract(epoch from m.check_at - m.born_at) > t.longest
+        or (extract(epoch from m.check_at - m.born_at) > t.longest and c.batch_id is null)
     )
     and not exists (select from seen as s where s.message_id = m.message_id)
     and not exists (select from outbox as o where o.message_id = m.message_id)
