@@ -79,8 +79,9 @@ def test_all_go_on(limited: tuple[str, str], tmp_path: Path, processes: Processe
         supervisor = processes.start("worker", "--heartbeat", "0.2", dsn=dsn, MQPG_LEDGER_SHOP=ledger.url)
         processes.start("consume", "handlers", "--heartbeat", "0.2", dsn=dsn, OWN=ledger.url)
         sent = []
-        for _ in range(3):
-            sent += [mq.send("t", {}), mq.send("t", {}, delay=0.1)]
+        for n in range(3):
+            # The session may end at this very moment. With a dedup id the client sends once more.
+            sent += [mq.send("t", {}, dedup_id=f"{n} now"), mq.send("t", {}, delay=0.1, dedup_id=f"{n} later")]
             handle = mq.prepare("t", {}, "shop")
             ledger.commit(handle)  # and the producer dies
             sent.append(int(handle.split(".")[2]))
