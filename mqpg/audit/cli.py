@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -147,6 +147,33 @@ def audit(
             show_default=False,
         ),
     ] = None,
+    amount: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSONPATH",
+            help="Also sum up this number in the payloads of the messages that anomalies name, such as $.total. Needs "
+            "the owner of the schema mqpg.",
+            show_default=False,
+        ),
+    ] = None,
+    into: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Also add a row for each anomaly to this table at the broker, [SCHEMA.]TABLE. It is created if there "
+            "is none.",
+            show_default=False,
+        ),
+    ] = None,
+    since_report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also say what has changed since the report that --json wrote to this file.",
+            show_default=False,
+            dir_okay=False,
+        ),
+    ] = None,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -187,9 +214,11 @@ def audit(
                 clock_tolerance=clock_tolerance,
                 ledger_keep=timedelta(hours=ledger_keep),
                 staging=staging,
+                amount=amount,
+                into=into,
             ),
             _Run(engine, state, (interval or _INTERVAL) if follow else None, local_threads, memory),
-            _Output(json, html, faults),
+            _Output(json, html, faults, since_report),
         )
     )
     raise typer.Exit(status)
@@ -275,28 +304,33 @@ def _audit(options: AuditOptions, run: _Run, output: _Output) -> int:
 class _Output:
     """Where the report goes."""
 
-    def __init__(self, as_json: bool, html: Path | None, faults: Path | None) -> None:
-        self._as_json, self._html, self._faults_file = as_json, html, faults
+    def __init__(self, as_json: bool, html: Path | None, faults: Path | None, since: Path | None) -> None:
+        self._as_json, self._html, self._faults_file, self._since = as_json, html, faults, since
         self._faults: list[Fault] = []
+        self._before: dict[str, Any] | None = None
 
     def prepare(self) -> None:
         """Refuse files that cannot be used, before the audit begins."""
+        from mqpg.audit.changes import read_report
         from mqpg.audit.faults import read_faults
 
         if self._faults_file is not None:
             if self._html is None:
                 raise ConfigurationError("--faults is shown on the page of --html FILE: give both")
             self._faults = read_faults(self._faults_file)
+        if self._since is not None:
+            self._before = read_report(self._since)
         if self._html is not None:
             try:
                 self._html.touch()
             except OSError as error:
                 raise ConfigurationError(f"--html: {self._html} cannot be written: {error}") from error
 
-    @property
-    def has_page(self) -> bool:
-        """Whether an HTML page is to be written."""
-        return self._html is not None
+    def require_many(self) -> None:
+        """Refuse what shows a single audit."""
+        for option, given in (("--html", self._html), ("--since-report", self._since)):
+            if given is not None:
+                raise ConfigurationError(f"{option} shows one audit, so it cannot be used with --follow")
 
     def show_line(self, audited: Audited) -> None:
         """Print one of many audits on one line."""
@@ -322,10 +356,13 @@ class _Output:
         """Print the report, and write the HTML page."""
         from rich.console import Console
 
+        from mqpg.audit.changes import changes_since
         from mqpg.audit.html import as_html
         from mqpg.audit.page import print_page
         from mqpg.audit.report import as_json
 
+        if self._before is not None:
+            report.changes = changes_since(self._before, report)
         if self._html is not None:
             self._html.write_text(as_html(report, self._faults), encoding="utf-8")
         if self._as_json:
@@ -347,8 +384,7 @@ def _follow(options: AuditOptions, state: Path | None, interval: float, output: 
     from mqpg.audit.sql.follow import follow
     from mqpg.cli.stop_signals import stop_on_signals
 
-    if output.has_page:
-        raise ConfigurationError("--html shows one audit, so it cannot be used with --follow")
+    output.require_many()
     stop = threading.Event()
     stop_on_signals(stop)
     last = follow(options, state, interval, stop, output.show_line, lambda why: say(f"mqpg: {why}", err=True))

@@ -33,6 +33,10 @@ class AuditOptions:
         examples: How many anomalies of each kind the report shows. The counts are always full.
         staging: The URI of a folder that Spark's driver and all executors share. None means a
             temporary folder of this machine, or the executors' own disks on a cluster.
+        amount: A jsonpath. The numbers that it finds in the payloads of the anomalies' messages are summed up.
+            None means that no payload is read.
+        into: A table at the broker, with its schema or in `public`, that gets a row for each anomaly. It is
+            created if there is none. None means none.
     """
 
     dsn: str | None = None
@@ -47,6 +51,8 @@ class AuditOptions:
     partitions: int = 2
     examples: int = 32
     staging: str | None = None
+    amount: str | None = None
+    into: str | None = None
 
 
 def urls_of(urls: str | Sequence[str]) -> tuple[str, ...]:

@@ -46,6 +46,7 @@ def _head(report: Report) -> Panel:
     lines = [Text(report.headline.replace(verdict, verdict.upper(), 1), style=f"bold {colour}")]
     lines.append(Text(printable(scope_words(report.scope))))
     lines += [Text(f"• {printable(reason)}") for reason in report.reasons]
+    lines += [Text(f"• {printable(line)}") for line in report.changes]
     broker = run["broker"]
     lines.append(
         Text(
@@ -89,10 +90,16 @@ def _add_row(table: Table, *cells: str | Text) -> None:
 
 
 def _anomalies(report: Report) -> Table:
-    table = _table("Anomalies", "kind", "messages", numbers=1)
+    path = report.parameters.get("amount")
+    table = _table("Anomalies", "kind", "number", *([f"sum of {printable(path)}"] if path else []))
     for kind, count in report.anomalies.items():
         if count:
-            _add_row(table, kind, Text(f"{count:,}", style="bold red"))
+            _add_row(
+                table,
+                kind,
+                Text(f"{count:,}", style="bold red"),
+                *([str(report.amounts.get(kind, ""))] if path else []),
+            )
     if not table.row_count:
         _add_row(table, Text(f"none of {len(report.anomalies)} kinds", style="green"), "0")
     return table

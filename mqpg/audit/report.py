@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from .verdict import Equation, Relation, Verdict
@@ -19,6 +20,7 @@ __all__ = [
     "PURGED",
     "REPORT_VERSION",
     "UNATTRIBUTED",
+    "Amounts",
     "NotJudged",
     "Report",
     "SnapshotRecord",
@@ -34,7 +36,17 @@ REPORT_VERSION = 1
 It grows when a field changes its meaning or goes away, not when one is added.
 """
 
-_FINDINGS = ("verdict", "reasons", "scope", "parameters", "anomalies", "equations", "relations", "not_judged")
+_FINDINGS = (
+    "verdict",
+    "reasons",
+    "scope",
+    "parameters",
+    "anomalies",
+    "equations",
+    "relations",
+    "not_judged",
+    "amounts",
+)
 _NAMES = 4  # of each kind, in one line
 
 
@@ -82,6 +94,28 @@ class NotJudged:
         return f"{self.what}: {self.name}" + ("" if self.rows is None else f" ({self.rows:,})")
 
 
+@dataclass(frozen=True)
+class Amounts:
+    """How much the messages are worth that the anomalies of one kind name, each counted once.
+
+    Attributes:
+        amount: The sum of the numbers that the jsonpath finds in their payloads.
+        messages: How many have such a number.
+        without_amount: How many have none.
+        without_body: How many have no body at the broker, because retention has dropped it or there never was one.
+    """
+
+    amount: Decimal
+    messages: int
+    without_amount: int
+    without_body: int
+
+    def __str__(self) -> str:
+        """Return it as a part of a line of the report."""
+        others = ((self.without_amount, "without amount"), (self.without_body, "without body"))
+        return f"{self.amount:,f} in {self.messages:,} messages" + "".join(f", {n:,} {what}" for n, what in others if n)
+
+
 @dataclass
 class Report:
     """The result of one audit.
@@ -102,6 +136,8 @@ class Report:
         late_commits: For each topic, how many messages were appended after one with a greater id.
         scope: Which topics, groups and messages were audited.
         parameters: What was asked and tolerated, and the release.
+        amounts: By kind, how much the messages of the anomalies are worth. Empty if that was not asked.
+        changes: What is new since an earlier report, a line each. Empty if there is none to compare with.
     """
 
     run: dict[str, Any]
@@ -122,6 +158,8 @@ class Report:
     late_commits: list[dict[str, Any]] = field(default_factory=list)
     scope: dict[str, Any] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
+    amounts: dict[str, Amounts] = field(default_factory=dict)
+    changes: list[str] = field(default_factory=list)
 
     @property
     def headline(self) -> str:
@@ -148,6 +186,8 @@ class Report:
             "parameters": self.parameters,
             "run": self.run,
             "anomalies": {"total": sum(self.anomalies.values()), "by_kind": self.anomalies, "examples": self.examples},
+            "amounts": {kind: asdict(one) for kind, one in self.amounts.items()},
+            "changes": self.changes,
             "equations": [asdict(one) | {"holds": one.holds} for one in self.equations],
             "relations": [
                 asdict(one)

@@ -6,24 +6,26 @@ import gc
 import time
 
 import pyspark
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from mqpg.audit.options import AuditOptions, every_url
 from mqpg.audit.report import Report
 from mqpg.audit.sql.engine import conclude, describe_run
 from mqpg.audit.sql.reader import read_inputs
 from mqpg.audit.sql.sources import open_source
+from mqpg.audit.sql.statements import statement
 from mqpg.embedded.locate import resolve
 from mqpg.schema import migrate
 
 from ..read.jdbc_jar import JdbcJar, find_jdbc_jar
+from ..read.portable import columns_of_table, spark_schema
 from ..read.session import open_session, own_session
 from ..read.size import estimate_messages
 from ..read.stores import open_store
 from ..read.tuning import Tuning
 from ..workspace import open_spark_workspace
 
-__all__ = ["AuditOptions", "connect_once", "run_audit", "run_audit_in"]
+__all__ = ["AuditOptions", "connect_once", "findings_frame", "run_audit", "run_audit_in"]
 
 
 def connect_once(options: AuditOptions) -> int:
@@ -64,6 +66,20 @@ def run_audit(options: AuditOptions, *, threads: int | None = None, memory: str 
     messages = connect_once(options)
     with open_session(threads, jar=jar, memory=memory, tuning=Tuning(messages)) as spark:
         return run_audit_in(spark, options, jar=jar, started=started, messages=messages)
+
+
+def findings_frame(spark: SparkSession, report: Report) -> DataFrame:
+    """The examples of a report as a frame, to join them with other frames.
+
+    Args:
+        spark: The session of the frame.
+        report: A report of either engine. With a large `AuditOptions.examples` it has all anomalies.
+
+    Returns:
+        A row for each: kind, consumer_group, topic, queue_id, queue_offset, message_id, evidence.
+    """
+    schema = spark_schema(columns_of_table(statement("tables", "anomaly")))
+    return spark.createDataFrame([tuple(row[name] for name in schema.names) for row in report.examples], schema)
 
 
 def run_audit_in(

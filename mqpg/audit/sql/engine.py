@@ -20,12 +20,16 @@ from mqpg.audit.verdict import Verdict, rule
 from mqpg.embedded.locate import resolve
 from mqpg.schema import migrate
 
+from .amounts import amounts_of
+from .into import keep_findings
 from .judged import advance, check_findings, check_frames
 from .reader import Inputs, connect_once, read_inputs
 from .totals import Totals, doubts
 from .workspace import Workspace, open_workspace
 
 __all__ = ["conclude", "describe_run", "run_audit", "run_tracked"]
+
+_ALL = 2**31 - 1
 
 
 def run_audit(options: AuditOptions) -> Report:
@@ -156,8 +160,14 @@ def conclude(
         timeline=totals.timeline,
         late_commits=totals.late_commits,
         scope=inputs.scope | totals.scope,
-        parameters=asked(options),
+        parameters=asked(options) | {"amount": options.amount},
     )
+    if options.amount is not None or options.into is not None:
+        found = work.rows("totals", "examples", [_ALL])
+        if options.amount is not None:
+            report.amounts = amounts_of(work, options.amount, found)
+        if options.into is not None:
+            keep_findings(work, options.into, report, found)
     report.run["seconds"] = round(time.monotonic() - started, 3)
     return report
 

@@ -25,7 +25,9 @@ from mqpg.audit.state import Judged
 from mqpg.connection.dsn import describe, to_sqlalchemy
 from mqpg.values.errors import LedgerError, NotFound, UnknownProducerGroup, UnknownTopic
 
+from .amounts import check_amount
 from .fingerprint import add
+from .into import check_table
 from .judged import check_broker, check_users, leave_out
 from .postgresql_source import PostgresqlSource
 from .sources import Source, open_source
@@ -92,6 +94,10 @@ def read_inputs(work: Workspace, dsn: str, options: AuditOptions, judged: Judged
 
     What is judged is left out and only compared. Raises Rejudge if it must be judged again.
     """
+    if options.amount is not None:
+        check_amount(work, options.amount)
+    if options.into is not None:
+        check_table(work, options.into)
     return _Reader(work, dsn, options, judged).run()
 
 
