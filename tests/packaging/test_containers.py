@@ -53,7 +53,7 @@ class Project:
             target_session_attrs="read-write",
         )
 
-    def compose(self, *words: str, timeout: float = 240) -> str:
+    def compose(self, *words: str, timeout: float = 480) -> str:
         done = subprocess.run(
             ["docker", "compose", *words],
             cwd=ROOT,
