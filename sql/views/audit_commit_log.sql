@@ -34,7 +34,7 @@ select l.batch_id, l.xid, l.born_at, l.topic_id, l.producer_group_id, l.incarnat
                 || coalesce(l.headers::text [], array_fill(null::text, array[cardinality(l.payloads)])),
                 int8xor(
                     int8xor(l.batch_id, l.topic_id::bigint << 32),
-                    coalesce(hash_array_extended(array[l.check_at], l.producer_group_id), 0)))
+                    coalesce(hash_array_extended(array[l.check_at - l.born_at], l.producer_group_id), 0)))
             or l.checksum = hash_array_extended(l.payloads::text [], l.batch_id)
     end as intact
 from mqpg.commit_log as l;

@@ -99,6 +99,7 @@ def test_it_can_be_switched_off(mq: Session) -> None:
 @pytest.mark.parametrize("change", ["topic_id = topic_id + 1", "producer_group_id = producer_group_id + 1",
                                     "check_at = check_at + interval '1 second'"])  # fmt: skip
 @pytest.mark.parametrize("call", ["prepare('one', '1'::text, 'pg')", "prepare_batch('one', array['1', '2'], 'pg')",
+                                  "prepare('one', '1'::text, 'pg', check_after => '7 days')",
                                   "prepare_batch('one', array['1', '2'], 'pg', keys => array['a', 'b'])"])  # fmt: skip
 def test_a_half_message_keeps_its_topic_its_group_and_its_time(mq: Session, call: str, change: str) -> None:
     mq.call("alter_topic", "one", checksums=True)

@@ -56,7 +56,7 @@ begin
         if _store.checksums then
             v_checksum := mqpg._checksum(
                 v_batch, _store.topic_id, v_piece.payloads, v_piece.keys, v_piece.tags, v_piece.headers,
-                _store.producer_group_id, _store.check_at);
+                _store.producer_group_id, _store.check_at - v_now);
         end if;
         insert into mqpg.commit_log (
             batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at,

@@ -19,7 +19,7 @@ begin
     if _store_together.checksums then
         v_checksum := mqpg._checksum(
             v_batch, _store_together.topic_id, _store_together.payloads, null, _store_together.tags,
-            _store_together.headers, _store_together.producer_group_id, _store_together.check_at);
+            _store_together.headers, _store_together.producer_group_id, _store_together.check_at - v_now);
     end if;
     insert into mqpg.commit_log (
         batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at,

@@ -96,7 +96,7 @@ begin
     if v_to.checksums then
         v_checksum := mqpg._checksum(
             v_batch, v_to.topic_id, prepare.payload, prepare.key, prepare.tag, prepare.headers,
-            v_to.producer_group_id, v_to.now + coalesce(prepare.check_after, v_to.check_after));
+            v_to.producer_group_id, v_to.now + coalesce(prepare.check_after, v_to.check_after) - v_to.now);
     end if;
     insert into mqpg.commit_log (
         batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at, delay,
