@@ -2,8 +2,8 @@
 
 `register` makes `format("mqpg")` known to a session. The jobs are the audit and the reconciliation.
 
-The audit proves from the tables alone what happened to every message. It writes to none of the
-audited databases. The reconciliation finds lost commits and commits them.
+The audit proves from the tables alone what happened to every message. It writes to the
+audited databases only if a table for its findings is named. The reconciliation finds lost commits and commits them.
 
 The folders of the jobs depend on each other in one direction: `cli` on `jobs`, `jobs` on `read`.
 """
