@@ -100,7 +100,8 @@ def test_chunks_of_rows(
 ) -> None:
     monkeypatch.setattr(chunks, "_ROWS_AT_ONCE", 2)
     schema = spark_schema(columns_of_table(statement("tables", "ledger_row")))
-    given = [("shop", n, f"{n:032x}", "local", datetime(2026, 1, 1, 12, tzinfo=UTC), None) for n in range(rows)]
+    instant = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    given = [("shop", n, f"{n:032x}", "local", instant, None, "orders") for n in range(rows)]
     frame = chunks.frame_of_rows(spark, iter(given), schema, store)
     assert frame.schema == schema
     found = frame.selectExpr("message_id", "string(created_at)", "done_at is null").collect()
