@@ -14,9 +14,9 @@ from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import Report
 from mqpg.audit.sql.engine import run_audit as run_sql_audit
 from mqpg.audit.verdict import Verdict
-from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.errors import NotGranted
 from mqpg.spark.jobs.reconcile import ReconcileOptions, reconcile_in
+from tests.audit.commands import as_role
 from tests.audit.story import LEDGER_DDL, Story, Trio
 from tests.fixtures.server import Server
 
@@ -32,11 +32,6 @@ def role(server: Server) -> Iterator[str]:
         db.execute(sql.SQL("create role {} login password 'x'").format(sql.Identifier(name)))
         yield name
         db.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))
-
-
-def as_role(dsn: str, role: str) -> str:
-    url = to_sqlalchemy(dsn).set(username=role, password="x", drivername="postgresql")
-    return str(url.render_as_string(hide_password=False))
 
 
 def may_read(db: psycopg.Connection[dict[str, object]], role: str) -> None:

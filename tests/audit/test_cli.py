@@ -1,9 +1,6 @@
 """`mqpg audit` as users run it: exit statuses, JSON, the page, an error in one line."""
 
 import json
-import os
-import subprocess
-import sys
 import uuid
 from pathlib import Path
 
@@ -11,26 +8,8 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from tests.audit.commands import run, start
 from tests.audit.story import Story, Trio
-
-
-def start(*arguments: str, **more: str) -> subprocess.Popen[str]:
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("MQPG_", "PG", "DATABASE"))
-    }
-    return subprocess.Popen(
-        [sys.executable, "-m", "mqpg", "audit", "--local-threads", "1", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment | {"COLUMNS": "160"} | more,
-    )
-
-
-def run(*arguments: str, **more: str) -> tuple[int, str, str]:
-    process = start(*arguments, **more)
-    out, err = process.communicate(timeout=500)
-    return process.returncode, out, err
 
 
 @pytest.mark.parametrize("engine", [pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.audits]), "sql"])

@@ -19,10 +19,8 @@ from mqpg.audit.report import Report, as_json, json_schema
 from mqpg.audit.sql.engine import run_audit as run_sql_audit
 from mqpg.errors import ConfigurationError, NotGranted
 from mqpg.spark.jobs.audit import findings_frame, run_audit_in
+from tests.audit.commands import as_role, page_of, run
 from tests.audit.story import Story, Trio
-from tests.audit.test_auditor import as_role
-from tests.audit.test_cli import run
-from tests.audit.test_signed import page_of
 
 
 def lose(story: Story, *payloads: str) -> list[int]:

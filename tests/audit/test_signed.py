@@ -1,6 +1,5 @@
 """What an auditor signs: the scope of a report, who ran it, and a hash of its findings."""
 
-import io
 import json
 import re
 import subprocess
@@ -12,25 +11,17 @@ from pathlib import Path
 
 import pytest
 from psycopg import sql
-from rich.console import Console
 
 from mqpg.audit.html import as_html
 from mqpg.audit.html.charts import latency_chart
 from mqpg.audit.kinds import KINDS
-from mqpg.audit.page import print_page
 from mqpg.audit.report import Report, as_json
 from mqpg.audit.sql.engine import run_audit as run_sql_audit
+from tests.audit.commands import page_of
 from tests.audit.retention import drop_what_may_go
 from tests.audit.story import Story, Trio
 
 PAGE = Path(__file__).parents[2] / "docs" / "prove" / "audit.md"
-
-
-def page_of(report: Report) -> str:
-    """The report as a terminal of 80 columns shows it."""
-    text = io.StringIO()
-    print_page(report, Console(file=text, width=80))
-    return text.getvalue()
 
 
 def test_first_line_says_what_was_audited_and_what_was_not(audit: Callable[..., Report], story: Story) -> None:
