@@ -44,7 +44,7 @@ def test_page_fits_and_says_the_verdict(
     browser.get(page)
     heading = browser.find_element(By.TAG_NAME, "h1")
     assert heading.is_displayed()
-    assert heading.text == "Invalid"
+    assert heading.text == "Invalid for 1 of 2 groups"
     assert browser.execute_script("return document.scrollingElement.scrollWidth") <= width
     charts = browser.find_elements(By.TAG_NAME, "svg")
     assert len(charts) == 4, [chart.get_attribute("aria-label") for chart in charts]

@@ -71,7 +71,7 @@ def test_page_says_everything_and_its_queries_run(audit: Callable[..., Report], 
     story.consumer.execute("delete from mqpg_applied where message_id in (select min(message_id) from mqpg_applied)")
     report = audit()
     page = unescape(as_html(report))
-    assert "<h1>invalid for 1 of 2 groups</h1>" in page
+    assert "<h1>Invalid for 1 of 2 groups</h1>" in page
     (lost,) = [row for row in report.examples if row["kind"] == "lost"]
     for text in (lost["evidence"], f"message {lost['message_id']}", "group board", "Throughput", "Lag", "Latency"):
         assert text in page, text
