@@ -4,7 +4,7 @@
 -- handle_hashes lets the audit compare handles, and nobody can compute one from it: it has the
 -- SHA-256 of what _handle_nonce() returns. key_hashes lets it see which messages have the same key.
 -- Nobody can test a guess, because the hash depends on a secret.
--- intact compares with _checksum(). Checksums of earlier releases cover the bodies only.
+-- intact repeats _checksum(), because an auditor may not call it. Checksums of earlier releases cover the bodies only.
 -- Cost: as the table. If handle_hashes is read, two hashes for each half message; if key_hashes is
 -- read, one for each key; if sizes or intact is read, the bodies.
 create view mqpg.audit_commit_log as

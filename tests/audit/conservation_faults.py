@@ -178,7 +178,7 @@ def effect_of_a_message_that_nobody_got(story: Story) -> None:
 
 @fault("duplicated", "applied 2 times at this offset, and delivered", alone=True)
 def effect_repeated_in_a_second_life(story: Story) -> None:
-    """A group subscribes again and goes on at its own offsets. Its earlier effects still count."""
+    """An effect from before a group subscribed again still counts."""
     story.broker.execute("select mqpg.redrive('board', 'orders')")
     story.drain()
     story.broker.execute("select mqpg.unsubscribe('board', 'orders')")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.audit.planting import BROKER_ONLY, Story, add_queues, fault, id_of, message_id
+from tests.audit.planting import BROKER_ONLY, Story, add_queues, fault, half_moved, id_of, message_id
 
 
 def _send(story: Story, key: str, **options: Any) -> int:
@@ -299,12 +299,9 @@ def half_moved_to_a_group_without_a_ledger(story: Story) -> None:
 
 @fault("corrupt", "does not match its checksum")
 def half_moved_to_another_topic_with_a_checksum(story: Story) -> None:
-    story.broker.execute("select mqpg.create_topic('else', 2)")
-    handle = story.prepare()
-    story.local(handle)
+    handle = half_moved(story, "else")
     story.broker.execute(
-        "update mqpg.commit_log set topic_id = (select topic_id from mqpg.topic where name = 'else'), "
-        "check_at = check_at + interval '100 years' where batch_id = %s",
+        "update mqpg.commit_log set check_at = check_at + interval '100 years' where batch_id = %s",
         (message_id(handle) >> 10,),
     )
     story.commit(handle)

@@ -19,6 +19,7 @@ __all__ = [
     "apply_at",
     "enqueue",
     "fault",
+    "half_moved",
     "id_of",
     "message_id",
     "rolled_back",
@@ -54,6 +55,18 @@ def fault(
         return plant
 
     return register
+
+
+def half_moved(story: Story, topic: str) -> str:
+    """Move a half message whose local transaction is committed into a new topic. Returns its handle."""
+    story.broker.execute("select mqpg.create_topic(%s, 2)", (topic,))
+    handle = story.prepare()
+    story.local(handle)
+    story.broker.execute(
+        "update mqpg.commit_log set topic_id = (select topic_id from mqpg.topic where name = %s) where batch_id = %s",
+        (topic, message_id(handle) >> 10),
+    )
+    return handle
 
 
 def id_of(story: Story, condition: str) -> int:

@@ -1,6 +1,6 @@
 """Planted faults of records that are written twice, and of what is still to be read."""
 
-from tests.audit.planting import BROKER_ONLY, Story, fault, message_id
+from tests.audit.planting import BROKER_ONLY, Story, fault, half_moved, message_id
 
 
 def _decided_by(story: Story, handle: str, who: str) -> None:
@@ -38,15 +38,8 @@ def delayed_half_postponed_in_one_place(story: Story) -> None:
 
 @fault("mismatch", "says topic orders, and the broker has it in topic other", alone=True)
 def half_moved_to_another_topic(story: Story) -> None:
-    story.broker.execute("select mqpg.create_topic('other', 2), mqpg.alter_topic('orders', checksums => false)")
-    handle = story.prepare()
-    story.local(handle)
-    story.broker.execute(
-        "update mqpg.commit_log set topic_id = (select topic_id from mqpg.topic where name = 'other') "
-        "where batch_id = %s",
-        (message_id(handle) >> 10,),
-    )
-    story.commit(handle)
+    story.broker.execute("select mqpg.alter_topic('orders', checksums => false)")
+    story.commit(half_moved(story, "other"))
     story.drain()
 
 

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from mqpg.connection.dsn import to_sqlalchemy
+from tests.audit.commands import as_role
 from tests.audit.story import Story, Trio
 from tests.fixtures.server import Server
 from tests.support.waiting import eventually
@@ -157,15 +157,15 @@ def test_an_auditor_may_report(follow: Callable[..., Follower], story: Story, tr
     story.broker.execute(sql.SQL("create role {} login password 'x'").format(sql.Identifier(role)))
     try:
         story.broker.execute("select mqpg.grant_auditor(%s)", (role,))
-        url = to_sqlalchemy(trio.broker).set(username=role, password="x", drivername="postgresql")
-        follower = follow(dsn=url.render_as_string(hide_password=False))
+        dsn = as_role(trio.broker, role)
+        follower = follow(dsn=dsn)
         assert " valid: " in follower.line()
         returned, err = follower.end()
         assert returned == 0
         assert "worker_status" not in err
         assert status(story)["state"] == "stopped"
         report = "select mqpg._heartbeat('audit-x', 'audit', 'host', 1, %s, to_jsonb(repeat(md5(random()::text), %s)))"
-        with psycopg.connect(url.render_as_string(hide_password=False), autocommit=True) as auditor:
+        with psycopg.connect(dsn, autocommit=True) as auditor:
             for state, length in (("whatever", 1), ("active", 100_000)):
                 with pytest.raises(psycopg.Error, match="64 KiB"):
                     auditor.execute(report, (state, length))

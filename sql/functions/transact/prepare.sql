@@ -94,6 +94,7 @@ begin
         end if;
     end if;
     if v_to.checksums then
+        -- The audit has only check_at - born_at, which is not the interval as it was given.
         v_checksum := mqpg._checksum(
             v_batch, v_to.topic_id, prepare.payload, prepare.key, prepare.tag, prepare.headers,
             v_to.producer_group_id, v_to.now + coalesce(prepare.check_after, v_to.check_after) - v_to.now);
