@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib.metadata
 import json
 import os
@@ -14,7 +15,6 @@ from typing import Any
 
 from mqpg.values.errors import ConfigurationError
 
-from .file_lock import file_lock
 from .options import AuditOptions, Urls, urls_of
 
 __all__ = ["FORMAT", "Digests", "Judged", "asked", "load_state", "locked_state", "save_state"]
@@ -143,5 +143,16 @@ def locked_state(path: Path) -> Iterator[None]:
 
     The lock is FILE.lock, which stays there.
     """
-    with file_lock(path.with_name(f"{path.name}.lock"), "--state", f"another audit is using {path}"):
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ConfigurationError(f"--state: {lock} cannot be written: {error}") from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ConfigurationError(f"--state: another audit is using {path}") from error
         yield
+    finally:
+        os.close(handle)
