@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from mqpg.cli.options import Dsn, printable, warn_of_password
-from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
+from mqpg.cli.stop_signals import SignalWaiter, stop_on_eof, stop_on_signals
 from mqpg.embedded import locate
 from mqpg.schema.compatibility import EXIT_TOO_OLD
 from mqpg.status import Source
@@ -21,13 +22,15 @@ from mqpg.status.workers import failing_roles, full_disk, silent_roles
 from mqpg.values import errors
 
 from . import ROLES, worker_of
-from .ledger_urls import parse_ledgers, to_environment
+from .ledger_urls import parse_ledgers
 from .logs import LogFormat, configure
 from .session import CALL_TIMEOUT, connect, patiently
-from .supervisor import Supervisor
+from .supervisor import Supervisor, Task
 from .worker import Options
 
 __all__ = ["consume", "worker"]
+
+_EXIT_USAGE = 2  # of what serves metrics: the address cannot be used
 
 Ledgers = Annotated[
     list[str] | None,
@@ -134,7 +137,6 @@ def worker(
     if health:
         _ask_health(dsn, roles)
         return
-    stop = _prepare(role or "supervisor", log_level, log_format, at_eof)
     options = Options(
         dsn=locate.resolve(dsn),
         interval=interval,
@@ -146,9 +148,11 @@ def worker(
         adopt_promoted=adopt_promoted,
         ledgers=parse_ledgers(ledger or []),
     )
+    configure(role or "supervisor", log_level, log_format)
     if role is None:
-        _supervise(options, stop, ["--log-level", log_level, "--log-format", log_format.value], metrics)
+        _supervise(options, at_eof, partial(configure, level=log_level, form=log_format), metrics)
     else:
+        stop = _stop_event(at_eof)
         with _serving(metrics, options.dsn):
             worker_of(role)(options, stop).run()
 
@@ -199,7 +203,8 @@ def consume(
 
     from . import consume as runner
 
-    stop = _prepare("consumer", log_level, log_format, at_eof)
+    configure("consumer", log_level, log_format)
+    stop = _stop_event(at_eof)
     chosen: dict[str, Any] = {
         "consumer": consumer,
         "queues": runner.parse_queues(queues) if queues is not None else None,
@@ -242,31 +247,35 @@ def _serving(metrics: str | None, dsn: str) -> AbstractContextManager[object]:
     return serving(metrics, Source(dsn, "mqpg metrics"))
 
 
-def _supervise(options: Options, stop: threading.Event, arguments: list[str], metrics: str | None) -> None:
-    """Run all roles as child processes.
-
-    The children get DSN and ledgers by their environment, because arguments would show passwords in
-    the process list.
-    """
+def _supervise(options: Options, at_eof: bool, log_as: Callable[[str], None], metrics: str | None) -> None:
+    """Run all roles, and what serves metrics, as child processes."""
+    stop = SignalWaiter(at_eof)
     first = patiently(lambda: connect(options.dsn, "supervisor"), stop, options.patience)
     if first is not None:
         first.close()
-    environment = os.environ | {"MQPG_DATABASE_URL": options.dsn} | to_environment(options.ledgers)
-    arguments += ["--heartbeat", str(options.heartbeat), "--wait", "60", "--max-messages", str(options.max_messages)]
-    arguments += ["--check-timeout", str(options.check_timeout), "--call-timeout", str(options.call_timeout)]
-    arguments += ["--adopt-promoted"] if options.adopt_promoted else []
-    supervisor = Supervisor(list(ROLES), arguments, environment, stop)
-    with _serving(metrics, options.dsn):
-        clean = supervisor.run()
-    if supervisor.too_old:
-        raise typer.Exit(EXIT_TOO_OLD)
-    if not clean:
-        raise typer.Exit(1)
+    patient = replace(options, patience=60.0)
+
+    def work(role: str, stop: threading.Event) -> None:
+        log_as(role)
+        worker_of(role)(patient, stop).run()
+
+    def serve(stop: threading.Event) -> None:
+        log_as("metrics")
+        with _serving(metrics, options.dsn):
+            stop.wait()
+
+    for role in ROLES:
+        worker_of(role)  # loaded here, it is shared
+    tasks: dict[str, Task] = {role: partial(work, role) for role in ROLES}
+    hopeless = dict.fromkeys(ROLES, frozenset({EXIT_TOO_OLD}))
+    if metrics is not None:
+        tasks["metrics"], hopeless["metrics"] = serve, frozenset({_EXIT_USAGE})
+    if status := Supervisor(tasks, stop, hopeless).run():
+        raise typer.Exit(status)
 
 
-def _prepare(role: str, level: str, form: LogFormat, at_eof: bool) -> threading.Event:
-    """Configure logging, and return the event that ends this process."""
-    configure(role, level, form)
+def _stop_event(at_eof: bool) -> threading.Event:
+    """Return the event that ends this process."""
     stop = threading.Event()
     stop_on_signals(stop)
     if at_eof:

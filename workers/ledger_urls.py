@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from mqpg.connection.settings import ledger_url, ledger_variable
+from mqpg.connection.settings import ledger_url
 from mqpg.values.errors import ConfigurationError
 
-__all__ = ["find_url", "parse_ledgers", "to_environment"]
+__all__ = ["find_url", "parse_ledgers"]
 
 
 def parse_ledgers(options: Iterable[str]) -> dict[str, str]:
@@ -32,11 +32,3 @@ def find_url(name: str, given: Mapping[str, str]) -> str | None:
     None: this process does not know the ledger.
     """
     return given.get(name) or ledger_url(name) or None
-
-
-def to_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Turn ledgers into environment variables of a child process.
-
-    Arguments would show their passwords in the process list.
-    """
-    return {ledger_variable(name): url for name, url in given.items()}

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import psycopg
 
@@ -19,12 +19,23 @@ from mqpg.schema import migrate
 from mqpg.values import errors
 from mqpg.values.translation import translate
 
-__all__ = ["CALL_TIMEOUT", "Connection", "connect", "stay_connected", "patiently"]
+__all__ = ["CALL_TIMEOUT", "Connection", "Stop", "connect", "stay_connected", "patiently"]
 
 logger = logging.getLogger(__name__)
 
 Connection = psycopg.Connection[Any]
 T = TypeVar("T")
+
+
+class Stop(Protocol):
+    """What of threading.Event is needed to wait for the end."""
+
+    def is_set(self) -> bool:
+        """Whether the process has to stop."""
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until the process has to stop, for `timeout` seconds at most. Returns whether it has to."""
+
 
 _CONNECT_TIMEOUT = 5
 # How many seconds a worker waits for a server that says nothing. It is far longer than a client
@@ -100,7 +111,7 @@ def _backend(conn: Connection) -> int:
     return 0 if row is None else int(row[0])
 
 
-def patiently(connect: Callable[[], T], stop: threading.Event, patience: float) -> T | None:
+def patiently(connect: Callable[[], T], stop: Stop, patience: float) -> T | None:
     """Try to connect for `patience` seconds. None: `stop` was set before.
 
     The time is short, because at the start a wrong DSN is more likely than a server that comes back.

@@ -1,21 +1,33 @@
-"""Runs roles as child processes, restarts those that die, and forwards SIGTERM to them."""
+"""Runs roles as child processes, restarts those that die, and forwards SIGTERM to them.
+
+Children are forked from the supervisor, which has loaded what they need. They share that memory, and
+four processes take little more than one. A process that forks must have no threads, so the supervisor
+waits for signals instead of handling them.
+"""
 
 from __future__ import annotations
 
+import gc
 import logging
+import multiprocessing
+import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
 
+from mqpg.cli import main
+from mqpg.cli.stop_signals import STOPPING, SignalWaiter, stop_on_eof, stop_on_signals
 from mqpg.connection.backoff import Backoff
-from mqpg.schema.compatibility import EXIT_TOO_OLD
 
-__all__ = ["Supervisor"]
+__all__ = ["Supervisor", "Task"]
 
 logger = logging.getLogger(__name__)
+
+# Works in a process of its own until the event is set.
+Task = Callable[[threading.Event], None]
 
 _POLL = 0.2  # seconds between two polls of the children
 _GRACE = 30.0  # seconds that the children may take to drain; then they are killed
@@ -23,41 +35,39 @@ _STABLE = 10.0  # a child that lived for this many seconds begins with the first
 
 
 class _Child:
-    """One role: its process, and when to start the next one."""
+    """One task: its process, and when to start the next one."""
 
-    def __init__(self, role: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        self.role, self._command, self._environment = role, list(command), dict(environment)
+    def __init__(self, name: str, run: Callable[[], None], hopeless: frozenset[int]) -> None:
+        self.name, self._run, self._hopeless = name, run, hopeless
         self._backoff = Backoff(0.1, 10.0)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: multiprocessing.process.BaseProcess | None = None
         self._started = self._start_at = 0.0
 
     def start(self) -> None:
-        # The child drains when its standard input ends. Only this process holds the other end, so
-        # no child outlives it.
-        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, env=self._environment)
+        self._process = multiprocessing.get_context("fork").Process(target=self._run, name=self.name)
+        self._process.start()
         self._started = time.monotonic()
-        logger.info("child started", extra={"child": self.role, "pid": self._process.pid})
+        logger.info("child started", extra={"child": self.name, "pid": self._process.pid})
 
-    def tend(self) -> bool:
+    def tend(self) -> int | None:
         """Notice an end and plan the restart, or restart when its time has come.
 
-        False: the child is too old for the schema, so a restart cannot help.
+        Returns the exit status of a child that a restart cannot help.
         """
         now = time.monotonic()
-        if self._process is not None and (status := self._process.poll()) is not None:
-            if status == EXIT_TOO_OLD:
-                self._forget()
-                logger.error("child is too old for the schema: upgrade mqpg", extra={"child": self.role})
-                return False
+        if self._process is not None and (status := self._process.exitcode) is not None:
+            self._process = None
+            if status in self._hopeless:
+                logger.error("child cannot work", extra={"child": self.name, "status": status})
+                return status
             if now - self._started > _STABLE:
                 self._backoff.reset()
             self._start_at = now + self._backoff.next()
-            self._forget()
             restart_in = round(self._start_at - now, 2)
-            logger.warning("child ended", extra={"child": self.role, "status": status, "restart_in": restart_in})
+            logger.warning("child ended", extra={"child": self.name, "status": status, "restart_in": restart_in})
         if self._process is None and now >= self._start_at:
             self.start()
-        return True
+        return None
 
     def ask_to_stop(self) -> None:
         if self._process is not None:
@@ -67,59 +77,51 @@ class _Child:
         """Wait for the end. False: the child did not drain in time."""
         if self._process is None:
             return True
-        try:
-            status = self._process.wait(max(0.0, timeout))
-        except subprocess.TimeoutExpired:
+        self._process.join(max(0.0, timeout))
+        if self._process.exitcode is None:
             logger.error(
-                "child did not stop in time and was killed", extra={"child": self.role, "pid": self._process.pid}
+                "child did not stop in time and was killed", extra={"child": self.name, "pid": self._process.pid}
             )
             self._process.kill()
-            status = self._process.wait()
-        self._forget()
-        # A child that ended by the signal itself had no signal handler yet, so it had not begun any
-        # work.
-        return status in (0, EXIT_TOO_OLD, -signal.SIGTERM)
-
-    def _forget(self) -> None:
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-        self._process = None
+            self._process.join()
+        return self._process.exitcode == 0 or self._process.exitcode in self._hopeless
 
 
 class Supervisor:
-    """Runs `mqpg worker <role> <arguments>` as a child process for each role.
+    """Runs each task in a child process.
 
-    Attributes:
-        too_old: Whether a child ended because the schema is too new for this release.
+    Args:
+        tasks: What the children do, by their names.
+        stop: What ends this process.
+        hopeless: The exit statuses of each child with which a restart cannot help.
     """
 
-    def __init__(
-        self,
-        roles: Sequence[str],
-        arguments: Sequence[str],
-        environment: Mapping[str, str],
-        stop: threading.Event,
-    ) -> None:
-        command = [sys.executable, "-m", "mqpg", "worker"]
-        self._children = [_Child(role, [*command, role, "--stop-on-eof", *arguments], environment) for role in roles]
+    def __init__(self, tasks: Mapping[str, Task], stop: SignalWaiter, hopeless: Mapping[str, frozenset[int]]) -> None:
+        # A child drains at the end of this pipe. No child outlives this process, because it alone
+        # holds the other end.
+        self._read_end, self._write_end = os.pipe()
         self._stop = stop
-        self.too_old = False
+        self._children = [
+            _Child(name, lambda name=name, task=task: self._become(name, task), hopeless[name])  # type: ignore[misc]
+            for name, task in tasks.items()
+        ]
 
-    def run(self) -> bool:
+    def run(self) -> int:
         """Watch the children until `stop` is set, then let them drain.
 
-        A child that is too old for the schema ends all of them, because a restart cannot help. Returns
-        whether all of them ended by themselves in time.
+        A child that a restart cannot help ends all of them. Returns its exit status, else 0, or 1 if a
+        child did not end by itself in time.
         """
+        gc.collect()
+        gc.freeze()  # a collection in a child would otherwise write to all that it shares
+        failed: int | None = None
         try:
-            while not self.too_old:
+            while failed is None and not self._stop.wait(_POLL):
                 for child in self._children:
-                    self.too_old = not child.tend() or self.too_old
-                if self._stop.wait(_POLL):
-                    break
+                    failed = failed or child.tend()
         finally:
             clean = self._drain()
-        return clean
+        return failed or (0 if clean else 1)
 
     def _drain(self) -> bool:
         for child in self._children:
@@ -127,3 +129,14 @@ class Supervisor:
         deadline = time.monotonic() + _GRACE
         ended = [child.wait(deadline - time.monotonic()) for child in self._children]
         return all(ended)
+
+    def _become(self, name: str, task: Task) -> None:
+        """Run a task in this process, which is a child."""
+        os.close(self._write_end)
+        with suppress(OSError):  # the name that `ps` and `top` show
+            Path("/proc/self/comm").write_text(f"mqpg {name}")
+        stop = threading.Event()
+        stop_on_eof(stop, self._read_end)
+        stop_on_signals(stop)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
+        main(lambda: task(stop))

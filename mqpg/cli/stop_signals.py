@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import signal
 import threading
 from contextlib import suppress
 from types import FrameType
 
-__all__ = ["stop_on_eof", "stop_on_signals"]
+__all__ = ["STOPPING", "SignalWaiter", "stop_on_eof", "stop_on_signals"]
 
 logger = logging.getLogger(__name__)
 
 STOPPING = (signal.SIGTERM, signal.SIGINT)
+_GONE = "the parent process is gone"
 
 
 def stop_on_signals(stop: threading.Event) -> None:
@@ -39,13 +41,42 @@ def stop_on_eof(stop: threading.Event, descriptor: int = 0) -> None:
     _watch(descriptor, stop, "parent")
 
 
+class SignalWaiter:
+    """What an event that `stop_on_signals` sets is to others, for a process that forks and has no threads.
+
+    Args:
+        at_eof: Whether the end of standard input stops the process, too.
+    """
+
+    def __init__(self, at_eof: bool = False) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+        self._at_eof = at_eof
+        self._reason: str | None = None
+
+    def is_set(self) -> bool:
+        """Whether the process has to stop."""
+        return self.wait(0)
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until the process has to stop, for `timeout` seconds at most. Returns whether it has to."""
+        if self._reason is None:
+            caught = signal.sigtimedwait(STOPPING, timeout)
+            if caught is not None:
+                self._reason = signal.Signals(caught.si_signo).name
+            elif self._at_eof and select.select([0], [], [], 0)[0] and not os.read(0, 64):
+                self._reason = _GONE
+            if self._reason is not None:
+                logger.info("stopping", extra={"reason": self._reason})
+        return self._reason is not None
+
+
 def _watch(descriptor: int, stop: threading.Event, source: str) -> None:
     def wait() -> None:
         while data := os.read(descriptor, 64):
             if source == "signals":
                 logger.info("stopping", extra={"reason": signal.Signals(data[0]).name})
                 stop.set()
-        logger.info("stopping", extra={"reason": "the parent process is gone"})
+        logger.info("stopping", extra={"reason": _GONE})
         stop.set()
 
     threading.Thread(target=wait, name=f"mqpg-{source}", daemon=True).start()

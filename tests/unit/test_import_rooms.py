@@ -68,8 +68,8 @@ QUEUE: Rooms = {
     # floor 10
     "web": (("mqpg.web.*",), ("connection", "metrics", "public", "status", "values")),
     "workers/cli": (
-        ("mqpg.workers.cli",),
-        ("cli", "embedded", "metrics", "public", "schema", "status", "values", "workers"),
+        ("mqpg.workers.cli", "mqpg.workers.supervisor"),
+        ("cli", "connection", "embedded", "metrics", "public", "schema", "status", "values", "workers"),
     ),
     # floor 11
     "web/cli": (("mqpg.web.cli",), ("cli", "values", "web")),

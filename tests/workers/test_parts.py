@@ -15,7 +15,7 @@ from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
 from mqpg.connection.backoff import Backoff
 from mqpg.errors import ConfigurationError
 from mqpg.workers.append_pace import AppendPace
-from mqpg.workers.ledger_urls import find_url, parse_ledgers, to_environment
+from mqpg.workers.ledger_urls import find_url, parse_ledgers
 from mqpg.workers.logs import LogFormat, configure
 
 
@@ -92,7 +92,6 @@ def test_ledgers_of_the_command_line_come_before_variables(monkeypatch: pytest.M
     assert find_url("shop-1", given) == "sqlite:///variable.db"
     assert find_url("shop-1", {"shop-1": "sqlite:///given.db"}) == "sqlite:///given.db"
     assert find_url("nobody", given) is None
-    assert to_environment({"shop.1": "u://"}) == {"MQPG_LEDGER_SHOP_1": "u://"}
     for wrong in ("shop", "=sqlite://", "shop=shop.db"):
         with pytest.raises(ConfigurationError, match="--ledger must be name=url"):
             parse_ledgers([wrong])

@@ -74,6 +74,12 @@ def test_children_of_a_killed_supervisor_drain_by_themselves(processes: Processe
     assert stopped(db, children)
 
 
+def test_metrics_that_cannot_listen_end_all(processes: Processes) -> None:
+    supervisor = processes.start("worker", "--metrics", "nowhere")
+    assert supervisor.wait() == 2, processes.logs()
+    assert "HOST:PORT" in supervisor.log()
+
+
 HANDLER = """
 import mqpg
 
