@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import psycopg
 
 import mqpg
+from lab.processes import persist
 
 from .cluster import Cluster, query
 from .consumer import apply_here
@@ -115,11 +117,12 @@ def left_over(cluster: Cluster) -> dict[str, int]:
 
 def wait_until_drained(cluster: Cluster, patience: float, tend: Callable[[], None]) -> dict[str, int]:
     """Wait until nothing is open, or nothing changes for `patience` seconds; return what is left."""
-    left, changed = left_over(cluster), time.monotonic()
+    look = partial(persist, partial(left_over, cluster))  # a server that a fault has just hit may still recover
+    left, changed = look(), time.monotonic()
     while left and time.monotonic() - changed < patience:
         time.sleep(0.5)
         tend()
-        now = left_over(cluster)
+        now = look()
         if now != left:
             left, changed = now, time.monotonic()
     return left
