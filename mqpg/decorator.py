@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Protocol, overload
-
-from sqlalchemy import URL, Engine
-from sqlalchemy.ext.asyncio import AsyncEngine
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from mqpg._async.consumer.consumer import AsyncConsumer
 from mqpg._sync.consumer.consumer import Consumer
@@ -15,6 +12,10 @@ from mqpg.handlers.options import ConsumerOptions
 from mqpg.handlers.unfinished import is_async
 from mqpg.values.choices import AckTiming, Effect, Mode, OnFailure
 from mqpg.values.messages import Interval
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL, Engine
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
 __all__ = ["consumer"]
 

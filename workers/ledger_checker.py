@@ -13,7 +13,7 @@ import psycopg
 
 from mqpg import Verdict
 from mqpg.connection.backoff import Backoff
-from mqpg.user_tables.dialects import is_locked
+from mqpg.user_tables.drivers import is_locked
 from mqpg.values import errors
 from mqpg.values.translation import translate
 

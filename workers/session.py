@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Stop(Protocol):
-    """What of threading.Event is needed to wait for the end."""
+    """Waits for the end, as an event of `threading` does."""
 
     def is_set(self) -> bool:
         """Whether the process has to stop."""

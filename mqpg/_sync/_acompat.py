@@ -100,9 +100,9 @@ def is_sqlalchemy(conn: Any) -> bool:
     if "sqlalchemy" not in sys.modules:
         return False
     from sqlalchemy import Connection
-    from sqlalchemy.orm import Session, scoped_session
 
-    return isinstance(conn, (Connection, Session, scoped_session))
+    orm = sys.modules.get("sqlalchemy.orm")
+    return isinstance(conn, Connection) or (orm is not None and isinstance(conn, (orm.Session, orm.scoped_session)))
 
 
 def make_engine(url: URL, **options: Any) -> Engine:

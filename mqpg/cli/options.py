@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Column, Table
-from rich.text import Text
 
 from mqpg.cli.completion import complete_group, complete_topic
 from mqpg.cli.sentences import sentence
 from mqpg.connection.dsn import has_password
 from mqpg.values.json_output import dumps
 from mqpg.values.words import printable
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 __all__ = [
     "Dsn",
@@ -88,6 +88,9 @@ def print_rows(rows: Iterable[Mapping[str, Any]], columns: list[str], *, as_json
     if as_json:
         _print_json([dict(row) for row in rows])
         return
+    from rich.console import Console  # workers and consumers, which run all day, print no table
+    from rich.table import Column, Table
+
     table = Table(*(Column(column, overflow="fold") for column in columns))
     for row in rows:
         table.add_row(*(_cell(row[column]) for column in columns))
@@ -119,4 +122,6 @@ def _print_json(value: object) -> None:
 
 def _cell(value: object) -> Text:
     """The value as plain text, in which brackets are no markup."""
+    from rich.text import Text
+
     return Text("" if value is None else printable(str(value)))

@@ -10,7 +10,6 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import typer
-from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
 from mqpg.cli.commands import COMMANDS
@@ -109,6 +108,8 @@ def _load(entry: EntryPoint) -> Any:
 def _unusable(name: str, why: str) -> typer.Typer:
     # It is listed in --help with the reason, so a broken plug-in breaks neither help nor other
     # commands.
+    from rich.markup import escape
+
     group = typer.Typer(add_completion=False)
 
     @group.command(name, help=f"Not available: {escape(why)}", context_settings=_TAKE_ANYTHING)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import psycopg
 
 from mqpg.handlers.outcomes import Reject, Retry
-from mqpg.user_tables.dialects import is_answer, is_full, is_locked, message_of
+from mqpg.user_tables.drivers import is_answer, is_full, is_locked, message_of
 from mqpg.values.errors import (
     ConfigurationError,
     ConnectionFailed,

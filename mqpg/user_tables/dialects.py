@@ -1,37 +1,21 @@
-"""What differs between the databases of users.
-
-It looks at their tables, and reads the errors and states of their drivers.
-"""
+"""What differs between the databases of users: it looks at their tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import psycopg
 from sqlalchemy import Table, inspect, text
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import DBAPIError, NoSuchTableError
+from sqlalchemy.exc import NoSuchTableError
 
 from mqpg.user_tables.upgrades import upgrade_statements
-from mqpg.values.errors import Error, LedgerError
-from mqpg.values.translation import attribute_of
+from mqpg.values.errors import LedgerError
 
 __all__ = [
     "MYSQL",
     "chunks",
-    "commits_each_statement",
     "has",
-    "has_failed",
-    "in_transaction",
-    "is_answer",
-    "is_autocommit",
-    "is_denied",
-    "is_locked",
-    "is_of_another",
-    "is_read_only",
-    "knows_failures",
-    "message_of",
     "verify",
 ]
 
@@ -49,18 +33,6 @@ _PREFIXED = text(
     f"select count(*) from information_schema.statistics {_MINE} and index_name = 'PRIMARY' and sub_part is not null"
 )
 
-# MySQL: no right to the database, table, column, or statement.
-_DENIED = (1044, 1045, 1142, 1143, 1227, 1370)
-# MySQL: started with read_only, transaction is read only, server is in read only mode.
-# PostgreSQL: 25006.
-_READ_ONLY = (1290, 1792, 1836)
-# MySQL: lock wait timeout, deadlock, lock not available. PostgreSQL: lock not available, deadlock.
-_LOCKED, _LOCKED_STATES = (1205, 1213, 3572), ("55P03", "40P01")
-# PostgreSQL: disk_full, io_error. MySQL: disk full, table is full. (53200, out of memory, is not
-# among them, because one huge message can cause it.)
-_FULL, _FULL_STATES = (1021, 1114), ("53100", "58030")
-# MySQL: the victim of a deadlock is rolled back as a whole.
-_ROLLED_BACK = (1213,)
 # Every database takes that many parameters.
 _CHUNK = 500
 
@@ -137,137 +109,3 @@ def _where(conn: Connection) -> str:
     from mqpg.connection.dsn import describe
 
     return describe(conn.engine.url)
-
-
-def is_answer(error: BaseException) -> bool:
-    """Whether the server itself refused, so that nothing was done.
-
-    Otherwise it may or may not have happened.
-    """
-    if not isinstance(error, DBAPIError) or error.connection_invalidated:
-        return False
-    sqlstate = _sqlstate(error)
-    if sqlstate is not None:
-        return not sqlstate.startswith(("08", "57P", "40003"))
-    if _number(error) is not None:
-        return _number(error) in _ROLLED_BACK
-    # SQLite: after these errors the transaction is still open. An I/O error may have done anything.
-    message = str(error.orig)
-    return "database is locked" in message or "constraint failed" in message
-
-
-def is_denied(error: BaseException) -> bool:
-    """Whether a right is missing.
-
-    MySQL's drivers report that as an operational error, like a lost connection.
-    """
-    return _number(error) in _DENIED
-
-
-def is_locked(error: BaseException) -> bool:
-    """Whether another transaction holds the lock, as a rule the local one that is asked about."""
-    if _sqlstate(error) in _LOCKED_STATES or _number(error) in _LOCKED:
-        return True
-    return "database is locked" in message_of(attribute_of(error, "orig"))
-
-
-def is_full(error: BaseException) -> bool:
-    """Whether a disk is full or fails. Nothing was done, and it is no fault of what was written."""
-    origin: object = attribute_of(error, "orig") or error
-    if attribute_of(origin, "sqlstate") in _FULL_STATES or _number(error) in _FULL:
-        return True
-    if "no such savepoint" in message_of(origin) and error.__context__ is not None:
-        # SQLite rolls the whole transaction back by itself, and the savepoint with it.
-        return is_full(error.__context__)
-    return "disk is full" in message_of(origin)
-
-
-def is_read_only(error: BaseException) -> bool:
-    """Whether this is a standby. It gives no verdict until the URL leads to the primary again."""
-    return _sqlstate(error) == "25006" or _number(error) in _READ_ONLY
-
-
-def _sqlstate(error: BaseException) -> str | None:
-    origin = attribute_of(error, "orig")
-    found = attribute_of(origin, "sqlstate") or attribute_of(origin, "pgcode")
-    return found if isinstance(found, str) else None
-
-
-def _number(error: BaseException) -> int | None:
-    """The error number of a MySQL driver."""
-    args = attribute_of(attribute_of(error, "orig"), "args")
-    return args[0] if args and isinstance(args[0], int) else None
-
-
-def is_of_another(error: BaseException, driver: Any) -> bool:
-    """Whether an error in a handler is certainly not that of its own driver's connection.
-
-    False for psycopg, whose connection knows whether a statement failed in it. SQLite's has the
-    write lock as long as it is in its transaction, so it waits for no other one.
-    """
-    if knows_failures(driver) or in_transaction(driver) is False:
-        return False
-    foreign = isinstance(attribute_of(error, "orig") or error, (psycopg.Error, Error))
-    return foreign or (in_transaction(driver) is True and "database is locked" in message_of(error))
-
-
-def in_transaction(driver: Any) -> bool | None:
-    """Whether a driver's connection is in a transaction that can still commit.
-
-    None: the driver does not know. PostgreSQL answers the COMMIT of a failed transaction with a
-    rollback and no error. MySQL's drivers do not notice that the server rolled back after a
-    deadlock.
-    """
-    status = _status(driver)
-    if status is not None:
-        return status == 2
-    if isinstance(getattr(driver, "server_status", None), int):
-        return None
-    state = getattr(driver, "in_transaction", None)  # sqlite3, aiosqlite
-    return bool(state) if isinstance(state, bool) else None
-
-
-def knows_failures(driver: Any) -> bool:
-    """Whether a driver's connection knows that a statement failed in its transaction."""
-    return _status(driver) is not None
-
-
-def has_failed(driver: Any) -> bool:
-    """Whether a driver's connection is in a transaction that can only be rolled back.
-
-    Only PostgreSQL has such transactions.
-    """
-    return _status(driver) == 3
-
-
-def _status(driver: Any) -> int | None:
-    """The transaction status of libpq. None: the driver is none of PostgreSQL's, or does not know it."""
-    pgconn = getattr(driver, "pgconn", None)  # psycopg 3, whose `info` is a new object each time
-    found = getattr(getattr(driver, "info", None) if pgconn is None else pgconn, "transaction_status", None)
-    return None if found is None else int(found)
-
-
-def is_autocommit(driver: Any) -> bool:
-    """Whether the engine is in autocommit mode: the last statement is committed already."""
-    flags = getattr(driver, "server_status", None)
-    if isinstance(flags, int):  # pymysql, aiomysql: the last answer's; 1 is "in a transaction"
-        return not flags & 1
-    return in_transaction(driver) is False
-
-
-def commits_each_statement(driver: Any) -> bool:
-    """Whether a driver's connection, after it has read something, would commit a write at once."""
-    flags = getattr(driver, "server_status", None)
-    if isinstance(flags, int):  # pymysql, aiomysql; a read does not set 1, and 2 is autocommit mode
-        return flags & 3 == 2
-    # By default Python's sqlite3 begins a transaction before it writes, and not before it reads.
-    begins_later = isinstance(getattr(driver, "isolation_level", None), str)
-    return in_transaction(driver) is False and not begins_later
-
-
-def message_of(error: object) -> str:
-    """The text of an error, also of one whose class fails to make it."""
-    try:
-        return str(error)
-    except BaseException:
-        return "<no text>"

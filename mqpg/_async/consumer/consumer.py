@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mqpg._async._acompat import Event, Returns, gather, raise_cancellation, wait_for
 from mqpg._async.client.client import AsyncClient
@@ -17,7 +17,6 @@ from mqpg._async.consumer.external import External
 from mqpg._async.consumer.gone_owners import GoneOwners
 from mqpg._async.consumer.handler import HandlerInvoker
 from mqpg._async.consumer.no_delivery import NoDelivery
-from mqpg._async.consumer.own_database import OwnDatabase
 from mqpg._async.consumer.same_database import SameDatabase
 from mqpg._async.consumer.silent_members import SilentMembers
 from mqpg.connection.forking import in_child
@@ -29,16 +28,14 @@ from mqpg.values.arguments import seconds
 from mqpg.values.errors import ConfigurationError
 from mqpg.values.messages import AbandonedQueues
 
+if TYPE_CHECKING:
+    from mqpg._async.consumer.own_database import OwnDatabase
+
 __all__ = ["AsyncConsumer"]
 
 logger = logging.getLogger("mqpg")
 
-EffectSite = SameDatabase | OwnDatabase | External
-_SITES: dict[str, Callable[[ConsumerOptions, HandlerInvoker], EffectSite]] = {
-    "broker": SameDatabase,
-    "database": OwnDatabase,
-    "external": External,
-}
+EffectSite: TypeAlias = "SameDatabase | OwnDatabase | External"
 
 
 class AsyncConsumer:
@@ -178,7 +175,7 @@ class AsyncConsumer:
 
     def _reset(self) -> None:
         self._invoke = HandlerInvoker(self.handler, self.options)
-        self._site = _SITES[self.options.where](self.options, self._invoke)
+        self._site = _effect_site(self.options, self._invoke)
         self._gone_owners = GoneOwners(self.options)
         self._silent_members = SilentMembers(self.options)
         self._streaks = [FailureStreak() for _ in range(self.options.concurrency)]
@@ -251,6 +248,16 @@ class AsyncConsumer:
         pause = waiter.failed()
         logger.warning("%r: again in %.2f s after %s", self, pause, reason_of(error))
         await wait_for(stop, pause)
+
+
+def _effect_site(options: ConsumerOptions, invoke: HandlerInvoker) -> EffectSite:
+    if options.where == "broker":
+        return SameDatabase(options, invoke)
+    if options.where == "external":
+        return External(options, invoke)
+    from mqpg._async.consumer.own_database import OwnDatabase  # with SQLAlchemy, which others need not load
+
+    return OwnDatabase(options, invoke)
 
 
 def _sooner(one: float | None, other: float | None) -> float | None:

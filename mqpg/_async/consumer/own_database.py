@@ -57,7 +57,8 @@ from mqpg._async.stores.journal import Journal
 from mqpg._async.stores.offsets import Offsets
 from mqpg.handlers.failures import Failure, IterationLost, RecordedFailure, TransactionEnded, reason_of
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.user_tables.dialects import MYSQL, is_answer
+from mqpg.user_tables.dialects import MYSQL
+from mqpg.user_tables.drivers import is_answer
 from mqpg.values.choices import OnFailure
 from mqpg.values.errors import Error, ReceiptError, WrongState
 from mqpg.values.messages import Message

@@ -15,22 +15,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import psycopg
-from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._async._acompat import Connection, DriverConnection, PgConnection
+from mqpg._async._acompat import DriverConnection, PgConnection
 from mqpg._async.client.client import AsyncClient
-from mqpg._async.stores.database import UserDatabase
-from mqpg._async.stores.offsets import Offsets
-from mqpg._async.stores.prepared import PreparedMessages
-from mqpg._async.stores.statements import create_beside_queue
 from mqpg.handlers.failures import InboxFailed
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.user_tables.tables import prepared
 from mqpg.values.errors import ConfigurationError, Error, InvalidArgument, WrongState
 from mqpg.values.messages import RETRY_LANE, Message
 from mqpg.values.translation import translate
+
+if TYPE_CHECKING:
+    from mqpg._async._acompat import Connection
+    from mqpg._async.stores.database import UserDatabase
+    from mqpg._async.stores.offsets import Offsets
+    from mqpg._async.stores.prepared import PreparedMessages
 
 __all__ = ["RelayInbox"]
 
@@ -53,7 +54,7 @@ class RelayInbox:
     def __init__(self, options: ConsumerOptions, offsets: Offsets | None = None) -> None:
         self._group, self._topic, self._mode = options.group, options.topic, options.wanted_mode
         self._options = options
-        self._prepared = PreparedMessages(self._group, self._topic, options.schema)
+        self._prepared: PreparedMessages
         self._relays: bool | None = None
         self._offsets = offsets
         self._mq: AsyncClient | None = None
@@ -72,11 +73,8 @@ class RelayInbox:
             raise ConfigurationError(
                 f"topic {self._topic} relays undecided messages: its consumers must have mode exclusive or pinned"
             )
-        if relays and database is None:
-            async with mq.transaction() as conn:
-                await create_beside_queue(conn, prepared, self._options.schema, self._options.create_tables)
-        elif relays and database is not None:
-            await database.ensure(prepared)
+        if relays:
+            await self._create_table(mq, database)
         self._relays = relays
 
     async def refuse(self, mq: AsyncClient) -> None:
@@ -88,6 +86,19 @@ class RelayInbox:
                 f"topic {self._topic} relays undecided messages: its consumers need a transaction for their inbox"
             )
 
+    async def _create_table(self, mq: AsyncClient, database: UserDatabase | None) -> None:
+        # With them comes SQLAlchemy, which consumers of other topics need not load.
+        from mqpg._async.stores.prepared import PreparedMessages
+        from mqpg._async.stores.statements import create_beside_queue
+        from mqpg.user_tables.tables import prepared
+
+        self._prepared = PreparedMessages(self._group, self._topic, self._options.schema)
+        if database is not None:
+            await database.ensure(prepared)
+            return
+        async with mq.transaction() as conn:
+            await create_beside_queue(conn, prepared, self._options.schema, self._options.create_tables)
+
     async def admit(self, messages: Sequence[Message], conn: PgConnection | Connection) -> Sequence[Message]:
         """The messages of a delivery that take effect now.
 
@@ -95,6 +106,8 @@ class RelayInbox:
         """
         if not self._relays:
             return messages
+        from sqlalchemy.exc import SQLAlchemyError
+
         try:
             found = [await self._admit(message, conn) for message in messages]
         except (psycopg.Error, SQLAlchemyError) as error:

@@ -18,11 +18,9 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mqpg._async._acompat import (
-    Connection,
-    Engine,
     Event,
     PgConnection,
     Returns,
@@ -39,17 +37,18 @@ from mqpg._async.consumer.handler import HandlerInvoker, Reply
 from mqpg._async.consumer.heartbeat import Lease, heartbeat
 from mqpg._async.consumer.relay_inbox import RelayInbox
 from mqpg._async.consumer.savepoints import DeliveryResult, SavepointRunner, what_stands
-from mqpg._async.stores.journal import Journal
-from mqpg._async.stores.statements import create_beside_queue
 from mqpg.connection.engines import reset_sessions
 from mqpg.connection.lease_keeper import lease_keeper
 from mqpg.connection.time_limit import time_limit
 from mqpg.handlers.failures import IterationLost, TransactionEnded
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.user_tables.tables import applied
 from mqpg.values.choices import OnFailure
 from mqpg.values.errors import Error, NotGranted, ReceiptError
 from mqpg.values.messages import Message
+
+if TYPE_CHECKING:
+    from mqpg._async._acompat import Connection, Engine
+    from mqpg._async.stores.journal import Journal
 
 __all__ = ["SameDatabase"]
 
@@ -79,7 +78,7 @@ class SameDatabase:
         self._assignment = QueueAssignment(options)
         self._inbox = RelayInbox(options)
         self._runner = SavepointRunner(invoke, self._inbox)
-        self._journal = Journal(options.group, options.topic, options.schema)
+        self._journal = self._make_journal()
         self._lease = Lease(options.lease, f"the handler of {options.group}/{options.topic}")
         self._engine: Engine | None = None
         self._broker_id = ""
@@ -193,13 +192,23 @@ class SameDatabase:
             raise
         return result
 
+    def _make_journal(self) -> Journal | None:
+        if not self._options.journal:
+            return None
+        from mqpg._async.stores.journal import Journal  # with SQLAlchemy, which others need not load
+
+        return Journal(self._options.group, self._options.topic, self._options.schema)
+
     async def _prepare(self, mq: AsyncClient) -> None:
         await self._assignment.subscribe(mq)
         await self._inbox.create(mq, None)
         self._broker_id = (await mq.info()).broker_id
         if not self._assignment.noted:
             kept_before = False
-            if self._options.journal:
+            if self._journal is not None:
+                from mqpg._async.stores.statements import create_beside_queue
+                from mqpg.user_tables.tables import applied
+
                 async with mq.transaction() as conn:
                     await create_beside_queue(conn, applied, self._options.schema, self._options.create_tables)
                     kept_before = await self._journal.is_kept(conn, self._broker_id)
@@ -242,5 +251,5 @@ class SameDatabase:
     async def _after(self, mq: AsyncClient, conn: Any, messages: Sequence[Message], replies: list[Reply]) -> None:
         for request, payload in replies:
             await mq.reply(request, payload, conn=conn)
-        if self._options.journal:
+        if self._journal is not None:
             await self._journal.write(conn, messages, self._broker_id)

@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mqpg._async._acompat import (
-    Connection,
     DriverConnection,
     PgConnection,
     Returns,
@@ -39,10 +38,13 @@ from mqpg.handlers.failures import (
     is_transient,
 )
 from mqpg.handlers.outcomes import Reject
-from mqpg.user_tables.dialects import has_failed, in_transaction, is_full, is_of_another, knows_failures
+from mqpg.user_tables.drivers import has_failed, in_transaction, is_full, is_of_another, knows_failures
 from mqpg.values.choices import OnFailure
 from mqpg.values.errors import WrongState
 from mqpg.values.messages import RETRY_LANE, Message
+
+if TYPE_CHECKING:
+    from mqpg._async._acompat import Connection
 
 __all__ = ["AfterEffect", "AskOnFailure", "DeliveryResult", "SavepointRunner", "what_stands"]
 

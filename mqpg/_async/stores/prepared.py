@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, insert, literal_column,
 
 from mqpg._async._acompat import Connection, DriverConnection, PgConnection, driver_connection
 from mqpg._async.stores.statements import StoreStatement
-from mqpg.user_tables.dialects import commits_each_statement
+from mqpg.user_tables.drivers import commits_each_statement
 from mqpg.user_tables.tables import clock, prepared
 from mqpg.values.arguments import exactly_before
 from mqpg.values.errors import InvalidArgument

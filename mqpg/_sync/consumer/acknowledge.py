@@ -6,8 +6,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
-from mqpg._sync._acompat import Connection, PgConnection
+from mqpg._sync._acompat import PgConnection
 from mqpg._sync.client.client import Client
 from mqpg._sync.client.execute import savepoint
 from mqpg._sync.consumer.savepoints import DeliveryResult
@@ -15,6 +16,9 @@ from mqpg.handlers.failures import Failure, RecordedFailure, handler_traceback, 
 from mqpg.handlers.outcomes import Reject, Retry
 from mqpg.values.errors import HandlerTimeout, InvalidArgument
 from mqpg.values.messages import Message
+
+if TYPE_CHECKING:
+    from mqpg._sync._acompat import Connection
 
 __all__ = ["ack_delivery", "nack_failures"]
 

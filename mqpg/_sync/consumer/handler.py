@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mqpg._sync._acompat import Connection, DriverConnection, PgConnection, Returns, Session, call_within, finish
+from mqpg._sync._acompat import DriverConnection, PgConnection, Returns, call_within, finish
 from mqpg._sync.client.request_reply import is_request
 from mqpg.connection.stopping import stops_with
 from mqpg.connection.time_limit import time_limit
@@ -19,6 +19,9 @@ from mqpg.handlers.unfinished import require_finished
 from mqpg.tracing import processing
 from mqpg.values.errors import HandlerStuck, HandlerTimeout
 from mqpg.values.messages import Message
+
+if TYPE_CHECKING:
+    from mqpg._sync._acompat import Connection
 
 __all__ = ["HandlerInvoker", "Reply", "is_lost"]
 
@@ -155,6 +158,8 @@ def _with_session(handler: Callable[..., Returns[object]]) -> Call:
 
     The session's commit ends a savepoint, because the transaction is the consumer's.
     """
+
+    from mqpg._sync._acompat import Session
 
     def step(given: Any, conn: Any) -> Any:
         outer = conn.get_nested_transaction()

@@ -19,11 +19,9 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mqpg._sync._acompat import (
-    Connection,
-    Engine,
     Event,
     PgConnection,
     Returns,
@@ -40,17 +38,18 @@ from mqpg._sync.consumer.handler import HandlerInvoker, Reply
 from mqpg._sync.consumer.heartbeat import Lease, heartbeat
 from mqpg._sync.consumer.relay_inbox import RelayInbox
 from mqpg._sync.consumer.savepoints import DeliveryResult, SavepointRunner, what_stands
-from mqpg._sync.stores.journal import Journal
-from mqpg._sync.stores.statements import create_beside_queue
 from mqpg.connection.engines import reset_sessions
 from mqpg.connection.lease_keeper import lease_keeper
 from mqpg.connection.time_limit import time_limit
 from mqpg.handlers.failures import IterationLost, TransactionEnded
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.user_tables.tables import applied
 from mqpg.values.choices import OnFailure
 from mqpg.values.errors import Error, NotGranted, ReceiptError
 from mqpg.values.messages import Message
+
+if TYPE_CHECKING:
+    from mqpg._sync._acompat import Connection, Engine
+    from mqpg._sync.stores.journal import Journal
 
 __all__ = ["SameDatabase"]
 
@@ -80,7 +79,7 @@ class SameDatabase:
         self._assignment = QueueAssignment(options)
         self._inbox = RelayInbox(options)
         self._runner = SavepointRunner(invoke, self._inbox)
-        self._journal = Journal(options.group, options.topic, options.schema)
+        self._journal = self._make_journal()
         self._lease = Lease(options.lease, f"the handler of {options.group}/{options.topic}")
         self._engine: Engine | None = None
         self._broker_id = ""
@@ -192,13 +191,23 @@ class SameDatabase:
             raise
         return result
 
+    def _make_journal(self) -> Journal | None:
+        if not self._options.journal:
+            return None
+        from mqpg._sync.stores.journal import Journal  # with SQLAlchemy, which others need not load
+
+        return Journal(self._options.group, self._options.topic, self._options.schema)
+
     def _prepare(self, mq: Client) -> None:
         self._assignment.subscribe(mq)
         self._inbox.create(mq, None)
         self._broker_id = (mq.info()).broker_id
         if not self._assignment.noted:
             kept_before = False
-            if self._options.journal:
+            if self._journal is not None:
+                from mqpg._sync.stores.statements import create_beside_queue
+                from mqpg.user_tables.tables import applied
+
                 with mq.transaction() as conn:
                     create_beside_queue(conn, applied, self._options.schema, self._options.create_tables)
                     kept_before = self._journal.is_kept(conn, self._broker_id)
@@ -241,5 +250,5 @@ class SameDatabase:
     def _after(self, mq: Client, conn: Any, messages: Sequence[Message], replies: list[Reply]) -> None:
         for request, payload in replies:
             mq.reply(request, payload, conn=conn)
-        if self._options.journal:
+        if self._journal is not None:
             self._journal.write(conn, messages, self._broker_id)

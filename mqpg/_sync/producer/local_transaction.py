@@ -22,7 +22,7 @@ from mqpg._sync.client.client import Client
 from mqpg._sync.producer.prepare_and_decide import identity_at, prepare_half, rollback_half, rollback_halves
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.ledger_messages import LedgerMessages
-from mqpg.user_tables.dialects import has_failed, in_transaction, is_answer, is_autocommit
+from mqpg.user_tables.drivers import has_failed, in_transaction, is_answer, is_autocommit
 from mqpg.values.arguments import encode
 from mqpg.values.draft import Draft, drafts_of
 from mqpg.values.errors import InvalidArgument, LedgerError, OutcomeUnknown, UnknownHandle, WrongState, shown

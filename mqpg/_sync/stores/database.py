@@ -9,7 +9,7 @@ import socket
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from sqlalchemy import URL, Executable, Table, event
@@ -26,7 +26,6 @@ from sqlalchemy.exc import (
 from mqpg._sync._acompat import (
     Connection,
     Engine,
-    Session,
     database_url,
     make_engine,
     require_driver,
@@ -41,6 +40,9 @@ from mqpg.user_tables.upgrades import upgrade, upgrade_statements
 from mqpg.values.arguments import schema_of
 from mqpg.values.errors import ConfigurationError, ConnectionFailed, DatabaseError, Error, LedgerError
 from mqpg.values.translation import translate
+
+if TYPE_CHECKING:
+    from mqpg._sync._acompat import Session  # with SQLAlchemy's ORM, which others need not load
 
 __all__ = ["DatabaseAway", "ConstraintViolated", "UserDatabase", "begin_immediate"]
 

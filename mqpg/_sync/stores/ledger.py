@@ -20,7 +20,8 @@ from mqpg._sync.stores.durability import DURABLE_COMMIT, flush_with_commit, wait
 from mqpg._sync.stores.ledger_identity import LedgerIdentity
 from mqpg._sync.stores.ledger_messages import LedgerMessages
 from mqpg._sync.stores.statements import StoreStatement, bare_connection
-from mqpg.user_tables.dialects import chunks, is_denied, is_locked, is_read_only
+from mqpg.user_tables.dialects import chunks
+from mqpg.user_tables.drivers import is_denied, is_locked, is_read_only
 from mqpg.user_tables.tables import IDENTITY, clock, ledger
 from mqpg.values.arguments import exactly_before
 from mqpg.values.choices import LedgerEntry

@@ -18,7 +18,7 @@ from mqpg._sync.stores.database import ConstraintViolated, UserDatabase
 from mqpg._sync.stores.durability import DURABLE_COMMIT, wait_until_flushed
 from mqpg._sync.stores.ledger import is_transient
 from mqpg.tracing import add_context
-from mqpg.user_tables.dialects import is_locked
+from mqpg.user_tables.drivers import is_locked
 from mqpg.user_tables.tables import FAMILIES, clock, outbox, outbox_count
 from mqpg.values.arguments import encode, exactly_before
 from mqpg.values.draft import Draft, interval_text

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, insert, literal_column,
 
 from mqpg._sync._acompat import Connection, DriverConnection, PgConnection, driver_connection
 from mqpg._sync.stores.statements import StoreStatement
-from mqpg.user_tables.dialects import commits_each_statement
+from mqpg.user_tables.drivers import commits_each_statement
 from mqpg.user_tables.tables import clock, prepared
 from mqpg.values.arguments import exactly_before
 from mqpg.values.errors import InvalidArgument
