@@ -43,6 +43,7 @@ _KEYS = {
     "queue_run": "tick_id",
     "cursor_version": "version",
     "claim": "version",
+    "retry_noted": "version",
     "dedup": "message_id",
     "unmatched": "message_id",
     "applied": "message_id",

@@ -34,5 +34,6 @@ comment on column mqpg.cursor.owner is 'Mode pinned: the consumer that owns the 
 comment on column mqpg.cursor.claims is 'Claims in flight, ascending by from_offset, at most 64 of them open';
 comment on column mqpg.cursor.failed is
     'A nack with on_failure block_key or block_queue: the offsets that failed and are retried in place';
-comment on column mqpg.cursor.reason is 'Why the messages in failed did';
+comment on column mqpg.cursor.reason is
+    'A nack: why the messages in failed did; if failed is null, when the messages are retried, in µs since 1970';
 create index cursor_moved on mqpg.cursor (subscription_id, queue_id, version) where action = 'q';

@@ -8,11 +8,15 @@ _CLAIMS = (
     "array(select row(c.epoch, c.from_offset, c.to_offset, c.attempt, c.lease_until + %(by)s, c.consumer, c.settled, "
     "c.picked, c.key)::mqpg.claim from unnest(claims) as c)"
 )
+_RETRIES = (
+    "case when failed is null then (select array_agg(r + date_part('epoch', %(by)s) * 1000000)::bigint[] "
+    "from unnest(reason::bigint[]) as r)::text else reason end"
+)
 _BROKER = {
     "commit_log": "born_at = born_at + %(by)s, check_at = check_at + %(by)s",
     "op_log": "at = at + %(by)s",
     "tick": "at = at + %(by)s, due_until = due_until + %(by)s",
-    "cursor": f"at = at + %(by)s, claims = {_CLAIMS}",
+    "cursor": f"at = at + %(by)s, claims = {_CLAIMS}, reason = {_RETRIES}",
     "delayed": "visible_at = visible_at + %(by)s, written_at = written_at + %(by)s",
     "dead_letter": "died_at = died_at + %(by)s",
     "former_dead_letter": "died_at = died_at + %(by)s",

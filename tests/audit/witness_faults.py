@@ -205,3 +205,22 @@ def delayed_message_deleted(story: Story) -> None:
     story.broker.execute("delete from mqpg.commit_log where batch_id = %s", (message >> 10,))
     story.broker.execute("select mqpg.send('orders', '{}'::text)")
     story.append()
+
+
+@fault("mismatch", "and no nack of it said so", alone=True)
+def retry_postponed_by_a_century(story: Story) -> None:
+    message = _nack(story, "20 milliseconds")
+    story.broker.execute(
+        "update mqpg.delayed set visible_at = visible_at + interval '100 years' where first_id = %s", (message,)
+    )
+
+
+@fault("mismatch", "and no nack of it said so", alone=True)
+def second_retry_brought_forward(story: Story) -> None:
+    message = _nack(story, "1 millisecond")
+    time.sleep(0.05)
+    _nack(story, "1 day", message)
+    story.broker.execute(
+        "update mqpg.delayed set visible_at = visible_at - interval '1 second' where first_id = %s and attempt = 3",
+        (message,),
+    )

@@ -51,6 +51,7 @@ READS = (
     "queue_run",
     "cursor_version",
     "claim",
+    "retry_noted",
     "dropped_slot",
     "queue_start",
     "journal_span",

@@ -28,6 +28,7 @@ declare
     v_lane int;
     v_message record;
     v_offsets bigint [] := '{}';
+    v_retried_at bigint [] := '{}';
     v_left record;
     v_unknown bigint;
 begin
@@ -75,9 +76,9 @@ begin
                 (v.subscription).topic_id, (v.last_version).queue_id, v_lane, v.claim) m
             where m.message_id = any(nack.message_ids)
         loop
-            perform mqpg._retry_or_bury(
+            v_retried_at := v_retried_at || (1000000 * extract(epoch from mqpg._retry_or_bury(
                 v_subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay,
-                (v.claim).consumer);
+                (v.claim).consumer)))::bigint;
             v_offsets := v_offsets || v_message.queue_offset;
         end loop;
         select mqpg._shrink_claim(v.claim, v_offsets) as left_over, null::bigint [] as failed into v_left;
@@ -85,6 +86,6 @@ begin
     perform mqpg._write_cursor(
         v.last_version, mqpg._action('nack'), (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
         case when (v_left.left_over).epoch is null then v.rest else v_left.left_over || v.rest end,
-        v_left.failed, case when v_left.failed is not null then nack.reason end);
+        v_left.failed, case when v_left.failed is not null then nack.reason else v_retried_at::text end);
 end
 $$;

@@ -41,6 +41,17 @@ standing as (
     )
 ),
 
+-- The times that nacks of a message noted for its retries. whole: each nack noted some.
+noted as (
+    select
+        e.subscription_id, e.message_id, r.visible_at,
+        bool_and(r.version is not null) over (partition by e.subscription_id, e.message_id) as whole
+    from ending as e
+    left join retry_noted as r
+        on r.subscription_id = e.subscription_id and r.queue_id = e.queue_id and r.version = e.version
+    where e.ending = 'nacked'
+),
+
 effects as (
     select a.subscription_id, a.message_id, sum(a.times)::bigint as times
     from answer as a
@@ -167,3 +178,14 @@ select
 from step as s
 where s.follows and s.mode = 'pinned' and s.queue_id >= 0 and s.action <> 'unpin'
     and s.owner_before is not null and s.owner is distinct from s.owner_before
+union all
+select
+    12, 'mismatch', d.subscription_id, -1, null, n.message_id, null,
+    format('its retry is due at %s, and no nack of it said so', d.visible_at::text)
+from delayed as d
+join since as s on s.subscription_id = d.subscription_id
+cross join lateral generate_series(0, d.n - 1) as i (i)
+join noted as n on n.subscription_id = d.subscription_id and n.message_id = d.first_id + i.i
+where d.attempt > 1 and (s.at is null or d.written_at > s.at)
+group by 3, 6, d.visible_at
+having bool_and(n.whole) and not bool_or(coalesce(n.visible_at = d.visible_at, false))

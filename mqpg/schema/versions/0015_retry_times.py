@@ -1,0 +1,5 @@
+"""Says that a nack notes when its messages are retried."""
+
+from mqpg.schema.revision import revision_of
+
+revision, down_revision, branch_labels, upgrade, downgrade = revision_of(__file__)
