@@ -1,4 +1,4 @@
-"""Makes calls and handlers spans of OpenTelemetry, if the program has configured it.
+"""Makes calls and handlers spans of OpenTelemetry, and measures them, if the program has configured it.
 
 OpenTelemetry is never imported here: a program that configured it has done that. In all others each
 of these functions returns a span that does nothing.
@@ -14,7 +14,7 @@ from typing import Any
 from mqpg.tracing.span import Span
 from mqpg.values.messages import Message
 
-__all__ = ["add_context", "processing", "producing", "receiving"]
+__all__ = ["add_context", "processing", "producing", "receiving", "settling"]
 
 _spans: ModuleType | None = None
 _OFF = Span()
@@ -45,6 +45,12 @@ def receiving(group: str, topic: str) -> Span:
     """The span of a call of `receive`, which links to the messages' producers."""
     spans = _configured()
     return _OFF if spans is None else spans.ReceiveSpan(group, topic)
+
+
+def settling(operation: str, topic: str | None = None, *, count: int | None = None) -> Span:
+    """The span of a call that acknowledges or returns `count` messages, or what a receipt stands for."""
+    spans = _configured()
+    return _OFF if spans is None else spans.SettleSpan(operation, topic, count)
 
 
 def processing(group: str, given: Message | Sequence[Message]) -> Span:

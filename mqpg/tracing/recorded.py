@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry, after its semantic conventions for messaging systems.
+"""Spans and metrics of OpenTelemetry, after its semantic conventions for messaging systems.
 
 The context of a producer travels in the headers of its message, in the fields of the propagator
 that the program has configured: `traceparent` and `tracestate` by default. The payload never
@@ -11,11 +11,12 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import Token
+from functools import lru_cache
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 from opentelemetry import context as contexts
-from opentelemetry import propagate, trace
+from opentelemetry import metrics, propagate, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.util.types import AttributeValue
@@ -24,7 +25,7 @@ from mqpg.tracing.span import Span
 from mqpg.values.errors import Undecodable
 from mqpg.values.messages import Json, Message, decode
 
-__all__ = ["ProcessSpan", "ProducerSpan", "ReceiveSpan", "add_context", "is_configured"]
+__all__ = ["ProcessSpan", "ProducerSpan", "ReceiveSpan", "SettleSpan", "add_context", "is_configured"]
 
 logger = logging.getLogger("mqpg")
 
@@ -33,9 +34,54 @@ _MOST_LINKS = 128  # that the SDK keeps by default
 _Attributes = dict[str, AttributeValue]
 
 
+_SCHEMA = "https://opentelemetry.io/schemas/1.28.0"
+# The attributes of metrics: those that have few values.
+_MEASURED = (
+    "messaging.system",
+    "messaging.operation.name",
+    "messaging.operation.type",
+    "messaging.destination.name",
+    "messaging.consumer.group.name",
+)
+_BOUNDARIES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+
+
 def is_configured() -> bool:
-    """Whether the program has set a tracer provider."""
-    return not isinstance(trace.get_tracer_provider(), (trace.ProxyTracerProvider, trace.NoOpTracerProvider))
+    """Whether the program has set a tracer provider or a meter provider."""
+    return (
+        not isinstance(trace.get_tracer_provider(), (trace.ProxyTracerProvider, trace.NoOpTracerProvider))
+        or _meter_provider() is not None
+    )
+
+
+def _meter_provider() -> metrics.MeterProvider | None:
+    """The program's. None: it has set none, so there is the API's own."""
+    found = metrics.get_meter_provider()
+    return None if type(found).__module__.startswith("opentelemetry.metrics") else found
+
+
+class _Instruments:
+    """The metrics of the conventions, each with its unit."""
+
+    def __init__(self, provider: metrics.MeterProvider) -> None:
+        meter = provider.get_meter("mqpg", schema_url=_SCHEMA)
+        self.durations = {
+            name: meter.create_histogram(name, "s", about, explicit_bucket_boundaries_advisory=_BOUNDARIES)
+            for name, about in {
+                "messaging.client.operation.duration": "Duration of a call",
+                "messaging.process.duration": "Duration of a handler's call",
+            }.items()
+        }
+        self.counters = {
+            name: meter.create_counter(name, "{message}", about)
+            for name, about in {
+                "messaging.client.sent.messages": "Messages that a producer attempted to send",
+                "messaging.client.consumed.messages": "Messages that were delivered",
+            }.items()
+        }
+
+
+_instruments = lru_cache(maxsize=1)(_Instruments)
 
 
 def add_context(headers: Any) -> Any:
@@ -58,13 +104,16 @@ def add_context(headers: Any) -> Any:
 class _Recorded(Span):
     """What all spans do: they become the current one, and an error ends them as failed."""
 
-    __slots__ = ("_span", "_token")
+    __slots__ = ("_attributes", "_began", "_span", "_token")
 
+    _duration: ClassVar[str] = "messaging.client.operation.duration"
+    _attributes: _Attributes
+    _began: float
     _span: trace.Span | None
     _token: Token[Context] | None
 
-    def _begin(self, span: trace.Span, context: Context | None = None) -> None:
-        self._span = span
+    def _begin(self, span: trace.Span, attributes: _Attributes, context: Context | None = None) -> None:
+        self._span, self._attributes, self._began = span, attributes, time.monotonic()
         self._token = contexts.attach(trace.set_span_in_context(span, context))
 
     def __exit__(
@@ -78,11 +127,31 @@ class _Recorded(Span):
             if isinstance(error, Exception):
                 self._span.record_exception(error)
                 self._span.set_status(Status(StatusCode.ERROR, str(error)))
-                self._span.set_attribute("error.type", f"{type(error).__module__}.{type(error).__qualname__}")
+                self._span.set_attribute("error.type", _error_type(error))
             self._span.end()
+            self._measure(error)
         except Exception:
             # The call is made. A caller that saw it fail would make it again.
             _log_failure("end a span")
+
+    def _measure(self, error: BaseException | None) -> None:
+        provider = _meter_provider()
+        if provider is None:
+            return
+        found = {name: self._attributes[name] for name in _MEASURED if name in self._attributes}
+        if isinstance(error, Exception):
+            found["error.type"] = _error_type(error)
+        instruments = _instruments(provider)
+        instruments.durations[self._duration].record(time.monotonic() - self._began, found)
+        counter = self._counter()
+        if counter is not None:
+            count = self._attributes.get("messaging.batch.message_count", 1)
+            assert isinstance(count, int)
+            instruments.counters[counter].add(count, found)
+
+    def _counter(self) -> str | None:
+        """The metric that counts the messages. None: the call neither sends nor receives any."""
+        return None
 
 
 class ProducerSpan(_Recorded):
@@ -95,7 +164,7 @@ class ProducerSpan(_Recorded):
 
     def __enter__(self) -> Span:
         attributes = _attributes(self._operation, "send", self._topic, self._count)
-        self._begin(_start(self._operation, self._topic, SpanKind.PRODUCER, attributes))
+        self._begin(_start(self._operation, self._topic, SpanKind.PRODUCER, attributes), attributes)
         if isinstance(self._handle, str):
             self.prepared(self._handle)
         return self
@@ -112,6 +181,9 @@ class ProducerSpan(_Recorded):
     def carry_all(self, headers: Sequence[Any] | None, count: int) -> Sequence[Any] | None:
         return [self.carry(one) for one in ([None] * count if headers is None else headers)]
 
+    def _counter(self) -> str | None:
+        return None if self._topic is None else "messaging.client.sent.messages"  # a decision has no topic
+
     def sent(self, message_id: int) -> None:
         assert self._span is not None
         self._span.set_attribute("messaging.message.id", str(message_id))
@@ -120,6 +192,20 @@ class ProducerSpan(_Recorded):
         message_id = handle.split(".")[-2:-1]
         if message_id and message_id[0].isdecimal():
             self.sent(int(message_id[0]))
+
+
+class SettleSpan(_Recorded):
+    """A call that acknowledges messages or gives them back."""
+
+    __slots__ = ("_count", "_operation", "_topic")
+
+    def __init__(self, operation: str, topic: str | None, count: int | None) -> None:
+        self._operation, self._topic, self._count = operation, topic, count
+
+    def __enter__(self) -> Span:
+        attributes = _attributes(self._operation, "settle", self._topic, self._count)
+        self._begin(_start(self._operation, self._topic, SpanKind.CLIENT, attributes), attributes)
+        return self
 
 
 class ReceiveSpan(_Recorded):
@@ -132,17 +218,21 @@ class ReceiveSpan(_Recorded):
         self._span = self._token = None
 
     def __enter__(self) -> Span:
-        self._since = time.time_ns()
+        self._since, self._began = time.time_ns(), time.monotonic()
         return self
 
     def received(self, messages: Sequence[Message]) -> None:
         if messages:
             self._start(messages)
 
+    def _counter(self) -> str | None:
+        return "messaging.client.consumed.messages"
+
     def _start(self, messages: Sequence[Message]) -> None:
         attributes = _attributes("receive", "receive", self._topic, len(messages), self._group)
         if messages:
             attributes["messaging.destination.partition.id"] = str(messages[0].queue_id)
+        self._attributes = attributes
         self._span = _start(
             "receive", self._topic, SpanKind.CONSUMER, attributes, links=_links(messages), since=self._since
         )
@@ -160,6 +250,8 @@ class ProcessSpan(_Recorded):
 
     __slots__ = ("_given", "_group")
 
+    _duration = "messaging.process.duration"
+
     def __init__(self, group: str, given: Message | Sequence[Message]) -> None:
         self._group, self._given = group, given
 
@@ -167,14 +259,16 @@ class ProcessSpan(_Recorded):
         given = self._given
         if not isinstance(given, Message):
             attributes = _attributes("process", "process", given[0].topic, len(given), self._group)
-            self._begin(_start("process", given[0].topic, SpanKind.CONSUMER, attributes, links=_links(given)))
+            self._begin(
+                _start("process", given[0].topic, SpanKind.CONSUMER, attributes, links=_links(given)), attributes
+            )
             return self
         attributes = _attributes("process", "process", given.topic, None, self._group)
         attributes["messaging.message.id"] = str(given.message_id)
         attributes["messaging.destination.partition.id"] = str(given.queue_id)
         attributes["mqpg.attempt"] = given.attempt
         context = _extract(_headers_of(given))
-        self._begin(_start("process", given.topic, SpanKind.CONSUMER, attributes, context=context), context)
+        self._begin(_start("process", given.topic, SpanKind.CONSUMER, attributes, context=context), attributes, context)
         return self
 
 
@@ -189,13 +283,17 @@ def _start(
     since: int | None = None,
 ) -> trace.Span:
     # Asked for each time, because programs set their provider after they imported mqpg.
-    tracer = trace.get_tracer("mqpg", schema_url="https://opentelemetry.io/schemas/1.28.0")
+    tracer = trace.get_tracer("mqpg", schema_url=_SCHEMA)
     name = operation if topic is None else f"{operation} {topic}"
     try:
         return tracer.start_span(name, context, kind, attributes, links, since)
     except Exception:
         _log_failure("start a span")
         return trace.INVALID_SPAN
+
+
+def _error_type(error: Exception) -> str:
+    return f"{type(error).__module__}.{type(error).__qualname__}"
 
 
 def _log_failure(what: str) -> None:

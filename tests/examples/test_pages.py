@@ -142,8 +142,9 @@ def test_tracing_page(dsn: str, tmp_path: Path) -> None:
         "checkout",
         "receive orders",
         "process orders",
+        "ack",
     ]
-    assert len(printed) == 5
+    assert len(printed) == 6
 
 
 def test_billing_of_the_page_about_consumers(server: Server, tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ import psycopg
 import pytest
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader, NumberDataPoint
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -368,6 +370,69 @@ def test_without_a_provider_nothing_changes(mq: mqpg.Client, topic: str) -> None
     mq.append()
     (message,) = mq.receive("billing", topic)
     assert message.raw_headers is None
+
+
+def points(reader: InMemoryMetricReader, name: str) -> dict[tuple[Any, Any], HistogramDataPoint | NumberDataPoint]:
+    """Return (operation, error) -> point of a metric."""
+    data = reader.get_metrics_data()
+    found = data.resource_metrics[0].scope_metrics[0].metrics if data is not None else []
+    return {
+        (attributes["messaging.operation.name"], attributes.get("error.type")): point
+        for metric in found
+        if metric.name == name
+        for point in metric.data.data_points
+        if isinstance(point, (HistogramDataPoint, NumberDataPoint))
+        and (attributes := point.attributes or {})["messaging.system"] == "mqpg"
+    }
+
+
+def test_the_metrics_of_the_conventions(mq: mqpg.Client, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They need no tracer."""
+    reader = InMemoryMetricReader()
+    monkeypatch.setattr("opentelemetry.metrics._internal._METER_PROVIDER", MeterProvider([reader]))
+    mq.send(topic, 1)
+    mq.send_batch(topic, [2, 3])
+    handled: list[mqpg.Message] = []
+
+    def handle(message: mqpg.Message) -> None:
+        handled.append(message)
+        if message.payload == 3 and message.attempt == 1:
+            raise ValueError
+
+    drain(consumer(handle), mq)
+    with pytest.raises(errors.UnknownTopic):
+        mq.send("nothing", 1)
+    unknown = "mqpg.values.errors.UnknownTopic"
+    sent = points(reader, "messaging.client.sent.messages")
+    assert {key: point.value for key, point in sent.items() if isinstance(point, NumberDataPoint)} == {
+        ("send", None): 3,
+        ("send", unknown): 1,
+    }
+    (consumed,) = points(reader, "messaging.client.consumed.messages").values()
+    assert isinstance(consumed, NumberDataPoint)
+    assert consumed.value == len(handled) >= 4
+    assert (consumed.attributes or {})["messaging.consumer.group.name"] == "billing"
+    processed = points(reader, "messaging.process.duration")
+    counts = {key: point.count for key, point in processed.items() if isinstance(point, HistogramDataPoint)}
+    assert counts == {("process", None): len(handled) - 1, ("process", "builtins.ValueError"): 1}
+    calls = points(reader, "messaging.client.operation.duration")
+    assert set(calls) >= {("send", None), ("send", unknown), ("receive", None), ("ack", None), ("nack", None)}
+    assert all(isinstance(point, HistogramDataPoint) and 0 < point.sum < 60 for point in calls.values())
+
+
+def test_acknowledgements_are_spans(mq: mqpg.Client, topic: str, spans: Spans) -> None:
+    for payload in (1, 2, 3):
+        mq.send(topic, payload, key="one")
+    mq.append()
+    first, *others = mq.receive("billing", topic)
+    mq.ack(first)
+    mq.nack(others[0], "later")
+    mq.ack_delivery(str(first.receipt))
+    acked = spans.one("ack orders")
+    assert acked.kind == SpanKind.CLIENT
+    assert attributes(acked)["messaging.operation.type"] == "settle"
+    assert attributes(acked)["messaging.batch.message_count"] == 1
+    assert [attributes(spans.one(name))["messaging.operation.name"] for name in ("nack", "ack")] == ["nack", "ack"]
 
 
 UNTOUCHED = """

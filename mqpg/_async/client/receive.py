@@ -11,7 +11,7 @@ from mqpg._async.client.delivery import AsyncDelivery
 from mqpg._async.client.execute import Caller
 from mqpg._async.client.wakeup import TopicWaiter
 from mqpg.connection.statements import DELIVERY, function
-from mqpg.tracing import receiving
+from mqpg.tracing import receiving, settling
 from mqpg.values.arguments import interval, seconds
 from mqpg.values.errors import InvalidArgument
 from mqpg.values.messages import Interval, Message
@@ -168,7 +168,8 @@ class Receive(BaseClient):
         messages = _required("ack", message)
         if messages:
             values = _ACK.values(messages[0].receipt, None, [one.queue_offset for one in messages])
-            await self._rows(_ACK, values, conn, repeat=True)
+            with settling("ack", messages[0].topic, count=len(messages)):
+                await self._rows(_ACK, values, conn, repeat=True)
 
     async def nack(
         self,
@@ -219,7 +220,8 @@ class Receive(BaseClient):
             StaleReceipt: The lease ended, and another consumer has received the messages since.
             InvalidArgument: `through` is outside the delivery.
         """
-        await self._rows(_ACK, {"receipt": receipt, "through": through, "offsets": None}, conn, repeat=True)
+        with settling("ack"):
+            await self._rows(_ACK, {"receipt": receipt, "through": through, "offsets": None}, conn, repeat=True)
 
     async def nack_delivery(
         self,
@@ -250,7 +252,8 @@ class Receive(BaseClient):
             InvalidArgument: An id is not in the delivery, or `delay` is out of range.
         """
         values = _NACK.values(receipt, message_ids, reason, delay, final)
-        await self._rows(_NACK, values, conn)
+        with settling("nack"):
+            await self._rows(_NACK, values, conn)
 
     async def extend(self, receipt: str, lease: Interval, *, conn: Caller | None = None) -> None:
         """Make the lease of a whole delivery end later.

@@ -12,7 +12,7 @@ from mqpg._sync.client.delivery import Delivery
 from mqpg._sync.client.execute import Caller
 from mqpg._sync.client.wakeup import TopicWaiter
 from mqpg.connection.statements import DELIVERY, function
-from mqpg.tracing import receiving
+from mqpg.tracing import receiving, settling
 from mqpg.values.arguments import interval, seconds
 from mqpg.values.errors import InvalidArgument
 from mqpg.values.messages import Interval, Message
@@ -169,7 +169,8 @@ class Receive(BaseClient):
         messages = _required("ack", message)
         if messages:
             values = _ACK.values(messages[0].receipt, None, [one.queue_offset for one in messages])
-            self._rows(_ACK, values, conn, repeat=True)
+            with settling("ack", messages[0].topic, count=len(messages)):
+                self._rows(_ACK, values, conn, repeat=True)
 
     def nack(
         self,
@@ -220,7 +221,8 @@ class Receive(BaseClient):
             StaleReceipt: The lease ended, and another consumer has received the messages since.
             InvalidArgument: `through` is outside the delivery.
         """
-        self._rows(_ACK, {"receipt": receipt, "through": through, "offsets": None}, conn, repeat=True)
+        with settling("ack"):
+            self._rows(_ACK, {"receipt": receipt, "through": through, "offsets": None}, conn, repeat=True)
 
     def nack_delivery(
         self,
@@ -251,7 +253,8 @@ class Receive(BaseClient):
             InvalidArgument: An id is not in the delivery, or `delay` is out of range.
         """
         values = _NACK.values(receipt, message_ids, reason, delay, final)
-        self._rows(_NACK, values, conn)
+        with settling("nack"):
+            self._rows(_NACK, values, conn)
 
     def extend(self, receipt: str, lease: Interval, *, conn: Caller | None = None) -> None:
         """Make the lease of a whole delivery end later.
