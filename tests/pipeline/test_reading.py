@@ -10,7 +10,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
 
 import mqpg
-from mqpg.errors import ConfigurationError, Error, OffsetOutOfRange, UnknownTopic
+from mqpg.errors import ConfigurationError, ConnectionFailed, Error, OffsetOutOfRange, UnknownTopic
+from mqpg.spark.pipeline.broker import Broker, Range
 from mqpg.spark.pipeline.options import ReadOptions, WriteOptions
 from mqpg.spark.pipeline.reader import BatchReader, StreamReader
 from mqpg.spark.pipeline.writer import BatchWriter
@@ -249,6 +250,22 @@ def test_what_retention_took_is_an_error_or_left_out(
     else:
         assert messages(reader.partitions(start, after)) == 40
         assert list(reader.read(parts[0])) == []
+
+
+def test_a_broker_that_ends_while_it_is_read_is_an_error(
+    mq: mqpg.Client, dsn: str, db: psycopg.Connection[Any]
+) -> None:
+    """A range of 30 MB, which no buffer on the way holds."""
+    mq.send_batch("orders", [{"n": "x" * 60_000}] * 500, keys=["one"] * 500)
+    mq.append()
+    with Broker(dsn) as broker:
+        found = broker.offsets("orders")
+        queue = max(found.next, key=lambda one: found.next[one])
+        tables = broker.read(Range("orders", found.identity, queue, 0, 500), ("offset", "payload"))
+        assert 0 < len(next(tables)) < 500
+        db.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'mqpg spark'")
+        with pytest.raises(ConnectionFailed):
+            list(tables)
 
 
 def test_a_group_follows_the_checkpoint(mq: mqpg.Client, stream: Stream, lag: Callable[..., int]) -> None:
