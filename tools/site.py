@@ -45,9 +45,18 @@ REFERENCE = {
     "mqpg/protocols.py": "reference/python.md#mqpgprotocols",
     "mqpg/errors.py": "reference/python.md#mqpgerrors",
     "mqpg/values/errors.py": "reference/python.md#mqpgerrors",
+    "spark/jobs/audit.py": "reference/python.md#mqpgspark",
     "mqpg/metrics/catalog.py": "reference/metrics.md",
     "deploy/prometheus-alerts.yml": "reference/metrics.md#alerts",
 }
+# Of mqpg.spark, whose modules are read by their paths.
+SPARK = (
+    "spark.register",
+    "spark.jobs.audit.run_audit_in",
+    "spark.jobs.audit.findings_frame",
+    "mqpg.audit.options.AuditOptions",
+    "mqpg.audit.report.Report",
+)
 MERMAID = "assets/mermaid.js"
 _TWINS: dict[str, str] = {}
 CONTRACT = ROOT / "tests" / "migration" / "contract.json"
@@ -195,6 +204,8 @@ def python_page() -> str:
     for module in (protocols, tables, mqpg.alembic, mqpg.contrib.django):
         parts.append(f"## {module.__name__}\n")
         parts += [f"::: {one.__module__}.{one.__name__}\n" for one in map(partial(getattr, module), module.__all__)]
+    parts.append("## mqpg.spark\n")
+    parts += [f"::: {name}\n" for name in SPARK]
     parts.append("## mqpg.errors\n\n| SQLSTATE | exception | cause |\n|---|---|---|")
     classes = [getattr(errors, name) for name in errors.__all__ if name[0].isupper()]
     for one in sorted(classes, key=lambda one: (one.sqlstate or "~", one.__name__)):
