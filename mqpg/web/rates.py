@@ -1,41 +1,25 @@
-"""Rates over time, from what workers report with their heartbeats."""
+"""Rates, from what workers report with their heartbeats."""
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 
 from mqpg.metrics.reading import Reading
 
-__all__ = ["Rates", "Sample"]
-
-_KEPT = 300
-# Seconds between two samples that a line does not cross. The overview takes one in three.
-_GAP = 15.0
+__all__ = ["Rates", "Throughput"]
 
 
 @dataclass(frozen=True)
-class Sample:
-    """The broker at one moment.
+class Throughput:
+    """Messages a second. None: it is not known yet.
 
     Attributes:
-        at: The moment, on the clock of this process.
-        appended: Messages that got an offset, a second.
-        handled: Messages that consumers handled, a second.
-        lag: Messages that groups have not acknowledged.
-        oldest: Age of the oldest of them in seconds.
-        undecided: Half messages that are pending or parked.
-
-    Rates are None until they are known. All are None in a sample that stands for a time when nobody
-    looked.
+        appended: Messages that got an offset.
+        handled: Messages that consumers handled.
     """
 
-    at: float
     appended: float | None
     handled: float | None
-    lag: int | None
-    oldest: int | None
-    undecided: int | None
 
 
 @dataclass
@@ -48,31 +32,14 @@ class _Counter:
 
 
 class Rates:
-    """Keeps the samples of the last minutes, while somebody looks."""
+    """Remembers the latest report of each worker."""
 
     def __init__(self) -> None:
-        self._samples: deque[Sample] = deque(maxlen=_KEPT)
         self._counters: dict[tuple[str, str], _Counter] = {}
 
-    def add(self, at: float, found: Reading) -> None:
-        """Take a sample of what was found at a moment, on the clock of this process."""
-        groups = found.overview.groups
-        if self._samples and at - self._samples[-1].at > _GAP:  # nobody looked meanwhile
-            self._samples.append(Sample(at - _GAP / 2, None, None, None, None, None))
-        self._samples.append(
-            Sample(
-                at,
-                self._rate(at, found, "appender", "messages"),
-                self._rate(at, found, "consumer", "handled"),
-                sum(one["lag"] for one in groups),
-                max((one["oldest_unread_seconds"] or 0 for one in groups), default=0),
-                sum(one["pending"] + one["parked"] for one in found.overview.half_messages),
-            )
-        )
-
-    def samples(self) -> list[Sample]:
-        """Return the samples, the oldest first."""
-        return list(self._samples)
+    def add(self, at: float, found: Reading) -> Throughput:
+        """Take what was found at a moment, on the clock of this process, and return the rates."""
+        return Throughput(self._rate(at, found, "appender", "messages"), self._rate(at, found, "consumer", "handled"))
 
     def _rate(self, at: float, found: Reading, role: str, key: str) -> float | None:
         """The sum of all workers of a role. A worker's rate changes with each of its heartbeats."""

@@ -1,25 +1,22 @@
-"""The templates, their filters, and small plots as inline SVG, coloured by the style sheet."""
+"""The templates and their filters."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
 
 from mqpg.status.workers import in_words
 from mqpg.values.json_output import laid_out
 from mqpg.values.words import duration, size, span
 
-__all__ = ["MOST_SHOWN", "environment", "plot"]
+__all__ = ["MOST_SHOWN", "environment"]
 
 MOST_SHOWN = 20_000
 """Characters of a payload that a page shows."""
 
-_WIDTH, _HEIGHT, _TOP = 320, 72, 6  # of a plot
 _CLOCK = re.compile(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)")
 
 
@@ -42,7 +39,6 @@ def environment() -> Environment:
         "interval": _interval,
         "pretty": _pretty,
     }
-    made.globals |= {"plot": plot}
     return made
 
 
@@ -95,27 +91,3 @@ def _pretty(raw: str | None, length: int | None = None) -> str:
             text = laid_out(text)
     cut = max(len(text), length or 0) - MOST_SHOWN
     return _plain(text[:MOST_SHOWN]) + (f"\n… and {cut:,} characters more" if cut > 0 else "")
-
-
-def plot(points: Sequence[tuple[float, float | None]], title: str, colour: int) -> Markup:
-    """Draw one line through times and values, the oldest first. A value of None is a gap.
-
-    A reader who does not see the plot hears its title. The element has no inline style, which the
-    pages forbid.
-    """
-    known = [value for _, value in points if value is not None]
-    most = max(known, default=0.0) or 1.0
-    first, last = (points[0][0], points[-1][0]) if points else (0.0, 1.0)
-    path, pen = [], "M"
-    for at, value in points:
-        if value is None:
-            pen = "M"
-            continue
-        x = _WIDTH * (at - first) / ((last - first) or 1.0)
-        y = _HEIGHT - 1 - (_HEIGHT - 1 - _TOP) * value / most
-        path.append(f"{pen}{x:.1f} {y:.1f}")
-        pen = "L"
-    return Markup(
-        '<svg class="plot c{}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">'
-        '<line class="grid" x1="0" y1="{}" x2="{}" y2="{}"/><path d="{}"/></svg>'
-    ).format(colour, _WIDTH, _HEIGHT, escape(title), _HEIGHT - 1, _WIDTH, _HEIGHT - 1, " ".join(path))

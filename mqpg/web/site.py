@@ -12,7 +12,7 @@ from mqpg.metrics.reading import Reading, read_metrics
 from mqpg.status import Source
 
 from .login import Login
-from .rates import Rates, Sample
+from .rates import Rates, Throughput
 from .rendering import environment
 from .reports import Reports
 
@@ -43,10 +43,11 @@ class Site:
         self._rates = Rates()
         self._lock = threading.Lock()
         self._reading: Reading | None = None
+        self._throughput = Throughput(None, None)
         self._read_at = 0.0
 
-    def reading(self) -> tuple[Reading, list[Sample]]:
-        """The state of the whole broker, and the samples of the last minutes.
+    def reading(self) -> tuple[Reading, Throughput]:
+        """The state of the whole broker, and how fast messages flow.
 
         However many visitors look at the overview, the database is asked once in two seconds.
         """
@@ -54,5 +55,5 @@ class Site:
             if self._reading is None or time.monotonic() - self._read_at > _FRESH:
                 self._reading = read_metrics(self.source.rows)
                 self._read_at = time.monotonic()
-                self._rates.add(self._read_at, self._reading)
-            return self._reading, self._rates.samples()
+                self._throughput = self._rates.add(self._read_at, self._reading)
+            return self._reading, self._throughput

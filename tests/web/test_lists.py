@@ -4,13 +4,14 @@ import html
 import json
 import re
 
+import pytest
 from starlette.testclient import TestClient
 
 from mqpg.metrics.reading import read_metrics
 from mqpg.status import Source
 from mqpg.web.rates import Rates
-from mqpg.web.rendering import plot
 from tests.support.broker import Session
+from tests.support.retention import aged
 from tests.web.story import Story
 
 
@@ -61,21 +62,42 @@ def test_the_payload_comes_before_the_time_line(visitor: TestClient, story: Stor
     assert '"amount": 12.5' in page.partition("<h2>Time line</h2>")[0]
 
 
-def test_a_time_when_nobody_looked_is_a_gap(dsn: str, mq: Session) -> None:
+def test_rates_are_known_after_two_heartbeats(dsn: str, mq: Session) -> None:
     source, rates = Source(dsn, "test"), Rates()
-    for at in (0.0, 3.0, 6.0, 600.0, 603.0):
-        rates.add(at, read_metrics(source.rows))
+
+    def report(messages: int, at: float) -> float | None:
+        detail = json.dumps({"messages": messages})
+        mq.execute("select mqpg._heartbeat('a', 'appender', 'n', 1, 'active', %s::jsonb)", detail)
+        return rates.add(at, read_metrics(source.rows)).appended
+
+    assert report(100, 0.0) is None
+    assert report(700, 6.0) == pytest.approx(100, rel=0.5)  # heartbeats are dated in whole seconds
     source.close()
-    line = plot([(one.at, one.lag) for one in rates.samples()], "Unread", 0)
-    (path,) = re.findall(r' d="([^"]+)"', line)
-    assert [part.count("L") for part in path.split("M")] == [0, 2, 1]
 
 
 def test_storage_says_how_many_bytes(visitor: TestClient) -> None:
     page = html.unescape(visitor.get("/storage").text)
     assert re.search(r"<b>[\d,.]+ [kMG]B</b> in all tables and indexes", page)
     assert re.search(r'<td>commit_log</td><td class="n">[\d,.]+ kB</td>', page)
+    assert "days are left" not in page
     assert re.search(r'<td>log</td><td class="n">\d+</td><td>.*?open</span></td><td class="n">[\d,.]+ kB</td>', page)
+
+
+def test_storage_says_how_many_days_are_left(visitor: TestClient, mq: Session) -> None:
+    aged(mq)
+    mq.execute("update mqpg.segment set opened_at = closed_at - interval '1 day' where closed_at is not null")
+
+    def left(max_bytes: int) -> str | None:
+        mq.execute("update mqpg.settings set value = %s where name = 'max_bytes'", str(max_bytes))
+        found = re.search(r"([\d.,]+) days are left", visitor.get("/storage").text)
+        return found and found[1]
+
+    assert left(0) is None
+    assert left(1) == "0.0"
+    some, more = left(10**12), left(2 * 10**12)
+    assert some
+    assert more
+    assert float(more.replace(",", "")) == pytest.approx(2 * float(some.replace(",", "")), rel=0.01)
 
 
 def test_members_that_are_gone_are_folded(visitor: TestClient, mq: Session, story: Story) -> None:

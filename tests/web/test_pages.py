@@ -91,7 +91,7 @@ def test_the_overview(visitor: TestClient, mq: Session) -> None:
     assert "no keeper is at work" in page
     assert "group news of topic returns is paused with 4 messages unread" in page
     assert 'hx-get="/live"' in page
-    assert page.count("<svg") == 5
+    assert page.count("<figure>") == 5
     mq.send("returns", "{}")
     mq.append()
     eventually(lambda: "with 5 messages unread" in words(visitor, "/live"), 10)

@@ -6,11 +6,11 @@ from typing import Any
 
 from starlette.responses import Response
 
-from mqpg.status import findings
+from mqpg.status import Overview, findings
 from mqpg.status.finding import Row
 
 from ..links import link_of_finding
-from ..rates import Sample
+from ..rates import Throughput
 from ..request import PageRequest
 
 __all__ = ["live", "page"]
@@ -29,30 +29,32 @@ def live(request: PageRequest) -> Response:
 
 
 def _state(request: PageRequest) -> dict[str, Any]:
-    found, samples = request.site.reading()
+    found, throughput = request.site.reading()
     groups, attention = found.overview.groups, findings(found.overview)
     return {
         "found": found.overview,
         "appender": found.appender,
         "attention": [(one, *link_of_finding(one, request.link)) for one in attention[:_ROWS]],
         "more_attention": max(0, len(attention) - _ROWS),
-        "charts": _charts(samples),
-        "span": samples[-1].at - samples[0].at,
+        "figures": _figures(found.overview, throughput),
         "halves": _halves(found.overview.half_messages),
         "groups": groups[:_ROWS],
         "more_groups": max(0, len(groups) - _ROWS),
     }
 
 
-def _charts(samples: list[Sample]) -> list[tuple[str, float | None, str, list[tuple[float, float | None]]]]:
-    """Title, newest value, unit and points of each plot."""
-    last = samples[-1]
+def _figures(found: Overview, throughput: Throughput) -> list[tuple[str, float | None, str]]:
+    """Title, value and unit of each figure."""
     return [
-        ("Appended a second", last.appended, "count", [(one.at, one.appended) for one in samples]),
-        ("Handled a second", last.handled, "count", [(one.at, one.handled) for one in samples]),
-        ("Unread messages", last.lag, "count", [(one.at, one.lag) for one in samples]),
-        ("Age of the oldest unread", last.oldest, "seconds", [(one.at, one.oldest) for one in samples]),
-        ("Undecided half messages", last.undecided, "count", [(one.at, one.undecided) for one in samples]),
+        ("Appended a second", throughput.appended, "count"),
+        ("Handled a second", throughput.handled, "count"),
+        ("Unread messages", sum(one["lag"] for one in found.groups), "count"),
+        (
+            "Age of the oldest unread",
+            max((one["oldest_unread_seconds"] or 0 for one in found.groups), default=0),
+            "seconds",
+        ),
+        ("Undecided half messages", sum(one["pending"] + one["parked"] for one in found.half_messages), "count"),
     ]
 
 
