@@ -13,6 +13,7 @@ import time
 import traceback
 from contextlib import closing
 from datetime import timedelta
+from importlib import import_module
 from types import TracebackType
 from typing import Any
 
@@ -25,11 +26,17 @@ from mqpg.crashtest.watch import Watch, watch_other_databases
 from mqpg.handlers.failures import PERMANENT_ERRORS
 from mqpg.values.errors import Error
 
-__all__ = ["main"]
+__all__ = ["import_the_rest", "main"]
 
 _GROUP = "crashtest"
 _PAUSE = 0.05
 _MOST_FAILURES = 5
+
+
+def import_the_rest() -> None:
+    """Import what jobs use, and what is otherwise imported at its first use, in each process again."""
+    for name in ("mqpg.decorator", "mqpg._sync.producer.recovery", "mqpg._sync.producer.transactional", "sqlite3"):
+        import_module(name)
 
 
 def main(job: dict[str, Any]) -> None:

@@ -6,8 +6,8 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +41,22 @@ class Desk:
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
-        self.answer: Answer = lambda question: {}
+        self._lock = threading.Lock()
+        self._answer: Answer = _nothing
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self.path)
         self._listener.listen()
         threading.Thread(target=self._accept, name="crashtest-desk", daemon=True).start()
+
+    @contextmanager
+    def answered_by(self, answer: Answer) -> Iterator[None]:
+        """Answer with this function. When the block has ended, it is not called any more."""
+        self._answer = answer
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._answer = _nothing
 
     def close(self) -> None:
         """Accept no more."""
@@ -60,5 +71,10 @@ class Desk:
     def _serve(self, client: socket.socket) -> None:
         with suppress(OSError, ValueError), client, client.makefile("rb") as reading:
             while line := reading.readline():
-                answer = self.answer(json.loads(line))
+                with self._lock:
+                    answer = self._answer(json.loads(line))
                 client.sendall(json.dumps(answer).encode() + b"\n")
+
+
+def _nothing(question: dict[str, Any]) -> dict[str, Any]:
+    return {}

@@ -6,7 +6,9 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +43,7 @@ class Ran:
     Attributes:
         injector: What it sent, and whether it was killed.
         status: How it ended: an exit status, or a signal below 0.
-        about: What the target is, if it was asked.
+        about: What the target is.
         calls: How many calls of the handler began.
         raised: What the handler raised, apart from Retry and Reject.
         left: Threads and tasks that were still running when the handler had returned.
@@ -66,21 +68,20 @@ class Ran:
 
 
 class Bench:
-    """Where runs happen one after another: a proxy, a desk and a fork server.
+    """Where runs happen one after another: a proxy, a desk and a place at the fork server.
 
-    `number` tells this bench from the others.
+    `number`, from 0, tells this bench from the others.
     """
 
-    def __init__(self, scratch: Scratch, options: Options, number: int) -> None:
+    def __init__(self, scratch: Scratch, fork_server: ForkServer, options: Options, number: int) -> None:
         self.scratch, self.options = scratch, options
         self._desk = Desk(scratch.root / f"desk{number}")
         self._proxy = Proxy(scratch.server)
-        self._fork_server = ForkServer()
+        self._fork = partial(fork_server.run, number)
         self._log = scratch.root / f"log{number}"
 
     def close(self) -> None:
-        """End all of it."""
-        self._fork_server.close()
+        """End the proxy and the desk."""
         self._proxy.close()
         self._desk.close()
 
@@ -94,64 +95,42 @@ class Bench:
             point: Where the process is killed. None: nowhere.
             **job: Further arguments of the job.
         """
-        injector = FaultInjector(point)
-        ran = Ran(injector)
-        self._proxy.serve(injector)
-        self._desk.answer = _Answers(ran, self.scratch.dsn(copy.broker), about).answer
-        self._log.write_bytes(b"")
+        ran = Ran(FaultInjector(point), about=about)
         timer = threading.Timer(self.options.patience, _give_up, [ran])
         timer.start()
         try:
-            ran.status = self._fork_server.run(
-                job
-                | {
-                    "what": what,
-                    "desk": self._desk.path,
-                    "target": self.options.target,
-                    "modules": str(Path(self.options.modules).absolute()),
-                    "port": self._proxy.port,
-                    "lease": _LEASE,
-                    "retry_delay": _RETRY_DELAY,
-                },
-                copy.folder,
-                self._log,
-                **self._environment(copy),
-            )
+            self._run(ran, copy, lambda about: None, job | {"what": what, "port": self._proxy.port, "lease": _LEASE})
         finally:
             timer.cancel()
-        self._proxy.hang_up()
-        self.scratch.wait_until_alone(copy)
         ran.said = self._log.read_text(encoding="utf-8", errors="replace")[-2000:]
         if ran.status not in (0, 1, -signal.SIGKILL) and ran.failed is None:
             ran.failed = f"the process ended with status {ran.status}"
         return ran
 
-    def set_up(self, copy: Copy, on_about: Any) -> Ran:
-        """Run the set-up in the template, without a proxy in between."""
+    def set_up(self, copy: Copy, on_about: Callable[[dict[str, Any]], None]) -> Ran:
+        """Run the set-up in the template. `on_about` is called with what the target is, before anything is made."""
         ran = Ran(FaultInjector())
-        answers = _Answers(ran, self.scratch.dsn(copy.broker), {})
-        answers.on_about = on_about
-        self._desk.answer = answers.answer
-        self._proxy.serve(ran.injector)
-        self._log.write_bytes(b"")
         functions = [name for name in self.options.setups if not name.endswith(".sql")]
-        ran.status = self._fork_server.run(
-            {
-                "what": "set_up",
-                "desk": self._desk.path,
-                "target": self.options.target,
-                "modules": str(Path(self.options.modules).absolute()),
-                "setups": functions,
-                "messages": list(self.options.messages),
-                "retry_delay": _RETRY_DELAY,
-            },
-            copy.folder,
-            self._log,
-            **self._environment(copy),
-        )
+        messages = list(self.options.messages)
+        self._run(ran, copy, on_about, {"what": "set_up", "setups": functions, "messages": messages})
+        return ran
+
+    def _run(self, ran: Ran, copy: Copy, on_about: Callable[[dict[str, Any]], None], job: dict[str, Any]) -> None:
+        self._log.write_bytes(b"")
+        self._proxy.serve(ran.injector)
+        job |= {
+            "desk": self._desk.path,
+            "target": self.options.target,
+            "modules": str(Path(self.options.modules).absolute()),
+            "retry_delay": _RETRY_DELAY,
+        }
+        with (
+            psycopg.connect(self.scratch.dsn(copy.broker), autocommit=True) as conn,
+            self._desk.answered_by(_Answers(ran, conn, on_about).answer),
+        ):
+            ran.status = self._fork(job, copy.folder, self._log, **self._environment(copy))
         self._proxy.hang_up()
         self.scratch.wait_until_alone(copy)
-        return ran
 
     def _environment(self, copy: Copy) -> dict[str, str]:
         broker, second = self._proxy.dsn(copy.broker), self._proxy.dsn(copy.second)
@@ -178,11 +157,10 @@ class Bench:
 class _Answers:
     """Answers the questions of one process."""
 
-    def __init__(self, ran: Ran, dsn: str, about: dict[str, Any]) -> None:
-        self._ran, self._dsn, self._about = ran, dsn, about
+    def __init__(self, ran: Ran, conn: psycopg.Connection[Any], on_about: Callable[[dict[str, Any]], None]) -> None:
+        self._ran, self._conn, self._on_about = ran, conn, on_about
         self._session = Session(ours=True)
         self._held = False
-        self.on_about: Any = None
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         ran = self._ran
@@ -191,8 +169,7 @@ class _Answers:
                 ran.injector.pid = pid
             case {"about": about}:
                 ran.about = about
-                if self.on_about is not None:
-                    self.on_about(about)
+                self._on_about(about)
             case {"handler": "enter"}:
                 ran.calls += 1
                 ran.injector.in_handler = True
@@ -210,8 +187,7 @@ class _Answers:
             case {"quiet": True}:
                 return {"end": self._is_done()}
             case {"undecided": True}:
-                with psycopg.connect(self._dsn) as conn:
-                    return {"handles": [row[0] for row in conn.execute(_UNDECIDED)]}
+                return {"handles": [row[0] for row in self._conn.execute(_UNDECIDED)]}
             case _:
                 pass
         return {}
@@ -232,9 +208,8 @@ class _Answers:
         """Do the appender's work, and look whether the group has finished."""
         if len(self._ran.raised) >= MOST_FAILURES or self._ran.stuck:
             return True
-        with psycopg.connect(self._dsn, autocommit=True) as conn:
-            appended = conn.execute("select mqpg.append()").fetchone()
-            left = conn.execute(_LEFT, [self._about["group"], self._about["topic"]]).fetchone()
+        appended = self._conn.execute("select mqpg.append()").fetchone()
+        left = self._conn.execute(_LEFT, [self._ran.about["group"], self._ran.about["topic"]]).fetchone()
         if appended == (0,) and left == (0,):
             return True
         if appended == (0,):

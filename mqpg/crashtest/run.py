@@ -19,6 +19,7 @@ from mqpg.crashtest import snapshot
 from mqpg.crashtest.advice import advise, advise_before
 from mqpg.crashtest.compare import volatile
 from mqpg.crashtest.fault_injector import Point, Sent
+from mqpg.crashtest.fork_server import ForkServer
 from mqpg.crashtest.judge import Clean, audit, judge_consumer, judge_producer
 from mqpg.crashtest.options import CannotTry, Options, Outcome, Result, Tried
 from mqpg.crashtest.points import choose
@@ -26,18 +27,18 @@ from mqpg.crashtest.process_run import Bench, Ran
 from mqpg.crashtest.scratch import Copy, Scratch
 from mqpg.values.errors import ConfigurationError, DatabaseError
 
-__all__ = ["run"]
+__all__ = ["run", "try_in"]
 
 _ATTEMPTS = 3
 Report = Callable[[int, int], None]
 Consent = Callable[[dict[str, Any]], None]
 
 
-def run(
-    options: Options,
-    report: Report = lambda done, all_of_them: None,
-    consent: Consent = lambda about: None,
-) -> Result:
+def _nothing(*arguments: object) -> None:
+    pass
+
+
+def run(options: Options, report: Report = _nothing, consent: Consent = _nothing) -> Result:
     """Try every crash point of a consumer or a producer.
 
     Args:
@@ -52,13 +53,21 @@ def run(
         ConnectionFailed: The server does not answer.
     """
     started = time.monotonic()
-    with Scratch(options.dsn) as scratch, ExitStack() as stack:
-        benches = [stack.enter_context(closing(Bench(scratch, options, n))) for n in range(max(1, options.jobs))]
-        test = _Test(scratch, options, benches[0])
-        consent(test.about)
-        result = test.try_all(benches, report)
+    with ForkServer(options.jobs) as fork_server, Scratch(options.dsn) as scratch:
+        result = try_in(scratch, fork_server, options, report, consent)
     result.seconds = time.monotonic() - started
     return result
+
+
+def try_in(
+    scratch: Scratch, fork_server: ForkServer, options: Options, report: Report = _nothing, consent: Consent = _nothing
+) -> Result:
+    """Do what `run` does with these databases and this fork server, which may have been used before."""
+    with ExitStack() as stack:
+        benches = [stack.enter_context(closing(Bench(scratch, fork_server, options, n))) for n in range(options.jobs)]
+        test = _Test(scratch, options, benches[0])
+        consent(test.about)
+        return test.try_all(benches, report)
 
 
 class _Test:

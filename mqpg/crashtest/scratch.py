@@ -40,7 +40,12 @@ class Copy:
 
 
 class Scratch:
-    """A template, and its copies, on a server whose user may create databases. None: an embedded server.
+    """A template, and its copies, on a server whose user may create databases.
+
+    Args:
+        dsn: The server. None means an embedded one.
+        origin: A database there that has the schema, of which the template is a copy. None means that the
+            schema is installed.
 
     Attributes:
         server: The DSN of the server.
@@ -48,8 +53,8 @@ class Scratch:
         uses_second: Whether copies have a second database.
     """
 
-    def __init__(self, dsn: str | None) -> None:
-        self._given = dsn
+    def __init__(self, dsn: str | None, origin: str | None = None) -> None:
+        self._given, self._origin = dsn, origin
         self._mark = f"mqpg_crashtest_{secrets.token_hex(4)}"
         self._stack = ExitStack()
         self._made: list[str] = []
@@ -64,8 +69,9 @@ class Scratch:
             self.root = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="mqpg-ct-")))
             self.server = self._given or self._stack.enter_context(EmbeddedServer(settings=_SETTINGS)).dsn()
             self._stack.callback(self._drop_all)
-            self.template = self._new(f"{self._mark}_0", "template1")
-            migrate.upgrade(self.dsn(self.template.broker), owner=self._owner())
+            self.template = self._new(f"{self._mark}_0", self._origin or "template1", "template1")
+            if self._origin is None:
+                migrate.upgrade(self.dsn(self.template.broker), owner=self._owner())
         except BaseException:
             self._stack.close()
             raise
@@ -83,7 +89,7 @@ class Scratch:
     def copy(self) -> Copy:
         """Copy the template."""
         self._count += 1
-        made = self._new(f"{self._mark}_{self._count}", self.template.broker)
+        made = self._new(f"{self._mark}_{self._count}", self.template.broker, self.template.second)
         shutil.copytree(self.template.folder, made.folder, dirs_exist_ok=True, symlinks=True)
         return made
 
@@ -139,12 +145,11 @@ class Scratch:
         except psycopg.Error as error:
             raise translate(error) from error
 
-    def _new(self, mark: str, template: str) -> Copy:
+    def _new(self, mark: str, broker: str, second: str) -> Copy:
         folder = self.root / mark.rpartition("_")[2]
         folder.mkdir()
         made = Copy(mark, f"{mark}_second", folder)
-        second = self.template.second if template != "template1" else template
-        for name, origin in ((made.broker, template), (made.second, second)):
+        for name, origin in ((made.broker, broker), (made.second, second)):
             if name == made.second and not self.uses_second:
                 continue
             pair = sql.Identifier(name), sql.Identifier(origin)

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mqpg.crashtest.fork_server import ForkServer
 from mqpg.crashtest.options import Options, Result
-from mqpg.crashtest.run import run
+from mqpg.crashtest.run import try_in
+from mqpg.crashtest.scratch import Scratch
 from tests.fixtures.server import Server
 
 APPS = Path(__file__).with_name("apps")
 MESSAGES = ('{"id": 7}',)
 
 
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    """A fork server that crash tests use one after another."""
+    with ForkServer(Options.jobs) as started:
+        yield started
+
+
 @pytest.fixture
-def crash(server: Server) -> Callable[..., Result]:
+def crash(server: Server, template: str, fork_server: ForkServer) -> Callable[..., Result]:
     """Try a target of `apps`. SQL files are found there too."""
 
     def tried(target: str, *setups: str, folder: Path = APPS, **options: Any) -> Result:
@@ -25,10 +34,10 @@ def crash(server: Server) -> Callable[..., Result]:
         given: dict[str, Any] = {
             "messages": MESSAGES,
             "points": 6,
-            "dsn": server.dsn(),
             "modules": str(folder),
             "patience": 60.0,
         }
-        return run(Options(target, setups=found, **(given | options)))
+        with Scratch(server.dsn(), template) as scratch:
+            return try_in(scratch, fork_server, Options(target, setups=found, **(given | options)))
 
     return tried

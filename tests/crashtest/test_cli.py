@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import threading
 import uuid
 from collections.abc import Iterator
@@ -18,15 +17,14 @@ from psycopg.conninfo import make_conninfo
 
 from mqpg.crashtest.scratch import Scratch
 from tests.fixtures.server import Server
+from tests.support.forking import run_mqpg
 
 APPS = Path(__file__).with_name("apps")
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 
 
 def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    env = os.environ | environment
-    line = [sys.executable, "-m", "mqpg", "crashtest", *arguments]
-    return subprocess.run(line, cwd=APPS, capture_output=True, text=True, timeout=500, env=env, check=False)
+    return run_mqpg("crashtest", *arguments, cwd=APPS, timeout=500, env=os.environ | environment)
 
 
 @pytest.fixture
@@ -65,7 +63,7 @@ def test_json_as_a_role_that_may_create_databases(creator: str) -> None:
 
 
 def test_the_table_and_a_repetition_that_is_accepted(server: Server) -> None:
-    arguments = ["wrong:mail", "--message", '{"id": 7}', "--points", "8", "--dsn", server.dsn(), "--allow-doubled"]
+    arguments = ["wrong:mail", "--message", '{"id": 7}', "--points", "5", "--dsn", server.dsn(), "--allow-doubled"]
     refused = command(*arguments)  # there is no terminal on which it could ask
     assert (refused.returncode, "each of its runs really sends" in refused.stderr) == (2, True), refused.stderr
     arguments += ["--yes"]
