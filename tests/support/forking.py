@@ -6,6 +6,7 @@ process of its own: with its own connections, environment, folder, arguments and
 
 import atexit
 import contextlib
+import gc
 import json
 import os
 import selectors
@@ -14,21 +15,27 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
+import mqpg
+from mqpg.cli.commands import COMMANDS
+from mqpg.cli.plugins import GROUP
+
 __all__ = ["Forked", "run_mqpg"]
 
 _ROOT = Path(__file__).resolve().parents[2]
-_IMPORTED = [
-    "mqpg.cli", "mqpg.workers.cli", "mqpg.workers.appender", "mqpg.workers.compensator", "mqpg.workers.keeper",
-    "mqpg.audit.cli", "mqpg.audit.sql",
+_USED_BY_THEM = [
+    "alembic.command", "mqpg.audit.sql.engine", "mqpg.workers.appender", "mqpg.workers.compensator",
+    "mqpg.workers.keeper", "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite.pysqlite",
 ]  # fmt: skip
 _LARGEST = 1 << 18  # bytes of a request: an environment and arguments
 _SIGCHLD = {signal.SIGCHLD}
@@ -190,22 +197,44 @@ def _send(descriptor: int, number: int) -> None:
     os.write(descriptor, number.to_bytes(8, "big", signed=True))
 
 
+def _import_all() -> None:
+    """Import what children would import at its first use."""
+    for name in mqpg.__all__:
+        getattr(mqpg, name)
+    places = [place for commands in COMMANDS.values() for place, _ in commands.values() if place]
+    modules = {f"mqpg.cli.{place.partition(':')[0]}" for place in places}
+    for name in modules.union(entry.module for entry in entry_points(group=GROUP)).union(_USED_BY_THEM):
+        with contextlib.suppress(ModuleNotFoundError):  # of an extra that is not installed
+            import_module(name)
+    gc.collect()
+    gc.freeze()  # children would look whether it is garbage, and so copy its pages
+
+
 def _main() -> None:
-    for name in _IMPORTED:
-        import_module(name)
+    _import_all()
     _, function, arguments = _Server(socket.socket(fileno=int(sys.argv[1]))).serve()
-    if function is None:
-        sys.argv = ["mqpg", *arguments]
-        sys.path[0] = str(Path.cwd())
-        import_module("mqpg.cli").main()
-        return
-    module, _, name = function.partition(":")
     status = 1
     try:
-        getattr(import_module(module), name)(*arguments)
+        if function is None:
+            sys.argv = ["mqpg", *arguments]
+            sys.path[0] = str(Path.cwd())
+            import_module("mqpg.cli").main()
+        else:
+            module, _, name = function.partition(":")
+            getattr(import_module(module), name)(*arguments)
         status = 0
+    except SystemExit as ended:
+        status = int(ended.code or 0)
     except BaseException:
         traceback.print_exc()
+    _end(status)
+
+
+def _end(status: int) -> None:
+    """End as the interpreter does, but leave what is imported: to take it apart costs more than most commands."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    gc.collect()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
