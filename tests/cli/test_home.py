@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from mqpg import Ledger, embedded, migrate
 from mqpg.embedded import Home
 from mqpg.errors import ConfigurationError
 from tests.support.forking import run_mqpg
+from tests.support.waiting import eventually
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -59,7 +59,7 @@ def test_up_twice_work_down_twice_and_the_data_are_kept(home: Home, mqpg: Run) -
     mqpg("topic", "create", "orders")
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("select mqpg.send('orders', '{}')")
-        _until(lambda: _scalar(connection, "select sum(next_offset) from mqpg.queue_depth") == 1)
+        eventually(lambda: _scalar(connection, "select sum(next_offset) from mqpg.queue_depth") == 1)
 
     mqpg("down")
     assert home.worker_pid() is None
@@ -75,7 +75,7 @@ def test_killed_workers_are_started_again_by_up(home: Home) -> None:
     first = home.worker_pid()
     assert first is not None
     os.kill(first, signal.SIGKILL)
-    _until(lambda: home.worker_pid() is None)
+    eventually(lambda: home.worker_pid() is None)
     home.up()
     assert home.worker_pid() not in (None, first)
 
@@ -105,15 +105,15 @@ def test_a_running_up_takes_a_new_ledger(home: Home, tmp_path: Path) -> None:
             connection.execute(
                 "select mqpg.create_producer_group(%s, checker => 'url', checker_target => %s)", [name, name]
             )
-    _until(lambda: states() == {"shop": "unknown", "depot": "unknown"})
+    eventually(lambda: states() == {"shop": "unknown", "depot": "unknown"})
     assert "restart with MQPG_LEDGER_SHOP" in up(MQPG_LEDGER_SHOP=ledgers["shop"])
-    _until(lambda: states() == {"shop": "ok", "depot": "unknown"})
+    eventually(lambda: states() == {"shop": "ok", "depot": "unknown"})
     second = home.worker_pid()
     assert second not in (None, first)
     assert up() == up(MQPG_LEDGER_SHOP=ledgers["shop"])
     assert home.worker_pid() == second
     assert "restart with MQPG_LEDGER_DEPOT" in up(MQPG_LEDGER_DEPOT=ledgers["depot"])
-    _until(lambda: states() == {"shop": "ok", "depot": "ok"})
+    eventually(lambda: states() == {"shop": "ok", "depot": "ok"})
 
 
 def test_it_outlives_who_started_it_and_is_found(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,10 +216,3 @@ def _scalar(connection: psycopg.Connection[tuple[object, ...]], query: str) -> o
     row = connection.execute(query.encode()).fetchone()
     assert row is not None
     return row[0]
-
-
-def _until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

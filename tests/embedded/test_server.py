@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from mqpg.embedded import EmbeddedServer
 from mqpg.errors import ConfigurationError
 from tests.support.servers import restart
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_starts_after_the_postmaster_was_killed(start: Callable[..., EmbeddedSer
         connection.execute("create table t as select 42 as n")
     assert server.pid is not None
     os.kill(server.pid, signal.SIGKILL)
-    _until(lambda: not server.pid is not None)
+    eventually(lambda: server.pid is None)
     server.start()
     assert _one(server, "select n from t") == 42
 
@@ -99,7 +99,7 @@ def test_joining_a_server_that_recovers_from_a_crash_waits_for_it(
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
         connection.execute("create table t as select g as n, repeat('x', 500) as t from generate_series(1, 200000) g")
         os.kill(connection.info.backend_pid, signal.SIGKILL)
-        _until(lambda: _refuses(server))
+        eventually(lambda: _refuses(server))
     joined = start(tmp_path / "data")
     assert joined.pid == server.pid
     assert _one(joined, "select count(*) from t") == 200_000
@@ -165,7 +165,7 @@ def test_it_ends_with_the_process_that_started_it(tmp_path: Path, end: signal.Si
     assert server.pid == pid
     process.send_signal(end)
     process.communicate()
-    _until(lambda: not server.pid is not None)
+    eventually(lambda: server.pid is None)
     server.destroy()
 
 
@@ -201,10 +201,3 @@ def _refuses(server: EmbeddedServer) -> bool:
     except psycopg.OperationalError:
         return True
     return False
-
-
-def _until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

@@ -23,11 +23,15 @@ def eventually(
     Args:
         probe: What is asked again and again.
         timeout: Seconds after which the test fails.
-        interval: Seconds between two calls.
+        interval: Seconds between two calls, which are at least as many as the call took: what is waited for
+            needs the processor, too.
         why: Called when time is up; its text is added to the failure.
     """
-    deadline = time.monotonic() + timeout
+    began = time.monotonic()
+    deadline = began + timeout
     while not (answer := probe()):
-        assert time.monotonic() < deadline, f"did not happen within {timeout} s\n{why()}"
-        time.sleep(interval)
+        ended = time.monotonic()
+        assert ended < deadline, f"did not happen within {timeout} s\n{why()}"
+        time.sleep(max(interval, ended - began))
+        began = time.monotonic()
     return answer
