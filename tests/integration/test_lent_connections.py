@@ -66,7 +66,11 @@ def session(mq: mqpg.Client) -> Any:
 
 
 @pytest.mark.parametrize("left", _LEFT_BEHIND)
-def test_what_a_block_leaves_in_its_session_is_gone(dsn: str, orders: str, tenant: str, left: str) -> None:
+def test_what_a_block_leaves_in_its_session_is_gone(
+    dsn: str, orders: str, tenant: str, left: str, server_version: int
+) -> None:
+    if "standard_conforming_strings" in left and server_version >= 190000:
+        pytest.skip("it cannot be switched off")
     with mqpg.connect(dsn, pool_max_size=1) as mq:
         for _ in range(7):  # psycopg has prepared it
             mq.send(orders, 1)

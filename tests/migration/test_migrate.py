@@ -80,8 +80,10 @@ def test_script_on_an_installed_database_changes_nothing(dsn: str) -> None:
     assert catalog(dsn) == before
 
 
-def test_a_database_that_reads_backslashes(empty_dsn: str, dsn: str) -> None:
+def test_a_database_that_reads_backslashes(empty_dsn: str, dsn: str, server_version: int) -> None:
     """The script takes effect there, too, and leaves the setting."""
+    if server_version >= 190000:
+        pytest.skip("standard_conforming_strings cannot be switched off")
     with psycopg.connect(empty_dsn, autocommit=True) as connection:
         connection.execute(f'alter database "{connection.info.dbname}" set standard_conforming_strings = off')
     for _ in range(2):
