@@ -3,31 +3,37 @@
 -- as it is in a new topic and after a restore: the caller then asks _has_right().
 -- It is for functions that write. It does not ask _caller(), which raises in a checker function, so
 -- a function that only reads calls _is_among().
--- The expression is kept small, because PostgreSQL prepares each of its parts again in every
--- transaction, also those that are never computed.
--- Locks: none. Cost: negligible; the planner puts it in place of the call, and in a condition of
--- plpgsql no query is run.
+-- PostgreSQL prepares each part of an expression again in every transaction, also those that are
+-- never computed. So each question is a statement of its own, and UNLISTEN is what _is_direct()
+-- does.
+-- Locks: none. Cost: a call.
 create function mqpg._may(grantees mqpg.grantee []) returns boolean
-language sql volatile as $$
-    select case
-        when current_setting('role') = 'none' and (
-            pg_has_role(session_user, current_user, 'usage')
-            or pg_get_userbyid((_may.grantees[1]).role) = (_may.grantees[1]).name
-            and pg_has_role(session_user, (_may.grantees[1]).role, 'usage')) then mqpg._is_direct()
-        else mqpg._is_among(_may.grantees)
-    end
+language plpgsql as $$
+begin
+    if current_setting('role') <> 'none' then
+        return mqpg._is_among(_may.grantees);
+    end if;
+    if pg_has_role(session_user, current_user, 'usage') then
+        unlisten mqpg_none;
+        return true;
+    end if;
+    if pg_get_userbyid((_may.grantees[1]).role) = (_may.grantees[1]).name
+        and pg_has_role(session_user, (_may.grantees[1]).role, 'usage') then
+        unlisten mqpg_none;
+        return true;
+    end if;
+    return mqpg._is_among(_may.grantees);
+end
 $$;
 
 -- The same for two rows, of which the caller needs the rights to both.
 create function mqpg._may(grantees mqpg.grantee [], others mqpg.grantee []) returns boolean
-language sql volatile as $$
-    select case
-        when current_setting('role') = 'none' and (
-            pg_has_role(session_user, current_user, 'usage')
-            or pg_get_userbyid((_may.grantees[1]).role) = (_may.grantees[1]).name
-            and pg_has_role(session_user, (_may.grantees[1]).role, 'usage')
-            and pg_get_userbyid((_may.others[1]).role) = (_may.others[1]).name
-            and pg_has_role(session_user, (_may.others[1]).role, 'usage')) then mqpg._is_direct()
-        else mqpg._is_among(_may.grantees) and mqpg._is_among(_may.others)
-    end
+language plpgsql as $$
+begin
+    if current_setting('role') = 'none' and pg_has_role(session_user, current_user, 'usage') then
+        unlisten mqpg_none;
+        return true;
+    end if;
+    return mqpg._may(_may.grantees) and mqpg._may(_may.others);
+end
 $$;
