@@ -8,19 +8,24 @@ create function mqpg._deliveries_singly(
     attempts int [], lowest bigint, highest bigint
 ) returns setof mqpg.delivery
 language sql stable as $$
-    select run.id, _deliveries_singly.topic, _deliveries_singly.queue_id, run.queue_offset,
-        m.key, m.tag, m.headers, m.payload, m.born_at,
-        coalesce(run.attempt, 1) + _deliveries_singly.attempt - 1, _deliveries_singly.receipt
-    from unnest(
-        _deliveries_singly.ids, _deliveries_singly.bodies, _deliveries_singly.offsets, _deliveries_singly.attempts)
-        as run(id, body, queue_offset, attempt)
-    cross join lateral (
-        select b.keys[run.body % 1024 + 1] as key, b.tags[run.body % 1024 + 1] as tag,
-            b.headers[run.body % 1024 + 1] as headers, b.payloads[run.body % 1024 + 1] as payload, b.born_at
-        from mqpg.commit_log b
-        where b.batch_id = run.body / 1024
-            and b.batch_id between _deliveries_singly.lowest and _deliveries_singly.highest
+    select m.id, _deliveries_singly.topic, _deliveries_singly.queue_id, m.queue_offset,
+        m.keys[m.place], m.tags[m.place], m.headers[m.place], m.payloads[m.place], m.born_at,
+        coalesce(m.attempt, 1) + _deliveries_singly.attempt - 1, _deliveries_singly.receipt
+    from (
+        select run.id, run.queue_offset, run.attempt, run.body % 1024 + 1 as place,
+            b.keys, b.tags, b.headers, b.payloads, b.born_at
+        from unnest(
+            _deliveries_singly.ids, _deliveries_singly.bodies, _deliveries_singly.offsets, _deliveries_singly.attempts)
+            as run(id, body, queue_offset, attempt)
+        full join (
+            select l.batch_id, l.keys, l.tags, l.headers, l.payloads, l.born_at
+            from mqpg.commit_log l
+            where l.batch_id = any(array(select i / 1024 from unnest(_deliveries_singly.bodies) as i))
+                and l.batch_id between _deliveries_singly.lowest and _deliveries_singly.highest
+            offset 0
+        ) as b on b.batch_id = run.body / 1024
+        order by run.queue_offset
         offset 0
     ) as m
-    where m.payload is not null
+    where m.payloads[m.place] is not null
 $$;
