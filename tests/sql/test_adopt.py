@@ -200,9 +200,8 @@ def test_a_receipt_from_behind_the_copys_time_fits_nothing(mq: Session) -> None:
     rows = mq.receive("one")
     for version in (2, 50, 100_000):
         signed = mq.scalar(
-            "select mqpg._receipt(s.receipt_secrets[1], s.subscription_id, 0, %s, 0, 3) from mqpg.subscription s "
-            "where s.subscription_id = %s",
-            version * 1048576 + 77,
+            "select mqpg._receipt(s.receipt_secrets[1], %s) from mqpg.subscription s where s.subscription_id = %s",
+            f"{subscription[0]}.0.{version * 1048576 + 77}.0.3",
             subscription[0],
         )
         with refused("MQ009"):

@@ -1,5 +1,5 @@
--- The name of the partition of a table that belongs to a segment, without the schema. No other
--- function makes up the name.
+-- The name of the partition of a table that belongs to a segment; with the schema if `parent` has it.
+-- No other function makes up the name.
 -- Locks: none. Cost: negligible (inlined: without the cast to text it would not be immutable).
 create function mqpg._partition_name(parent text, segment_no bigint) returns text
 language sql immutable as $$

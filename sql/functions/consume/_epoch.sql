@@ -4,5 +4,5 @@
 -- Locks: none. Cost: negligible (inlined).
 create function mqpg._epoch(version bigint) returns bigint
 language sql volatile as $$
-    select _epoch.version * 1048576 + pg_current_xact_id()::text::bigint % 1048576
+    select _epoch.version * 1048576 + txid_current() % 1048576
 $$;

@@ -25,5 +25,6 @@ language sql stable as $$
             order by b.base_offset desc limit 1
         ) as l
         where l.skip + _single_run.to_offset - _single_run.from_offset <= coalesce(l.starts[l.nth + 1], l.n)
+        offset 0    -- else the planner computes `body` three times
     ) as r
 $$;

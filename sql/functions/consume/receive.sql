@@ -107,12 +107,14 @@ begin
     -- 4. How many messages these are, and the receipt for them.
     v_claim := v_next.claim;
     v_lane := case v_next.queue_id when -1 then v_subscription.subscription_id else 0 end;
-    v_count := coalesce(
-        cardinality(v_claim.picked),
-        (v_claim.to_offset - v_claim.from_offset)::int - coalesce(cardinality(v_claim.settled), 0));
-    v_receipt := mqpg._receipt(
-        v_subscription.receipt_secrets[1], v_subscription.subscription_id, v_next.queue_id, v_claim.epoch,
-        v_claim.from_offset, v_claim.to_offset);
+    v_count := v_claim.to_offset - v_claim.from_offset;
+    if v_claim.picked is not null or v_claim.settled is not null then
+        v_count := coalesce(
+            cardinality(v_claim.picked), v_count - coalesce(cardinality(v_claim.settled), 0));
+    end if;
+    v_receipt := concat_ws(
+        '.', v_subscription.subscription_id, v_next.queue_id, v_claim.epoch, v_claim.from_offset, v_claim.to_offset);
+    v_receipt := mqpg._receipt(v_subscription.receipt_secrets[1], v_receipt);
 
     -- 5. Their bodies. Four queries give the same rows, and each is the cheapest one in its case.
     -- Their arguments are variables, because the planner puts the queries in place of the calls,

@@ -5,5 +5,5 @@
 -- Locks: none. Cost: negligible (inlined).
 create function mqpg._has_newer_slot(slot int) returns boolean
 language sql stable as $$
-    select to_regclass('mqpg.' || mqpg._partition_name('cursor', _has_newer_slot.slot + 1)) is not null
+    select to_regclass(mqpg._partition_name('mqpg.cursor', _has_newer_slot.slot + 1)) is not null
 $$;

@@ -3,8 +3,8 @@
 -- fences. `secret` is the secret of the record batch.
 -- Locks: none. Cost: one hash (inlined).
 create function mqpg._handle(broker_id text, incarnation int, message_id bigint, secret uuid) returns text
-language sql immutable as $$
-    select _handle.broker_id || '.' || _handle.incarnation::text || '.' || _handle.message_id::text || '.'
+language sql stable as $$
+    select concat_ws('.', _handle.broker_id, _handle.incarnation, _handle.message_id, '')
         || encode(mqpg._handle_nonce(_handle.secret, _handle.message_id), 'hex')
 $$;
 

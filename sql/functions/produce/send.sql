@@ -35,6 +35,7 @@ declare
     v_xid xid8;
     v_batch bigint;
     v_checksum bigint;
+    v_queue smallint;
 begin
     -- Each column costs, so only what every message needs.
     select t.topic_id, t.queues, t.max_payload, t.retention, t.checksums, t.senders into v_topic
@@ -56,7 +57,6 @@ begin
         declare
             v_now timestamptz := clock_timestamp();
             v_visible_at timestamptz;
-            v_queue smallint;
         begin
             v_visible_at := case
                 when send.deliver_at is null and send.delay between interval '0' and interval '100 years'
@@ -105,15 +105,16 @@ begin
     if v_topic.checksums then
         v_checksum := mqpg._checksum(v_batch, v_topic.topic_id, send.payload, send.key, send.tag, send.headers);
     end if;
+    if send.key is null then
+        v_queue := mqpg._queue_of(v_batch, v_topic.queues);
+    else
+        v_queue := mqpg._queue_of(send.key, v_topic.queues);
+    end if;
     insert into mqpg.commit_log (
         batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads, checksum)
     values (
         v_batch, v_xid, clock_timestamp(), v_topic.topic_id,
-        case
-            when send.key is null then mqpg._queue_of(v_batch, v_topic.queues)
-            else mqpg._queue_of(send.key, v_topic.queues)
-        end,
-        1, 'n',
+        v_queue, 1, 'n',
         case when send.key is not null then array[send.key] end,
         case when send.tag is not null then array[send.tag] end,
         case when send.headers is not null then array[send.headers] end,

@@ -39,6 +39,7 @@ declare
     v_batch bigint;
     v_first text;
     v_checksum bigint;
+    v_queue smallint;
 begin
     -- Without `offset 0` each execution would describe all columns of the three tables.
     select gen_random_uuid() as secret, clock_timestamp() as now, t.*, g.*, b.*
@@ -99,16 +100,17 @@ begin
             v_batch, v_to.topic_id, prepare.payload, prepare.key, prepare.tag, prepare.headers,
             v_to.producer_group_id, v_to.now + coalesce(prepare.check_after, v_to.check_after) - v_to.now);
     end if;
+    if prepare.key is null then
+        v_queue := mqpg._queue_of(v_batch, v_to.queues);
+    else
+        v_queue := mqpg._queue_of(prepare.key, v_to.queues);
+    end if;
     insert into mqpg.commit_log (
         batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at, delay,
         keys, tags, headers, payloads, relay, checksum)
     values (
         v_batch, v_xid, v_to.now, v_to.topic_id, v_to.producer_group_id, v_to.incarnation,
-        case
-            when prepare.key is null then mqpg._queue_of(v_batch, v_to.queues)
-            else mqpg._queue_of(prepare.key, v_to.queues)
-        end,
-        1, 'h', v_to.secret, v_to.now + coalesce(prepare.check_after, v_to.check_after),
+        v_queue, 1, 'h', v_to.secret, v_to.now + coalesce(prepare.check_after, v_to.check_after),
         nullif(prepare.delay, interval '0'),
         case when prepare.key is not null then array[prepare.key] end,
         case when prepare.tag is not null then array[prepare.tag] end,

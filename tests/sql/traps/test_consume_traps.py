@@ -220,7 +220,7 @@ def test_trap_an_epoch_is_not_given_twice_mutant(mq: Session) -> None:
     mutate(
         mq,
         "_epoch",
-        "_epoch.version * 1048576 + pg_current_xact_id()::text::bigint % 1048576",
+        "_epoch.version * 1048576 + txid_current() % 1048576",
         "1048576::bigint",
     )
     late_ack_after_take_over(mq)
