@@ -3,6 +3,7 @@
 PostgreSQL restarts meanwhile.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,16 @@ def test_sigterm_before_the_children_listen_is_no_failure(processes: Processes) 
     supervisor = processes.start("worker")
     eventually(lambda: supervisor.log().count("child started") == len(ROLES), why=processes.logs)
     assert supervisor.stop() == 0, processes.logs()
+
+
+def test_the_end_of_standard_input_drains_all(processes: Processes, db: Connection) -> None:
+    supervisor = processes.start("worker", "--heartbeat", "0.2", "--stop-on-eof")
+    children = list(eventually(lambda: all_active(db, supervisor), why=processes.logs).values())
+    os.close(supervisor.stdin)
+    supervisor.stdin = os.open(os.devnull, os.O_RDONLY)
+    assert supervisor.wait() == 0
+    assert stopped(db, children)
+    assert "the parent process is gone" in supervisor.log()
 
 
 @pytest.mark.chaos
