@@ -40,7 +40,7 @@ def sql(
     The library then works on them with create_tables=False.
     """
     from mqpg.tables import metadata
-    from mqpg.user_tables.creation import creation
+    from mqpg.user_tables.ddl import ddl
 
-    for statement in creation(metadata(schema=schema, **dict.fromkeys(tables or (), True)), dialect):
+    for statement in ddl(metadata(schema=schema, **dict.fromkeys(tables or (), True)), dialect):
         typer.echo(f"{statement};\n")

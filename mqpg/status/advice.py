@@ -24,7 +24,6 @@ _WORKERS = {
     "keeper": ("no segment is dropped", LATER),
 }
 _DAY = 86400.0
-# What a segment waits for; if its state is another one, to be dropped.
 
 
 def advice(found: Overview) -> list[str]:

@@ -277,7 +277,7 @@ def work(mq: Session, call: str, rows: int = 0) -> tuple[int, int]:
     mq.execute("set track_functions = 'all'")
     sql = (
         "select coalesce(sum(calls), 0) from pg_stat_xact_user_functions"
-        " where funcname in ('_tail', '_cursor', '_next_claim')"
+        " where funcname in ('_tail', '_cursor', '_claim_to_take_over')"
     )
     with mq.transaction():
         before = mq.scalar(sql)

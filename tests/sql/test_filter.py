@@ -475,7 +475,7 @@ def test_other_subscriptions_pay_nothing(mq: Session) -> None:
             "_matching_runs",
             "_member",
             "_claim_by_key",
-            "_next_claim",
+            "_claim_to_take_over",
         }
         == set()
     )

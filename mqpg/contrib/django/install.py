@@ -12,7 +12,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.operations.base import Operation
 
 from mqpg import migrate, tables
-from mqpg.user_tables.creation import creation
+from mqpg.user_tables.ddl import ddl
 from mqpg.user_tables.tables import FAMILIES
 
 __all__ = ["Install", "dsn", "install", "read_setting"]
@@ -72,7 +72,7 @@ def _tables(vendor: str, names: Iterable[str], without: Iterable[str] = ()) -> l
     chosen = tables.metadata(**families)
     for name in {*without} & {*chosen.tables}:
         chosen.remove(chosen.tables[name])
-    return creation(chosen, vendor)
+    return ddl(chosen, vendor)
 
 
 class Install(Operation):

@@ -40,7 +40,7 @@ begin
             and _claim.subscription.max_attempts > 1 and _claim.topic.message_ttl is null
             and (_claim.acked.claims = '{}' or (
                 _claim.subscription.mode = 'shared' and _claim.subscription.on_failure <> 'block_key'
-                and mqpg._next_claim(_claim.subscription, _claim.acked.claims) = 0))
+                and mqpg._claim_to_take_over(_claim.subscription, _claim.acked.claims) = 0))
         then
             v_cursor := _claim.acked;
         else
@@ -65,7 +65,7 @@ begin
                 return mqpg._claim_by_key(_claim.subscription, v_cursor, _claim.max_messages, _claim.lease,
                     _claim.consumer);
             end if;
-            v_nth := mqpg._next_claim(_claim.subscription, v_cursor.claims);
+            v_nth := mqpg._claim_to_take_over(_claim.subscription, v_cursor.claims);
             if v_nth is null then
                 return null;
             end if;

@@ -25,7 +25,7 @@ declare
     v_skipped text [];      -- keys of messages that are free but do not fit into this claim
     v_action "char" := mqpg._action('filtered');
 begin
-    if mqpg._next_claim(_claim_by_key.subscription, v_cursor.claims) is null then
+    if mqpg._claim_to_take_over(_claim_by_key.subscription, v_cursor.claims) is null then
         return null;
     end if;
     v_tail := mqpg._tail((_claim_by_key.subscription).topic_id, v_cursor.queue_id, 0);

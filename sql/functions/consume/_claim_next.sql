@@ -59,7 +59,7 @@ begin
                         where mqpg._is_claim_for(v_id, c, _claim_next.consumer));
                     v_nth := 1;
                 else
-                    v_nth := mqpg._next_claim(_claim_next.subscription, v_waiting.claims);
+                    v_nth := mqpg._claim_to_take_over(_claim_next.subscription, v_waiting.claims);
                 end if;
                 continue when v_nth is null or (v_nth = 0 and v_waiting.claimed >= v_waiting.tail);
             end if;

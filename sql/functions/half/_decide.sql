@@ -87,7 +87,7 @@ begin
         perform mqpg._require_half_of(v_half.producer_group_id);
     end if;
     if _decide.payload is not null and _decide.decided_by = 'producer' then
-        perform mqpg._require_sender(v_half.topic_id);
+        perform mqpg._require_sender_of_final(v_half.topic_id);
     end if;
     v_xid := pg_current_xact_id();    -- before the order number is drawn
     v_order := nextval('mqpg.batch_id');

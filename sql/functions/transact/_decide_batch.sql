@@ -84,7 +84,7 @@ begin
     if not mqpg._is_owner() then
         perform mqpg._require_half_of(coalesce(u.id, 0)) from unnest(v_facts.groups) as u(id);
         if _decide_batch.payloads is not null then
-            perform mqpg._require_sender(u.id) from unnest(v_facts.topics) as u(id) where u.id is not null;
+            perform mqpg._require_sender_of_final(u.id) from unnest(v_facts.topics) as u(id) where u.id is not null;
         end if;
     end if;
     v_ids := v_facts.ids;

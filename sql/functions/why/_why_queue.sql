@@ -51,7 +51,7 @@ begin
         return next;
         return;
     end if;
-    if mqpg._next_claim(v_subscription, v_cursor.claims) is not null then
+    if mqpg._claim_to_take_over(v_subscription, v_cursor.claims) is not null then
         if mqpg._count_blocked(v_cursor.claims) >= 4096 then
             cause := 'keys_blocked';
             detail := v_where || jsonb_build_object('messages', mqpg._count_blocked(v_cursor.claims));

@@ -36,7 +36,7 @@ def test_trap_64_claims(k: Session) -> None:
 
 
 def test_trap_64_claims_mutant(k: Session) -> None:
-    mutate(k, "_next_claim", "v_open >= 64", "false")
+    mutate(k, "_claim_to_take_over", "v_open >= 64", "false")
     assert open_claims(k) == 80
 
 

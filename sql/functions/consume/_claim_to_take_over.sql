@@ -6,10 +6,10 @@
 -- open. A failed message that waits for its back-off (negative epoch) blocks the queue with
 -- block_queue only.
 -- Locks: none. Cost: linear in the claims.
-create function mqpg._next_claim(subscription mqpg.subscription, claims mqpg.claim []) returns int
+create function mqpg._claim_to_take_over(subscription mqpg.subscription, claims mqpg.claim []) returns int
 language plpgsql volatile as $$
 declare
-    v_mode text := _next_claim.subscription.mode;
+    v_mode text := _claim_to_take_over.subscription.mode;
     v_now timestamptz := clock_timestamp();
     v_claim mqpg.claim;
     v_nth int := 0;
@@ -17,7 +17,7 @@ declare
     v_free int;         -- the first that was returned
     v_expired int;      -- the first whose lease ran out (pinned: any that has a lease)
 begin
-    foreach v_claim in array _next_claim.claims loop
+    foreach v_claim in array _claim_to_take_over.claims loop
         v_nth := v_nth + 1;
         if v_claim.epoch > 0 then
             v_open := v_open + 1;
@@ -28,7 +28,7 @@ begin
             end if;
         elsif v_claim.lease_until <= v_now then
             v_free := coalesce(v_free, v_nth);
-        elsif _next_claim.subscription.on_failure = 'block_queue' then
+        elsif _claim_to_take_over.subscription.on_failure = 'block_queue' then
             return null;
         end if;
     end loop;

@@ -8,10 +8,10 @@ from sqlalchemy import MetaData, create_mock_engine
 
 from mqpg.user_tables.upgrades import identify
 
-__all__ = ["creation"]
+__all__ = ["ddl"]
 
 
-def creation(chosen: MetaData, dialect: str) -> list[str]:
+def ddl(chosen: MetaData, dialect: str) -> list[str]:
     """The statements for a dialect such as "mysql", without semicolons."""
     statements: list[str] = []
 
