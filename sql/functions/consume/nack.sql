@@ -26,8 +26,7 @@ declare
     v record;
     v_subscription mqpg.subscription;
     v_lane int;
-    v_message record;
-    v_offsets bigint [] := '{}';
+    v_failed record;        -- the messages that failed, as arrays of equal length
     v_retried_at bigint [] := '{}';
     v_left record;
     v_unknown bigint;
@@ -50,14 +49,20 @@ begin
         v_subscription.max_attempts := 1;
     end if;
     v_lane := case (v.last_version).queue_id when -1 then (v.subscription).subscription_id else 0 end;
-    select u.id into v_unknown from unnest(nack.message_ids) as u(id)
-    where not exists (
-        select from mqpg._claimed_messages((v.subscription).topic_id, (v.last_version).queue_id, v_lane, v.claim) m
-        where m.message_id = u.id)
-    limit 1;
-    if found then
-        raise exception using errcode = 'MQ001',
-            message = format('message_ids must be in the delivery; %s is not, or no longer', v_unknown);
+    select array_agg(m.message_id) as ids, array_agg(m.deliver_id) as bodies, array_agg(m.attempt) as attempts,
+        coalesce(array_agg(m.queue_offset), '{}') as offsets
+    into v_failed
+    from mqpg._claimed_messages((v.subscription).topic_id, (v.last_version).queue_id, v_lane, v.claim) m
+    where m.message_id = any(nack.message_ids);
+    -- It is also true if a message is named twice.
+    if cardinality(v_failed.offsets) < cardinality(nack.message_ids) then
+        select u.id into v_unknown from unnest(nack.message_ids) as u(id)
+        where (u.id = any(v_failed.ids)) is not true
+        limit 1;
+        if found then
+            raise exception using errcode = 'MQ001',
+                message = format('message_ids must be in the delivery; %s is not, or no longer', v_unknown);
+        end if;
     end if;
     if nack.message_ids = '{}' then
         return;
@@ -71,17 +76,12 @@ begin
             v_subscription, v.last_version, v.claim, nack.message_ids, nack.reason, nack.delay, nack.final) h;
         v.rest := v_left.waiting || v.rest;
     else
-        for v_message in
-            select m.* from mqpg._claimed_messages(
-                (v.subscription).topic_id, (v.last_version).queue_id, v_lane, v.claim) m
-            where m.message_id = any(nack.message_ids)
-        loop
+        for v_nth in 1..cardinality(v_failed.offsets) loop
             v_retried_at := v_retried_at || (1000000 * extract(epoch from mqpg._retry_or_bury(
-                v_subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay,
-                (v.claim).consumer)))::bigint;
-            v_offsets := v_offsets || v_message.queue_offset;
+                v_subscription, v_failed.ids[v_nth], v_failed.bodies[v_nth], v_failed.attempts[v_nth], nack.reason,
+                nack.delay, (v.claim).consumer)))::bigint;
         end loop;
-        select mqpg._shrink_claim(v.claim, v_offsets) as left_over, null::bigint [] as failed into v_left;
+        select mqpg._shrink_claim(v.claim, v_failed.offsets) as left_over, null::bigint [] as failed into v_left;
     end if;
     perform mqpg._write_cursor(
         v.last_version, mqpg._action('nack'), (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
