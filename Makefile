@@ -100,7 +100,7 @@ test-audit: setup java ## Audit each planted fault and each legal history in Spa
 	@$(BIN)/python -m pip install --quiet deltalake 'pyiceberg[sql-sqlite]' polars duckdb
 	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder -m audits $(ARGS)
 
-test-slow: setup java ## Test the wheel in a fresh environment, and the longest pages of the documentation
+test-slow: setup java ## Test the wheel in a fresh environment, the longest pages of the documentation, and the longest audits
 	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder -m slow $(ARGS)
 
 test-lowest: setup ## Test the library with the lowest versions of its dependencies (PYTHON=…)

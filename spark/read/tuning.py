@@ -38,6 +38,8 @@ _ONE_TASK = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.optimizer.disableHints": "true",
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.maxPlanStringLength": "0",
 }
 # Only the first JIT compiler, and the serial collector. Without the second compiler the JVM would
 # reserve 48 MiB for compiled code, which the generated classes of a large audit fill.

@@ -108,7 +108,7 @@ def test_faults_of_every_kind_are_planted() -> None:
 @pytest.mark.parametrize(
     "names",
     [
-        pytest.param(_TOGETHER["ledger"], id="ledger"),
+        pytest.param(_TOGETHER["ledger"], id="ledger", marks=pytest.mark.slow),
         pytest.param(_TOGETHER["outbox"], id="outbox", marks=pytest.mark.audits),
     ],
 )

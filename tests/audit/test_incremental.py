@@ -85,6 +85,7 @@ def test_second_run_reads_only_what_is_new(incremental: Callable[..., Report], s
     assert third.run["incremental"]["judged"]["messages"] > judged.totals["messages"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted({fault.kind for fault in FAULTS}))
 def test_a_fault_of_each_kind_is_found_behind_a_judged_history(
     kind: str, incremental: Callable[..., Report], trio: Trio, story: Story, rng: random.Random
@@ -114,6 +115,7 @@ def test_random_damage_gets_the_verdict_of_a_full_audit(
     assert (found.verdict, found.anomalies) == (verdict, full.anomalies | altered(found)), context
 
 
+@pytest.mark.slow
 def test_one_audit_after_the_other_gets_the_verdict_of_a_full_audit(
     incremental: Callable[..., Report], trio: Trio, story: Story, rng: random.Random
 ) -> None:
@@ -125,6 +127,7 @@ def test_one_audit_after_the_other_gets_the_verdict_of_a_full_audit(
         assert (found.verdict, found.anomalies) == (full.verdict, full.anomalies), context
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_legal_history_is_valid_at_every_moment(trio: Trio, story: Story, state: Path, rng: random.Random) -> None:
     """Messages are in flight, retried, dead and redriven, and groups are moved, when it is audited."""
