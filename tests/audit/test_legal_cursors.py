@@ -45,3 +45,16 @@ def test_a_member_that_joined_after_its_group_was_moved(audit: Callable[..., Rep
     assert story.one("select count(*) from mqpg.cursor where version = 1") == 0
     report = audit()
     assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+
+
+def test_a_purge_while_a_retry_waits(audit: Callable[..., Report], story: Story) -> None:
+    """Its messages are done, also that one, so nothing is left open."""
+    story.drain()
+    message = story.business()
+    story.append()
+    while story.consume(nack=(message,)):
+        pass
+    story.broker.execute("select mqpg.purge_topic('orders')")
+    story.drain()
+    report = audit(drained=True, groups=("board",))
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
