@@ -204,3 +204,26 @@ def pinned_queue_taken_by_another_consumer(story: Story) -> None:
         "and queue_id = %s group by 1, 2)",
         (rows[0]["queue_id"],),
     )
+
+
+@fault("lease", "its consumer does not own the queue", alone=True)
+def pinned_queue_delivered_to_another_consumer(story: Story) -> None:
+    story.drain()
+    story.broker.execute("select mqpg.send('orders', '{}'::text)")
+    story.append()
+    rows = _receive(story, "board", consumer="c1")
+    story.broker.execute(
+        "update mqpg.cursor set claims[1].consumer = 'c2' where (subscription_id, queue_id, version) = ("
+        f"select subscription_id, queue_id, max(version) from mqpg.cursor where subscription_id = {_OF_BOARD} "
+        "and queue_id = %s group by 1, 2)",
+        (rows[0]["queue_id"],),
+    )
+
+
+@fault("lease", "it has a claim beside one whose lease had not ended", alone=True)
+def exclusive_queue_read_twice(story: Story) -> None:
+    _at_the_end(story, "none", "1", "2")
+    for mode in ("exclusive", "shared"):
+        story.broker.execute("update mqpg.subscription set mode = %s where consumer_group = 'none'", (mode,))
+        assert len(story.broker.execute("select * from mqpg.receive('none', 'orders', 1)").fetchall()) == 1
+    story.broker.execute("update mqpg.subscription set mode = 'exclusive' where consumer_group = 'none'")

@@ -42,6 +42,8 @@ begin
     select s.subscription_id, s.filter, s.tags from mqpg.subscription s
     where v_new.subscription_id in (s.subscription_id, s.member_of)
         and (s.filter::text, s.tags) is distinct from (v_new.filter::text, v_new.tags);
+    insert into mqpg.former_setting (topic_id, subscription_id, name, value)
+    select v_new.topic_id, v_new.subscription_id, 'mode', v_mode where v_new.mode <> v_mode;
     update mqpg.subscription s set
         max_attempts = v_new.max_attempts, retry_delay = v_new.retry_delay, filter = v_new.filter,
         tags = v_new.tags, on_failure = v_new.on_failure, mode = v_new.mode

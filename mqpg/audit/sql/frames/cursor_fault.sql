@@ -44,7 +44,12 @@ given as (
             and not (
                 c.epoch is not distinct from t.epoch and t.action in ('receive', 'ack_and_receive', 'take_over')
             )
-        ) as foreign_claim
+        ) as foreign_claim,
+        bool_or(
+            c.epoch > 0 and c.epoch is distinct from t.epoch and c.lease_until > t.at
+            and c.lease_until < timestamptz '9999-01-01 00:00:00 UTC'
+        ) as beside_leased,
+        bool_or(c.epoch is not distinct from t.epoch and c.consumer is distinct from t.owner) as not_owned
     from transition as t
     join claim as c
         on c.subscription_id = t.subscription_id
@@ -138,6 +143,8 @@ compared as (
         coalesce(k.epoch_held, false) as epoch_held,
         coalesce(g.epoch_given, false) as epoch_given,
         coalesce(g.foreign_claim, false) as foreign_claim,
+        coalesce(g.beside_leased, false) as beside_leased,
+        coalesce(g.not_owned, false) as not_owned,
         coalesce(k.ended, 0) as ended,
         coalesce(k.others_gone, false) as others_gone,
         coalesce(k.leased_gone, false) as leased_gone,
@@ -190,6 +197,11 @@ ruled as (
             when c.action in ('receive', 'take_over', 'dead_letter') and c.mode <> 'pinned' and c.leased_gone
                 then 'taken over'
             when c.overlaps then 'overlap'
+            when c.action in ('receive', 'ack_and_receive', 'take_over') and c.at > c.single_from and c.beside_leased
+                then 'second claim'
+            when c.action in ('receive', 'ack_and_receive', 'take_over') and c.mode = 'pinned' and c.queue_id >= 0
+                and c.not_owned
+                then 'not its owner'
             when c.first_pending <> c.committed then 'moved'
             when c.action in ('ack', 'nack') and (c.moved or c.others_gone) then 'moved'
             when c.action in ('extend', 'release', 'unpin', 'incarnation', 'closed', 'carried')
@@ -214,7 +226,7 @@ select
     case
         when r.rule = 'went back' then 'reverted'
         when r.rule in ('no such epoch', 'no new epoch', 'foreign claim') then 'stale_epoch'
-        when r.rule in ('taken over', 'overlap') then 'lease'
+        when r.rule in ('taken over', 'overlap', 'second claim', 'not its owner') then 'lease'
         else 'skipped'
     end as kind,
     format('version %s (action %s): ', r.version, r.action) || case r.rule
@@ -225,6 +237,8 @@ select
         when 'foreign claim' then 'it has a claim that no delivery gave'
         when 'taken over' then 'it took over a claim whose lease had not ended'
         when 'overlap' then 'two claims hold the same offset'
+        when 'second claim' then 'it has a claim beside one whose lease had not ended'
+        when 'not its owner' then 'its consumer does not own the queue'
         else format(
             case r.rule
                 when 'went back' then 'went back from %s (claimed up to %s) to %s (claimed up to %s)'

@@ -17,7 +17,7 @@ with held as (
 
 known as (
     select
-        v.subscription_id, v.queue_id, v.slot, v.version, v.committed, v.claimed, v.at, v.epoch, v.action,
+        v.subscription_id, v.queue_id, v.slot, v.version, v.committed, v.claimed, v.at, v.epoch, v.action, v.owner,
         coalesce(h.offsets, 0) as held,
         coalesce(h.first_offset, v.claimed) as first_pending,
         h.highest
@@ -52,7 +52,7 @@ beside as (
 
 select
     b.*,
-    r.topic_id, r.topic, r.consumer_group, r.mode, r.on_failure, r.reads,
+    r.topic_id, r.topic, r.consumer_group, r.mode, r.on_failure, r.reads, r.single_from,
     case
         when b.previous_version is null then 'first'
         when b.version = b.previous_version + 1 then 'next'

@@ -5,7 +5,7 @@ select
     c.queue_id::int as queue_id,
     c.version, c.slot,
     k.nth::int as nth,
-    k.epoch, k.from_offset, k.to_offset, k.lease_until, k.settled, k.picked,
+    k.epoch, k.from_offset, k.to_offset, k.lease_until, k.consumer, k.settled, k.picked,
     (case
         when k.picked is not null then cardinality(k.picked)
         else k.to_offset - k.from_offset - coalesce(cardinality(k.settled), 0)

@@ -1,5 +1,7 @@
 -- Every row of a subscription on the audited topics. reads: messages are delivered through it,
 -- which is not so for a broadcast group's own row. purged: a purge noted that it set retries_from.
+-- single_from: from then on one consumer at a time reads a queue. Null: several may. A transaction may
+-- still use a replaced mode for an hour.
 select
     s.subscription_id, s.topic_id, t.topic, s.consumer_group, s.mode, s.on_failure, s.retries_from,
     s.filter is not null or s.tags is not null as filtered,
@@ -7,7 +9,12 @@ select
     s.retries_from = '-infinity' or exists (
         select from mqpg.audit_former_setting as f
         where f.subscription_id = s.subscription_id and f.name = 'retries_from' and f.replaced_at = s.retries_from
-    ) as purged
+    ) as purged,
+    case when s.mode in ('exclusive', 'broadcast') then coalesce((
+        select max(f.replaced_at) + interval '1 hour'
+        from mqpg.audit_former_setting as f
+        where f.subscription_id = s.subscription_id and f.name = 'mode'
+    ), '-infinity') end as single_from
 from mqpg.audit_subscription as s
 left join topic as t on t.topic_id = s.topic_id
 where not exists (select from other_topic as o where o.topic_id = s.topic_id)
