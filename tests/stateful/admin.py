@@ -108,7 +108,7 @@ class Admin(Settling, Invariants):
             target = str(which % (len(self.model.queues[queue_id]) + 1))
         with self.calling("main") as (_, tx):
             lanes = [*self._lanes(sub, queue_id)]
-            if any(self.cursor_locked(lane, tx) for lane in lanes):
+            if self._joining(sub) or any(self.cursor_locked(lane, tx) for lane in lanes):
                 self.refused("main", {LOCKED}, "seek", sub.group, self.topic, target, queue_id)
                 return
             self.attempt("main", set(), "seek", sub.group, self.topic, target, queue_id)
