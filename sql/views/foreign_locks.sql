@@ -1,7 +1,8 @@
 -- Sessions that hold an advisory lock of mqpg without working in it, and what they stop. Every role
 -- that can connect can take such a lock, and PostgreSQL has no way to forbid it. A call of mqpg
 -- that holds a lock has also read mqpg's tables in the same transaction, and the seats of the
--- workers are held by roles that may call append(). Every other holder is listed.
+-- workers and the lock of migrations are held by roles that may call append(). Every other holder is
+-- listed.
 -- A consumer may end its transaction between two reads of the list of locks, so a lock counts only
 -- if the second read, which looks for the tables, still shows it in the same transaction. The end
 -- of a transaction gives its locks back one after the other, so a session whose call began within
@@ -80,7 +81,7 @@ left join mqpg.subscription as s
     on s.subscription_id = case h.lock_class when 1836150833 then h.lock_key / 1024 when 1836150843 then h.lock_key end
 left join mqpg.topic as t on s.topic_id = t.topic_id
 where case
-    when h.lock_class in (1836150837, 1836150842, 1836150846)
+    when h.lock_class in (1836150836, 1836150837, 1836150842, 1836150846)
         then
             not has_schema_privilege(coalesce(a.usename, p.owner), 'mqpg', 'usage')
             or not exists (

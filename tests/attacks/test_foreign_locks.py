@@ -10,12 +10,14 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from mqpg.schema.compatibility import LOCK
 from mqpg.workers.appender import Appender
 from mqpg.workers.worker import Options
 from tests.support.broker import Broker, Session
 from tests.support.waiting import eventually
 
-APPEND, CURSOR, LEADER, SUBSCRIPTION = (1836150834, 0), 1836150833, 1836150837, 1836150843
+APPEND, MIGRATION = (1836150834, 0), (1836150836, 0)
+CURSOR, LEADER, SUBSCRIPTION = 1836150833, 1836150837, 1836150843
 
 
 @pytest.fixture
@@ -93,6 +95,19 @@ def test_a_stolen_queue_lock_is_listed_with_pid_role_and_remedy(
     mq.execute(row.remedy)
     eventually(lambda: foreign(mq) == [])
     assert len(mq.receive("t")) == 1
+
+
+def test_a_migration_is_no_stranger_before_it_reads_a_table(
+    mq: Session, broker: Broker, stranger: psycopg.Connection
+) -> None:
+    """On a slow machine that takes longer than a second."""
+    other = broker.session()
+    with other.transaction():
+        other.execute(LOCK)
+        mq.execute("select pg_sleep(1.1)")  # a call that has only begun is never listed
+        assert foreign(mq) == []
+    hold(stranger, *MIGRATION)
+    assert foreign(mq) == [(stranger.info.backend_pid, "migrations")]
 
 
 def test_receive_says_why_it_returned_nothing(mq: Session, stranger: psycopg.Connection) -> None:

@@ -204,8 +204,7 @@ def test_producers_and_consumers_work_during_an_upgrade(
     assert len(found) == len(set(found))
     assert set(found) == sent
     assert worker.process.poll() is None
-    # An upgrade on a slow machine holds its lock for a second before it reads a table of mqpg.
-    assert [line for line in worker.log().splitlines() if "stops=migrations" not in line] == []
+    assert worker.log() == ""
 
 
 def test_a_worker_too_old_for_the_schema_stops(
