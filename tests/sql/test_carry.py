@@ -127,6 +127,25 @@ def test_a_queue_that_is_always_inside_a_transaction_is_carried_by_its_holder(mq
     assert mq.receive("one") == []
 
 
+def test_a_receipt_stays_what_it_is_at_each_step_of_its_slots_end(mq: Session) -> None:
+    """It is valid or stale also between the keep() that seals the slot and the one that drops it."""
+    mq.send_batch("one", ["1", "2"])
+    mq.append()
+    (taken_over,) = mq.receive("one", max_messages=1, lease="10 ms")
+    mq.execute("select pg_sleep(0.02)")
+    (valid,) = mq.receive("one", max_messages=1)
+    reported = aged(mq)
+    while ("dropped", "cursor") not in [row[:2] for row in reported]:
+        with refused("MQ009"):
+            mq.ack(taken_over.receipt)
+        with mq.transaction() as held:
+            mq.ack(valid.receipt)
+            raise psycopg.Rollback(held)
+        reported += [tuple(row) for row in mq.call("keep")]
+    assert ("released", "cursor") in [row[:2] for row in reported]
+    mq.ack(valid.receipt)
+
+
 def test_a_holder_that_rolls_back_leaves_its_queue_to_keep(mq: Session, broker: Broker) -> None:
     mq.send("one", "1")
     mq.append()
