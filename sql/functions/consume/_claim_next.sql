@@ -21,8 +21,7 @@ language plpgsql as $$
 declare
     v_id int := _claim_next.subscription.subscription_id;
     v_awaited int;          -- mode shared: the queue that this call waits for
-    v_wide boolean := false;    -- look at all newer ticks, not only at those of the oldest open segment
-    v_to_tick bigint;
+    v_to_tick bigint := 9223372036854775807;
     -- A cursor, because a loop over a query would read the ends of ten queues at once.
     c_waiting cursor for
         select q.* from mqpg._queues_with_messages(
@@ -46,7 +45,11 @@ begin
         from mqpg.segment s
         where s.family = 'tick' and s.tails_noted_at is null
         order by s.segment_no limit 1;
-        v_to_tick := case when v_wide then 9223372036854775807 else until_tick - 1 end;
+        if _claim_next.topic.queues > 16 then     -- it costs less to find the partitions that are still empty
+            select t.tick_id into v_to_tick from mqpg.tick t
+            where t.tick_id >= from_tick
+            order by t.tick_id desc limit 1;
+        end if;
         -- Look before taking the lock, because it is held until the end of the transaction.
         for v_waiting in c_waiting loop
             if v_waiting.claims <> '{}' then
@@ -111,12 +114,6 @@ begin
             end if;
             _claim_next.acked.version := null;      -- it is written
         end loop;
-        -- Newer segments are empty but for moments, so most calls spare their partitions.
-        if not v_wide and v_awaited is null and v_shut is not true
-            and exists (select from mqpg.tick t where t.tick_id >= until_tick) then
-            v_wide := true;
-            continue;
-        end if;
         exit when v_locked is null or v_awaited is not null;
         -- keep() must not hide messages, so this call looks again when keep() is ready.
         if v_waits < 5 and mqpg._await_cursor_copy() then
