@@ -163,6 +163,28 @@ def test_a_queue_that_waited_longer_has_nothing_that_the_filter_chooses(mq: Sess
     assert mq.receive("two", group="s") == []
 
 
+def test_a_queue_that_waited_longer_has_a_message_without_attempts(mq: Session) -> None:
+    """The call acknowledges, makes it a dead letter, and goes on to a third queue."""
+    mq.call("create_topic", "three", queues=3)
+    mq.call("subscribe", "s", "three", mode="shared", max_attempts=2)
+    keys = {mq.scalar("select mqpg._queue_of(%s, 3)", str(n)): str(n) for n in range(20)}
+    for queue_id in range(3):
+        mq.send("three", str(queue_id), key=keys[queue_id])
+    mq.append()
+    first = mq.receive("three", group="s", queue_id=0)
+    for _ in range(2):
+        assert mq.receive("three", group="s", queue_id=1, lease="10 ms")
+        mq.execute("select pg_sleep(0.02)")
+    mq.ack(mq.receive("three", group="s", queue_id=2)[0].receipt)
+    mq.send("three", "3", key=keys[2])
+    mq.append()
+    got = mq.receive("three", group="s", ack=first[0].receipt)
+    assert [row.payload for row in got] == [3]
+    assert mq.scalar("select count(*) from mqpg.dead_letter") == 1
+    with refused("MQ008"):
+        mq.call("release", first[0].receipt)
+
+
 def test_with_a_filter_and_the_retry_lane(mq: Session) -> None:
     mq.execute("select mqpg.subscribe('s', 'one', filter => '$ > 3', retry_delay => '0')")
     mq.send_batch("one", [str(n) for n in range(7)])

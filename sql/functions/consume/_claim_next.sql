@@ -78,7 +78,7 @@ begin
             exit when v_shut;
             if v_plain and v_waiting.claims = '{}' and v_waiting.lane = 0
                 and v_waiting.action <> mqpg._action('closed') then
-                if _claim_next.acked.queue_id <> v_waiting.queue_id then
+                if _claim_next.acked.queue_id <> v_waiting.queue_id and _claim_next.acked.version is not null then
                     v_version := mqpg._write_ack(_claim_next.acked);
                     _claim_next.acked := null;
                 end if;
