@@ -108,7 +108,8 @@ class Container(Process):
 
     def one_way(self, way: Way, seconds: float) -> None:
         """Let nothing in, or nothing out."""
-        rule = ("INPUT", "-i", "eth0", "-j", "DROP") if way == "in" else ("OUTPUT", "-o", "eth0", "-j", "DROP")
+        interface = self._interface()
+        rule = ("INPUT", "-i", interface, "-j", "DROP") if way == "in" else ("OUTPUT", "-o", interface, "-j", "DROP")
         self._inside("iptables", "-A", *rule)
         try:
             time.sleep(seconds)
@@ -117,15 +118,20 @@ class Container(Process):
 
     def link_down(self, seconds: float) -> None:
         """Take its interface down, as when a cable is pulled: nothing says good-bye."""
-        self._inside("ip", "link", "set", "eth0", "down")
+        interface = self._interface()
+        self._inside("ip", "link", "set", interface, "down")
         try:
             time.sleep(seconds)
         finally:
-            self._inside("ip", "link", "set", "eth0", "up")
+            self._inside("ip", "link", "set", interface, "up")
 
-    def _inside(self, *command: str) -> None:
+    def _interface(self) -> str:
+        """The name of its interface, another one each time it is put back into the network."""
+        return self._inside("ip", "-oneline", "address", "show", "to", self.address).split()[1]
+
+    def _inside(self, *command: str) -> str:
         pid = _run("docker", "inspect", "--format", "{{.State.Pid}}", self.container)
-        _run("nsenter", "--target", pid, "--net", *command)
+        return _run("nsenter", "--target", pid, "--net", *command)
 
 
 class Engine:
