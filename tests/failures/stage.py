@@ -94,6 +94,11 @@ class Stage:
         """The states of the messages that FastMiniMQ's producer still stores."""
         return [row[0] for row in self.shop.rows("select state from mqpg_outbox order by created_at")]
 
+    def recovered(self, producer: mqpg.protocols.OutboxProducer) -> bool:
+        """Let a producer recover, and say whether it has nothing left. Its own recovery may have been first."""
+        producer.recover(older_than=timedelta(0))
+        return self.outbox() == []
+
     def sell_here(self) -> None:
         """Put the business into the broker's database too: its tables, and the producer group
         `here`.

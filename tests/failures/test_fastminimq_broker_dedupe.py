@@ -175,7 +175,7 @@ def test_1_1_E8_failover_between_the_phases_cannot_double(
         assert handle.split(".")[0] != stage.mq.info().broker_id
         assert stage.mq.commit(handle) is mqpg.Outcome.UNKNOWN
         cut.down = False
-        eventually(lambda: producer.recover(older_than=NOW) == 1)
+        eventually(lambda: stage.recovered(producer))
     assert stage.outbox() == []
     assert (stage.sold(), stage.delivered(), stage.pending()) == ([1], [], [])
     assert taken(other) == [1]
@@ -195,7 +195,7 @@ def test_1_1_E9_broken_broker_is_left_out_and_tried_again(stage: Stage, new_data
         assert stage.outbox() == ["commit"]
         assert (stage.delivered(), taken(other)) == ([], [2])
         cut.down = False
-        eventually(lambda: producer.recover(older_than=NOW) == 1)
+        eventually(lambda: stage.recovered(producer))
     assert stage.outbox() == []
     assert (stage.sold(), stage.delivered(), taken(other)) == ([1, 2], [1], [])
 

@@ -78,5 +78,5 @@ def test_1_1_C4_broker_away_is_waited_for(stage: Stage, new_database: Callable[.
         assert producer.recover(older_than=NOW) == 0
         assert stage.outbox() == ["send"]
         cut.down = False
-        eventually(lambda: producer.recover(older_than=NOW) == 1)
+        eventually(lambda: stage.recovered(producer))
     assert (stage.outbox(), stage.delivered(), taken(other)) == ([], [1], [])

@@ -101,7 +101,7 @@ def settle(site: Site) -> None:
             held = conn.execute(text("select count(*) from mqpg_prepared where payload <> ''")).scalar_one()
         return held == 0 and len(shipped(site)) >= len(sold(site))
 
-    eventually(done, 60)
+    eventually(done, 120)
     ship(site)
     assert shipped(site) == sold(site)
     assert set(sold(site)) >= {11, 13, 14}
