@@ -191,6 +191,16 @@ def effect_repeated_in_a_second_life(story: Story) -> None:
     )
 
 
+def _change_newest(story: Story, queue_id: int, changed: str) -> None:
+    """Change the newest version of group board's cursor of a queue."""
+    story.broker.execute(
+        f"update mqpg.cursor set {changed} where (subscription_id, queue_id, version) = ("
+        f"select subscription_id, queue_id, max(version) from mqpg.cursor where subscription_id = {_OF_BOARD} "
+        "and queue_id = %s group by 1, 2)",
+        (queue_id,),
+    )
+
+
 @fault("lease", "consumer c2 has the queue, which c1 owns", alone=True)
 def pinned_queue_taken_by_another_consumer(story: Story) -> None:
     story.drain()
@@ -198,12 +208,7 @@ def pinned_queue_taken_by_another_consumer(story: Story) -> None:
         story.broker.execute("select mqpg.send('orders', '{}'::text)")
     story.append()
     rows = _receive(story, "board", consumer="c1")
-    story.broker.execute(
-        "update mqpg.cursor set owner = 'c2', claims[1].consumer = 'c2' where (subscription_id, queue_id, version) = ("
-        f"select subscription_id, queue_id, max(version) from mqpg.cursor where subscription_id = {_OF_BOARD} "
-        "and queue_id = %s group by 1, 2)",
-        (rows[0]["queue_id"],),
-    )
+    _change_newest(story, rows[0]["queue_id"], "owner = 'c2', claims[1].consumer = 'c2'")
 
 
 @fault("lease", "its consumer does not own the queue", alone=True)
@@ -212,12 +217,7 @@ def pinned_queue_delivered_to_another_consumer(story: Story) -> None:
     story.broker.execute("select mqpg.send('orders', '{}'::text)")
     story.append()
     rows = _receive(story, "board", consumer="c1")
-    story.broker.execute(
-        "update mqpg.cursor set claims[1].consumer = 'c2' where (subscription_id, queue_id, version) = ("
-        f"select subscription_id, queue_id, max(version) from mqpg.cursor where subscription_id = {_OF_BOARD} "
-        "and queue_id = %s group by 1, 2)",
-        (rows[0]["queue_id"],),
-    )
+    _change_newest(story, rows[0]["queue_id"], "claims[1].consumer = 'c2'")
 
 
 @fault("lease", "it has a claim beside one whose lease had not ended", alone=True)

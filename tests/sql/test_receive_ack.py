@@ -164,7 +164,7 @@ def test_a_queue_that_waited_longer_has_nothing_that_the_filter_chooses(mq: Sess
 
 
 def test_a_queue_that_waited_longer_has_a_message_without_attempts(mq: Session) -> None:
-    """The call acknowledges, makes it a dead letter, and goes on to a third queue."""
+    """The call acknowledges, buries that message as a dead letter, and takes the third queue."""
     mq.call("create_topic", "three", queues=3)
     mq.call("subscribe", "s", "three", mode="shared", max_attempts=2)
     keys = {mq.scalar("select mqpg._queue_of(%s, 3)", str(n)): str(n) for n in range(20)}
