@@ -1,8 +1,9 @@
 -- Decides due messages of which some are being recalled by a transaction that has one lock for many
 -- of them. It tries all at once, then two parts, and so on: a part that waits has such a message. Those
--- that are alone, and what is left after a third of a second, are postponed by a second.
+-- that are alone, and what is left after 150 tries, are postponed by a second. The tries are counted,
+-- because a machine that is busy makes few in a given time.
 -- Locks: the decisions' keys, each waited for at most 2 ms.
--- Cost: one insert for each message, and at most some 150 waits.
+-- Cost: one insert for each message, and at most 150 waits.
 create function mqpg._decide_pieces(
     ids bigint [], bodies bigint [], topics int [], queues smallint [], order_no bigint, at timestamptz,
     until timestamptz
@@ -15,14 +16,14 @@ declare
     v_from int;
     v_to int;
     v_cut int;  -- another one in each call, so that no message stays beside one that waits
-    v_ends timestamptz := clock_timestamp() + interval '300 milliseconds';
+    v_tries constant int := 150;
 begin
     while v_next <= cardinality(v_froms) loop
         v_from := v_froms[v_next];
         v_to := v_tos[v_next];
         v_next := v_next + 1;
         begin
-            if clock_timestamp() > v_ends then
+            if v_next > v_tries then
                 raise lock_not_available;
             end if;
             insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by)
@@ -33,7 +34,7 @@ begin
             order by u.id
             on conflict do nothing;
         exception when lock_not_available then
-            if v_from < v_to and clock_timestamp() <= v_ends then
+            if v_from < v_to and v_next <= v_tries then
                 v_cut := v_from + floor((v_to - v_from) * (0.25 + random() / 2));
                 v_froms := v_froms || array[v_from, v_cut + 1];
                 v_tos := v_tos || array[v_cut, v_to];
