@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -74,16 +75,20 @@ def require_ours(call: str, error: BaseException, wrong: list[str], url: str) ->
         wrong.append(f"{call} has no cause: {said}")
 
 
-def sync_calls(mq: mqpg.Client, url: str) -> dict[str, Callable[[], object]]:
+def sync_calls(mq: mqpg.Client, url: str, closing: ExitStack) -> dict[str, Callable[[], object]]:
     ledger = mqpg.Ledger(url)
     producer = mqpg.TransactionalProducer(mq, ledger=url, group="shop")
     keeping = mqpg.TransactionalProducer(mq, ledger=url, group="shop", keep_messages=True)
     outbox = protocols.OutboxProducer(mq, database=url, group="outbox")
     inbox = protocols.Inbox(url, name="inbox")
+    reconciler = protocols.Reconciler(mq, url)
 
     @mqpg.consumer("orders", group="g", database=url, consumer="c")
     def consumer(message: mqpg.Message) -> None:
         raise AssertionError("the database cannot be used")
+
+    for used in (ledger, producer, keeping, outbox, inbox, reconciler, consumer):
+        closing.callback(used.close)
 
     def transaction(of: Any) -> Callable[[], object]:
         def begin() -> None:
@@ -111,21 +116,25 @@ def sync_calls(mq: mqpg.Client, url: str) -> dict[str, Callable[[], object]]:
         "OutboxProducer.send": lambda: outbox.send("orders", 1),
         "OutboxProducer.transaction": transaction(outbox),
         "OutboxProducer.recover": lambda: outbox.recover(older_than=_SOON),
-        "Reconciler.step": protocols.Reconciler(mq, url).step,
+        "Reconciler.step": reconciler.step,
         "Inbox.create_inbox": inbox.create_inbox,
         "Consumer.step": lambda: consumer.step(mq),
         "realign": lambda: protocols.realign(mq, url, "g", "orders"),
     }
 
 
-def async_calls(mq: mqpg.AsyncClient, url: str) -> dict[str, Callable[[], Awaitable[object]]]:
+def async_calls(mq: mqpg.AsyncClient, url: str, closing: AsyncExitStack) -> dict[str, Callable[[], Awaitable[object]]]:
     ledger = mqpg.AsyncLedger(url)
     producer = AsyncTransactionalProducer(mq, ledger=url, group="shop")
     outbox = protocols.AsyncOutboxProducer(mq, database=url, group="outbox")
+    reconciler = protocols.AsyncReconciler(mq, url)
 
     @mqpg.consumer("orders", group="g", database=url, consumer="c")
     async def consumer(message: mqpg.Message) -> None:
         raise AssertionError("the database cannot be used")
+
+    for used in (ledger, producer, outbox, reconciler, consumer):
+        closing.push_async_callback(used.close)
 
     def transaction(of: Any) -> Callable[[], Awaitable[object]]:
         async def begin() -> None:
@@ -151,7 +160,7 @@ def async_calls(mq: mqpg.AsyncClient, url: str) -> dict[str, Callable[[], Awaita
         "OutboxProducer.send": lambda: outbox.send("orders", 1),
         "OutboxProducer.transaction": transaction(outbox),
         "OutboxProducer.recover": lambda: outbox.recover(older_than=_SOON),
-        "Reconciler.step": protocols.AsyncReconciler(mq, url).step,
+        "Reconciler.step": reconciler.step,
         "Consumer.step": lambda: consumer.step(mq),
         "realign": lambda: protocols.realign_async(mq, url, "g", "orders"),
     }
@@ -175,14 +184,15 @@ KINDS = ("unknown host", "refused port", "wrong user", "no such database", "MySQ
 @pytest.mark.parametrize("kind", KINDS)
 def test_sync_calls(broker: mqpg.Client, urls: dict[str, str], kind: str) -> None:
     wrong: list[str] = []
-    for name, call in sync_calls(broker, urls[kind]).items():
-        try:
-            result = call()
-        except BaseException as error:
-            require_ours(name, error, wrong, urls[kind])
-        else:
-            if result is not Verdict.WAIT:
-                wrong.append(f"{name} returned {result!r}")
+    with ExitStack() as closing:
+        for name, call in sync_calls(broker, urls[kind], closing).items():
+            try:
+                result = call()
+            except BaseException as error:
+                require_ours(name, error, wrong, urls[kind])
+            else:
+                if result is not Verdict.WAIT:
+                    wrong.append(f"{name} returned {result!r}")
     assert not wrong, "\n".join(wrong)
 
 
@@ -190,8 +200,8 @@ def test_sync_calls(broker: mqpg.Client, urls: dict[str, str], kind: str) -> Non
 async def test_async_calls(dsn: str, broker: mqpg.Client, urls: dict[str, str], kind: str) -> None:
     url = urls[kind].replace("pymysql", "aiomysql").replace("sqlite:", "sqlite+aiosqlite:")
     wrong: list[str] = []
-    async with await mqpg.connect_async(dsn) as mq:
-        for name, call in async_calls(mq, url).items():
+    async with await mqpg.connect_async(dsn) as mq, AsyncExitStack() as closing:
+        for name, call in async_calls(mq, url, closing).items():
             try:
                 result = await call()
             except BaseException as error:
