@@ -243,10 +243,12 @@ class Settling(Consumers, Producers):
         self.append("main", None)
         return self.consume(which, who, 3, how, 600.0) if self.model.subs else ""
 
-    @precondition(lambda self: any(sub.mode == "pinned" for sub in self.model.subs.values()))
     @rule(which=WHICH, who=PARTIES, owner=st.sampled_from([None, "x", "y"]))
     def unpin(self, which: int, who: str, owner: str | None) -> None:
-        sub = one_of({group: sub for group, sub in self.model.subs.items() if sub.mode == "pinned"}, which)
+        pinned = {group: sub for group, sub in self.model.subs.items() if sub.mode == "pinned"}
+        if not pinned:
+            return
+        sub = one_of(pinned, which)
         tx = self.parties[who].tx
         if self.closing(who) or (tx is not None and self.unseen_sub(sub, tx)):
             return
