@@ -7,11 +7,12 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.rows import namedtuple_row
 
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
-from tests.support.broker import Broker, Session, positions, refused, seconds
-from tests.support.servers import drop_database, temporary_server
+from tests.support.broker import Broker, Session, cut_off, message_id, positions, refused, seconds
+from tests.support.servers import drop_database, restart, temporary_server
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.own_database  # the ids jump
@@ -245,6 +246,46 @@ def test_adopt_runs_alone(mq: Session, broker: Broker) -> None:
         with refused("55P03"):
             mq.value("adopt")
     assert incarnation(mq) == 1
+
+
+def test_an_adopt_that_is_rolled_back_leaves_the_ids_where_they_were(mq: Session, broker: Broker) -> None:
+    before = mq.send("one", "0")
+    handle = mq.prepare("one", '"half"')
+    adopter = broker.session()
+    with adopter.transaction() as transaction:
+        adopter.value("adopt")
+        waiting = broker.session()
+        late = broker.background(waiting.send, "one", "1")
+        broker.wait_blocked(waiting, 60)
+        assert not late.done()
+        raise psycopg.Rollback(transaction)
+    assert before < late.result(60) < before + 2**30
+    assert before < mq.send("one", "2") < before + 2**30
+    assert before < message_id(mq.prepare("one", '"h"')) < before + 2**30
+    assert mq.commit(handle, '"final"') == "committed"
+    assert mq.append() == 4
+    assert incarnation(mq) == 1
+    adopter.value("adopt")
+    assert mq.send("one", "3") > before + 2**40
+
+
+def test_a_crash_within_adopt_leaves_the_ids_where_they_were(source: Session, server_here: EmbeddedServer) -> None:
+    before = source.send("one", "0")
+    with psycopg.connect(server_here.dsn("source"), autocommit=True) as watcher, cut_off():
+        source.execute("begin")
+        source.value("adopt")
+        watcher.execute("checkpoint")  # what the transaction has written is on the disk
+        restart(server_here)
+        source.execute("commit")
+    with psycopg.connect(server_here.dsn("source"), autocommit=True, row_factory=namedtuple_row) as connection:
+        mq = Session(connection)
+        # a crash may leave out 32 values of a sequence
+        assert before < mq.send("one", "1") < before + 2**30
+        assert mq.append() == 2
+        assert incarnation(mq) == 1
+        mq.value("adopt")
+        assert mq.send("one", "2") > before + 2**40
+        assert mq.append() == 1
 
 
 def test_no_sender_fails_while_adopt_commits(mq: Session, broker: Broker) -> None:

@@ -17,7 +17,6 @@ begin
     perform pg_advisory_xact_lock(1836150834, 1);
     perform pg_advisory_xact_lock(1836150835, 0);
     lock table mqpg.cursor in share row exclusive mode;
-    lock table only mqpg.commit_log, only mqpg.op_log, only mqpg.check_log in share row exclusive mode;
     update mqpg.segment s set decided_at = null where s.decided_at is not null;
     perform mqpg._cancel_merge(m.family, 'the broker was adopted') from mqpg.segment_merge m;
     select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;

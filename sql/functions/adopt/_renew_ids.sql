@@ -4,7 +4,10 @@
 -- segments ahead.
 -- It writes the newest tick again under the new ids. After a restore into another cluster, that
 -- tick's snapshot is one in which only the caller's own rows are new.
--- Locks: the caller's; those of making a segment.
+-- The sequence moves by ALTER SEQUENCE, because a setval() would outlast a rollback or a crash, which
+-- takes the new partitions away, so that no message could be sent.
+-- Locks: the caller's; batch_id, until commit, against whoever has drawn or wants to draw an id; those
+-- of making a segment.
 -- Cost: a few inserts; after a restore also every row of the hot tables.
 create function mqpg._renew_ids(last_tick mqpg.tick, foreign_xids boolean) returns void
 language plpgsql as $$
@@ -24,9 +27,10 @@ begin
     v_batch := v_batch + 1073741824 + (coalesce(v_missed, 0) * greatest(
         262144, v_ids / greatest(date_part('epoch', mqpg._segment_age('log')), 1)))::bigint;
     v_tick_id := (v_tick_id / v_ticks + 1024) * v_ticks;
+    execute format('alter sequence mqpg.batch_id restart with %s', v_batch);
+    perform nextval('mqpg.batch_id');
     perform mqpg._make_segment('log', v_batch::text, (v_batch + v_ids)::text, true);
     perform mqpg._make_segment('tick', v_tick_id::text, (v_tick_id + v_ticks)::text, true);
-    perform setval('mqpg.batch_id', v_batch, true);
     select h.* into v_half from mqpg.half_tick h order by h.half_tick_id desc limit 1;
     if _renew_ids.foreign_xids then
         perform mqpg._renew_xids(_renew_ids.last_tick);

@@ -9,9 +9,9 @@
 --   same_xids: true says that the transaction ids are those of the original cluster (pg_upgrade);
 --       default false.
 -- Returns: a text that says what was done.
--- Locks: the appender's and the keeper's; cursor and the log, against writers; after a restore all
--- hot tables, ACCESS EXCLUSIVE. Each up to the setting lock_timeout. A sender that comes meanwhile
--- waits, because its id may belong to a partition that is committed with adopt().
+-- Locks: the appender's and the keeper's; cursor, against writers; the sequence of batch ids; after a
+-- restore all hot tables, ACCESS EXCLUSIVE. Each up to the setting lock_timeout. A sender that comes
+-- meanwhile waits for its id, because the partition of the new ids is committed with adopt().
 -- Cost: one version per cursor; after a restore every row of the hot tables is rewritten, the only
 -- time that they see an UPDATE.
 -- Errors: MQ001 (null), MQ015 (must be called in a READ COMMITTED transaction that has written
