@@ -188,6 +188,18 @@ def test_a_log_segment_is_closed_by_age_and_its_ids_are_left_out(brisk: Session)
     assert [p[1] for p in positions(brisk, "one")] == [0, 1]
 
 
+def test_a_message_of_an_open_transaction_is_known_after_its_segment(brisk: Session, broker: Broker) -> None:
+    """No id of the next segment has been given out yet, and all ids before it have."""
+    brisk.send("one", "1")
+    sender = broker.session()
+    with sender.transaction():
+        about = sender.send("one", "2"), sender.prepare("one", "3")
+        assert ("rolled", "log", 1) in [row[:3] for row in aged(brisk)]
+        assert [row.cause for one in about for row in brisk.call("why", one)] == ["transaction_open"] * 2
+    brisk.send("one", "4")
+    assert brisk.append() == 3
+
+
 def test_an_idle_log_is_not_rolled(brisk: Session) -> None:
     brisk.send("one", "1")
     brisk.append()

@@ -35,7 +35,7 @@ begin
     where s.family = 'log' and s.lower_bound::bigint >= v_current.upper_bound::bigint
     order by s.segment_no limit 1;
     if found then
-        perform setval('mqpg.batch_id', v_next.lower_bound::bigint, false);
+        perform setval('mqpg.batch_id', v_next.lower_bound::bigint);
         return query select 'rolled', 'log', v_current.segment_no,
             format('older than %s: batch ids continue in segment %s', mqpg._segment_age('log'), v_next.segment_no);
     end if;
