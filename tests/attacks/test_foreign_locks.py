@@ -202,9 +202,9 @@ def test_a_worker_leads_reports_and_logs(
     stop = threading.Event()
     worker = Appender(Options(dsn, heartbeat=0.2), stop)
     with caplog.at_level(logging.WARNING, logger="mqpg.workers"), running(worker.run, stop):
-        eventually(lambda: mq.scalar("select coalesce(sum(messages), 0) from mqpg.tick") == 1, 30)
+        eventually(lambda: mq.scalar("select coalesce(sum(messages), 0) from mqpg.tick") == 1)
         seen = "select detail -> 'foreign_locks' from mqpg.worker_status where detail ? 'foreign_locks'"
-        eventually(lambda: mq.rows(seen) != [], 30)
+        eventually(lambda: mq.rows(seen) != [])
         locks = mq.scalar(seen)
     assert {lock["pid"] for lock in locks} == {stranger.info.backend_pid}
     assert {lock["role"] for lock in locks} == {stranger.info.user}

@@ -98,7 +98,7 @@ def test_post_message_asked_during_its_callback(dsn: str) -> None:
         producer = PostProducer(mq, group="cashier", check=payments.look)
 
         def pay_slowly(handle: str) -> Result:
-            give_up = time.monotonic() + 20
+            give_up = time.monotonic() + 45
             while not producer.answer():
                 assert time.monotonic() < give_up
                 time.sleep(0.01)

@@ -101,7 +101,7 @@ def answer(dsn: str, shop: str) -> None:
     engine = create_engine(shop, poolclass=NullPool)
     with mqpg.connect(dsn) as mq:
         producer = mqpg.protocols.PostProducer(mq, group="posted", check=lambda half: look_up(engine, half))
-        give_up = time.monotonic() + 10
+        give_up = time.monotonic() + 45
         while not producer.answer() and time.monotonic() < give_up:
             time.sleep(0.02)
 
@@ -130,7 +130,7 @@ def compensator(dsn: str, shop: str, seconds: float = 30.0) -> None:
 def compensate(dsn: str) -> None:
     """Do what pg_cron would do."""
     with mqpg.connect(dsn) as mq:
-        give_up = time.monotonic() + 10
+        give_up = time.monotonic() + 45
         while not mq.compensate() and time.monotonic() < give_up:
             time.sleep(0.02)
 

@@ -159,7 +159,7 @@ class Stage:
     def check_back(self, until: Callable[[], Any] | None = None, **options: Any) -> None:
         """Let the compensator ask until no half is undecided, or until `until` returns true."""
         with self.compensator(**options):
-            eventually(until or (lambda: self.pending() == []), timeout=20, interval=0.03)
+            eventually(until or (lambda: self.pending() == []), interval=0.03)
 
     def append(self) -> None:
         """Append until nothing is left to append."""
@@ -354,7 +354,7 @@ def expire(stage: Stage, handle: str) -> None:
         found = stage.sql.scalar("select count(*) from mqpg.commit_log where batch_id = %s", batch)
         return bool(found == 0)
 
-    eventually(dropped, timeout=20, interval=0.05)
+    eventually(dropped, interval=0.05)
 
 
 @contextmanager

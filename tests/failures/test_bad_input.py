@@ -261,7 +261,7 @@ def test_bad_9_ledger_that_hangs_holds_up_nobody(stage: Stage) -> None:
             assert stage.decision(locked) is None
             assert stage.events(locked)[:2] == ["asked", "waited"]
             locker.close()
-            eventually(lambda: (stage.overdue_now(), stage.decision(locked))[1], timeout=15, interval=0.2)
+            eventually(lambda: (stage.overdue_now(), stage.decision(locked))[1], interval=0.2)
     assert stage.decision(here) == stage.decision(locked) == ("b", "checker")
     assert stage.decision(deaf) is None
     assert {row.checks for row in stage.pending()} <= {0}

@@ -36,7 +36,7 @@ def reverse(stage: Stage) -> None:
         producer.answer()
         return stage.pending() == []
 
-    eventually(settled, timeout=15, interval=0.05)
+    eventually(settled, interval=0.05)
 
 
 # what the app sees

@@ -3,7 +3,6 @@
 `tests/failover/test_consumer_ahead.py` does it with a standby that is promoted.
 """
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from sqlalchemy import Engine, create_engine, text
 
 import mqpg
 from mqpg import errors, migrate, protocols
+from tests.support import consuming
 
 
 @pytest.fixture
@@ -38,12 +38,7 @@ def consumer(engine: Engine, *, journal: bool = True) -> mqpg.Consumer:
 
 
 def drain(mq: mqpg.Client, engine: Engine, *, journal: bool = True) -> None:
-    made = consumer(engine, journal=journal)
-    quiet = time.monotonic() + 0.5
-    while time.monotonic() < quiet:
-        mq.append()
-        if made.step(mq):
-            quiet = time.monotonic() + 0.5
+    consuming.drain(consumer(engine, journal=journal), mq)
 
 
 def send(mq: mqpg.Client, *numbers: int) -> list[int]:

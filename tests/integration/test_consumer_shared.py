@@ -40,11 +40,11 @@ def test_a_slow_message_does_not_hold_up_the_queue(mq: mqpg.Client, here: psycop
         conn.execute("insert into business values (%s)", [message.payload["id"]])
         if message.payload["id"] == 0:
             begun.set()
-            assert go_on.wait(30)
+            assert go_on.wait(60)
 
     slow = threading.Thread(target=handle.step, args=(mq,))
     slow.start()
-    assert begun.wait(30)
+    assert begun.wait(45)
     others = mqpg.consumer("orders", group="g", mode="shared", max_messages=4)(handle.handler)
     assert [others.step(mq) for _ in range(4)] == [4, 4, 1, 0]
     time.sleep(1.5)  # the heartbeat keeps the claim beyond its lease

@@ -125,15 +125,15 @@ def test_at_most_once(mq: mqpg.Client, topic: str, db: psycopg.Connection[Any]) 
 def test_the_lease_is_extended_while_the_handler_works(mq: mqpg.Client, topic: str) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
-    @mqpg.consumer(topic, group="g", effect="external", lease=0.6)
+    @mqpg.consumer(topic, group="g", effect="external", lease=2)
     def slow(message: mqpg.Message) -> None:
         begun.set()
-        go_on.wait(10)
+        go_on.wait(45)
 
     send(mq, [1])
     with running(slow, mq):
-        assert begun.wait(5)
-        time.sleep(1.5)
+        assert begun.wait(45)
+        time.sleep(3)
         assert mq.receive("g", topic) == []
         go_on.set()
         eventually(lambda: is_acknowledged(mq, "g"))
@@ -177,12 +177,12 @@ def test_a_restart_of_the_server_costs_no_claim(own_server: OwnServer) -> None:
         def slow(message: mqpg.Message) -> None:
             attempts.append(message.attempt)
             begun.set()
-            go_on.wait(30)
+            go_on.wait(60)
 
         assert slow.step(mq) == 0
         send(mq, [1])
         with running(slow, mq):
-            assert begun.wait(10)
+            assert begun.wait(45)
             own_server.crash()
             time.sleep(3.5)
             assert mq.receive("g", "orders") == []
@@ -198,12 +198,12 @@ def test_stop_gives_back_what_was_not_begun(mq: mqpg.Client, topic: str) -> None
     @mqpg.consumer(topic, group="g", effect="external")
     def mail(message: mqpg.Message) -> None:
         begun.set()
-        go_on.wait(10)
+        go_on.wait(45)
         handled.append(message.payload["id"])
 
     send(mq, range(5))
     with running(mail, mq) as stop:
-        assert begun.wait(5)
+        assert begun.wait(45)
         stop.set()
         go_on.set()
     assert handled == [0]
@@ -222,7 +222,7 @@ def test_many_at_once_in_mode_shared(mq: mqpg.Client) -> None:
     @mqpg.consumer("orders", group="g", mode="shared", effect="external", max_messages=1, concurrency=8)
     def slow(message: mqpg.Message) -> None:
         if message.payload["id"] < 8:
-            together.wait(10)
+            together.wait(45)
         seen.append(message.payload["id"])
 
     assert slow.step(mq) == 0

@@ -103,7 +103,7 @@ def test_the_new_name_logs_who_holds_the_queues_and_what_frees_them(
         assert line.endswith("mqpg subscription unpin g orders --consumer bill-1")
         assert not handled.is_set()
         mq.unpin("g", "orders", consumer="bill-1")
-        assert handled.wait(20)
+        assert handled.wait(45)
         eventually(lambda: not bill.blocked_by)
     bill.close()
     assert len([r for r in caplog.records if "belong to consumer" in r.getMessage()]) == 1

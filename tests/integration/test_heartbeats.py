@@ -28,7 +28,7 @@ def test_a_handler_that_blocks_its_loop_keeps_its_lease(
         calls.append(message.attempt)
         time.sleep(5)
 
-    consumer = mqpg.consumer("orders", group="g", lease=1, **MODES[mode])(handle)
+    consumer = mqpg.consumer("orders", group="g", lease=2, **MODES[mode])(handle)
     mq.send("orders", 1)
     mq.append()
 
@@ -59,7 +59,7 @@ def test_handlers_that_hold_all_connections_keep_their_leases(mq: mqpg.Client, d
     mq.create_topic("orders", queues=1)
     calls: list[int] = []
 
-    @mqpg.consumer("orders", group="g", lease=1, mode="shared")
+    @mqpg.consumer("orders", group="g", lease=2, mode="shared")
     def handle(message: mqpg.Message, conn: Any) -> None:
         calls.append(message.attempt)
         time.sleep(4)

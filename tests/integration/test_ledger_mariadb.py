@@ -219,7 +219,7 @@ def test_the_victim_of_a_deadlock_that_goes_on_does_not_send(
         with producer.transaction(orders, {"id": 3}) as tx:
             tx.execute(LOCK, {"id": 1})
             thread.start()
-            assert held.wait(10)
+            assert held.wait(45)
             with pytest.raises(DBAPIError, match="1213"):
                 tx.execute(LOCK, {"id": 2})
             tx.execute(text("insert into business values (3)"))

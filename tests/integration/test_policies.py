@@ -227,7 +227,7 @@ def test_a_pause_stops_a_waiting_consumer_and_resume_wakes_it(mq: mqpg.Client, t
         time.sleep(0.5)
         assert seen == []
         mq.resume(topic, "g")
-        eventually(lambda: seen == [1], 10)
+        eventually(lambda: seen == [1])
 
 
 def test_workers_take_queues_that_are_added_while_they_run(

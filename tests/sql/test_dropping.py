@@ -28,13 +28,13 @@ def drained(brisk: Session) -> Session:
 
 def drop(mq: Session, table: str) -> None:
     """Call keep() until it has dropped the table."""
-    eventually(lambda: table in dropped([tuple(row) for row in mq.call("keep")]), timeout=30, interval=0)
+    eventually(lambda: table in dropped([tuple(row) for row in mq.call("keep")]), interval=0)
 
 
 def released(mq: Session, table: str) -> None:
     """Call keep() until nothing but the drop of the table is left to do."""
     sql = "select from mqpg._tables_to_drop() where leaving is not null and partition = %s"
-    eventually(lambda: mq.rows(sql, table) or (mq.call("_keep", False), False)[1], timeout=30, interval=0)
+    eventually(lambda: mq.rows(sql, table) or (mq.call("_keep", False), False)[1], interval=0)
 
 
 def at(mq: Session, group: str) -> int:
@@ -87,7 +87,7 @@ def test_what_begins_while_the_rows_are_dropped_begins_at_the_end(drained: Sessi
             return True
 
     answers: list[Any] = []
-    eventually(drop_in_transaction, timeout=30, interval=0)
+    eventually(drop_in_transaction, interval=0)
     assert answers[0].result(45) == 5
     drained.send("one", '"new"')
     drained.append()
@@ -300,7 +300,7 @@ def test_a_call_releases_a_table_of_each_family(drained: Session, broker: Broker
     with writer.transaction():
         writer.execute("lock table mqpg.cursor_2 in row exclusive mode")
         aged(drained)
-        eventually(lambda: ("blocked", "cursor") in {row[:2] for row in keep(drained)}, timeout=30, interval=0)
+        eventually(lambda: ("blocked", "cursor") in {row[:2] for row in keep(drained)}, interval=0)
         retain(drained, "0 s")
     released_families = {row.family for row in drained.call("_keep", False) if row.action == "released"}
     assert released_families == {"tick", "log", "cursor"}

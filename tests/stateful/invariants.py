@@ -108,7 +108,7 @@ class Invariants(Appender):
             self.free(sub, lane)
         named = {"consumer": sub.name or "z"} if sub.mode in ("pinned", "broadcast") else {}
         expected, got = self._left(sub), Counter[int]()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 45
         while got.total() < expected.total() and time.monotonic() < deadline:
             rows = self.mq.call("receive", sub.group, self.topic, max_messages=1000, **named)
             got.update(row.message_id for row in rows)

@@ -12,7 +12,7 @@ import pytest
 from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
 
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 __all__ = [
     "HOT_TABLES",
@@ -212,7 +212,7 @@ class Broker:
         self._watcher = self._watcher or self.session()
         return self._watcher
 
-    def wait_blocked(self, session: Session, timeout: float = 5.0) -> None:
+    def wait_blocked(self, session: Session, timeout: float = PATIENCE) -> None:
         """Return once that session's statement waits for a lock."""
         watcher = self._watcher or self.session()
         sql = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"

@@ -81,7 +81,7 @@ def gone(mq: Session, tables: set[str], reported: list[Any]) -> None:
         left.difference_update(dropped(keep(mq)))
         return not left
 
-    eventually(lambda: not left or done(), timeout=30, interval=0.05)
+    eventually(lambda: not left or done(), interval=0.05)
 
 
 def pass_time(mq: Session, interval: str) -> None:

@@ -58,7 +58,7 @@ def running(dsn: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], st
     process = subprocess.Popen(command, env=os.environ | {"MQPG_DATABASE_URL": dsn}, stderr=subprocess.PIPE, text=True)
     address = f"http://127.0.0.1:{port}"
     try:
-        eventually(lambda: status(f"{address}/healthz") == 200, 30)
+        eventually(lambda: status(f"{address}/healthz") == 200)
         yield process, address
     finally:
         process.kill()
@@ -77,7 +77,7 @@ def test_it_serves_until_sigterm(dsn: str) -> None:
         assert status(f"{address}/topics") == 200
         assert status(f"{address}/topics", Host="evil.example") == 400
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=45)
     assert process.returncode == -signal.SIGTERM
     assert f"{address}/" in said
 

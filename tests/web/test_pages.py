@@ -94,7 +94,7 @@ def test_the_overview(visitor: TestClient, mq: Session) -> None:
     assert page.count("<figure>") == 5
     mq.send("returns", "{}")
     mq.append()
-    eventually(lambda: "with 5 messages unread" in words(visitor, "/live"), 10)
+    eventually(lambda: "with 5 messages unread" in words(visitor, "/live"))
 
 
 def test_each_alarm_leads_to_its_page(visitor: TestClient) -> None:
@@ -117,7 +117,7 @@ def test_a_message_that_fails_again_and_again_leads_to_its_page(visitor: TestCli
         eventually(lambda: mq.append() or mq.scalar(unread))
         (got,) = mq.receive("returns", group="returning")
         mq.nack(got.receipt, [sent], reason="ValueError: amount", delay=delay)
-    eventually(lambda: f'href="/messages/{sent}"' in words(visitor, "/live"), 10)
+    eventually(lambda: f'href="/messages/{sent}"' in words(visitor, "/live"))
     assert "ValueError: amount" in words(visitor, f"/messages/{sent}")
 
 
@@ -368,8 +368,8 @@ def test_the_database_goes_away_and_comes_back(own_visitor: TestClient, own_serv
     assert (part.status_code, "refresh" in part.headers, "<html" in part.text) == (503, False, False)
     assert own_visitor.get("/healthz").status_code == 200
     own_server.server.start()
-    eventually(lambda: own_visitor.get("/topics").status_code == 200, 30)
-    eventually(lambda: own_visitor.get("/").status_code == 200, 30)
+    eventually(lambda: own_visitor.get("/topics").status_code == 200)
+    eventually(lambda: own_visitor.get("/").status_code == 200)
 
 
 def test_a_database_without_the_schema(empty_dsn: str) -> None:

@@ -52,7 +52,7 @@ class Crew:
 
     def _end(self, process: subprocess.Popen[str]) -> None:
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(45)
         assert process.stdout is not None
         process.stdout.close()
 
@@ -98,7 +98,7 @@ def settle_and_drain(mq: Session) -> None:
                 mq.ack(got[0].receipt)
         return not got and mq.scalar("select count(*) from mqpg.half_pending") == 0
 
-    eventually(finished, timeout=30, interval=0.02)
+    eventually(finished, interval=0.02)
 
 
 def assert_exactly_once(mq: Session) -> int:

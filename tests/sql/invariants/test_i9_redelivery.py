@@ -163,7 +163,7 @@ def test_I9_no_early_redelivery_among_many_consumers(
         for _ in range(5)
     ]
     try:
-        eventually(lambda: witness.acked == sent or any(f.done() for f in running), timeout=30)
+        eventually(lambda: witness.acked == sent or any(f.done() for f in running))
     finally:
         stop.set()
     for f in running:

@@ -39,7 +39,7 @@ def keep_beside_an_open_writer(mq: Session, broker: Broker) -> bool:
 def test_trap_a_writer_keeps_its_segment_open(brisk: Session, broker: Broker) -> None:
     assert not keep_beside_an_open_writer(brisk, broker)
     brisk.append()
-    eventually(lambda: CLOSED in keep(brisk, 1), timeout=30)
+    eventually(lambda: CLOSED in keep(brisk, 1))
 
 
 def test_trap_a_writer_keeps_its_segment_open_mutant(brisk: Session, broker: Broker) -> None:
@@ -56,7 +56,7 @@ def keep_before_the_pass(mq: Session) -> bool:
 def test_trap_what_has_no_offset_keeps_its_segment_open(brisk: Session) -> None:
     assert not keep_before_the_pass(brisk)
     brisk.append()
-    eventually(lambda: CLOSED in keep(brisk, 1), timeout=30)
+    eventually(lambda: CLOSED in keep(brisk, 1))
 
 
 def test_trap_what_has_no_offset_keeps_its_segment_open_mutant(brisk: Session) -> None:
@@ -66,7 +66,7 @@ def test_trap_what_has_no_offset_keeps_its_segment_open_mutant(brisk: Session) -
         "and (v_tick.snapshot is null or not pg_visible_in_snapshot(l.xid, v_tick.snapshot))",
         "and false",
     )
-    eventually(lambda: keep_before_the_pass(brisk), timeout=30)
+    eventually(lambda: keep_before_the_pass(brisk))
 
 
 # I11 is looked at again under the partition's lock
@@ -85,7 +85,7 @@ def a_survivor_that_comes_late(mq: Session, broker: Broker) -> tuple[int, bool]:
     mq.drain("one", group="g")
     keep(mq, 1)
     age(mq, "6 hours")
-    eventually(lambda: _is_closed(mq), timeout=30, interval=0.05)
+    eventually(lambda: _is_closed(mq), interval=0.05)
     gate = Gate(broker)
     keeper = gate.stopping()
     with gate.closed():
@@ -117,7 +117,7 @@ def _drop(keeper: Session) -> None:
     def dropped() -> bool:
         return any(row.action == "dropped" and row.detail.startswith("commit_log_1") for row in keeper.call("keep"))
 
-    eventually(dropped, timeout=30, interval=0.05)
+    eventually(dropped, interval=0.05)
 
 
 def test_trap_survivors_are_looked_for_again_under_the_lock(brisk: Session, broker: Broker) -> None:
