@@ -16,7 +16,7 @@ export PYTHON
 # Tests start hundreds of Python processes, and each would compile mqpg again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help targets setup java containers demo test test-long test-cancel fuzz soak years test-mariadb test-rabbitmq test-node test-java test-pgbouncer test-patroni test-browser test-deploy test-containers test-kills test-chaos test-crashtest test-audit test-slow test-lab test-lowest test-postgres matrix size pgspot dist lint format prove sql bench cost cost-check chaos failover docs clean
+.PHONY: help targets setup java containers demo test test-long test-cancel fuzz soak years test-mariadb test-rabbitmq test-node test-java test-pgbouncer test-patroni test-browser test-deploy test-containers test-kills test-chaos test-crashtest test-audit test-slow test-lab test-lowest test-postgres matrix size pgspot dist lint format prove sql bench bench-rocketmq cost cost-check chaos failover docs clean
 
 # What `make` shows. `make targets` shows all.
 FIRST := demo test setup docs clean
@@ -162,6 +162,9 @@ sql: setup ## Print the script that installs the schema with psql
 
 bench: setup ## Measure mqpg beside pgmq, PgQ and a bare INSERT (VERSION=15; ARGS="--quick")
 	@lab/bench/bench.sh $(if $(filter command environment,$(firstword $(origin VERSION))),$(VERSION),18) $(ARGS)
+
+bench-rocketmq: setup ## Measure mqpg beside RocketMQ (needs Maven and a JDK; ARGS="--rounds 1")
+	@$(BIN)/python -m lab.rocketmq $(ARGS)
 
 cost: setup ## Count instructions a call of mqpg, pgmq, PgQ and bare SQL on PostgreSQL 15 and 18 (ARGS="--save")
 	@tools/valgrind.sh

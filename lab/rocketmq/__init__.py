@@ -1,0 +1,1 @@
+"""mqpg and RocketMQ on one machine, by one program."""
