@@ -18,7 +18,7 @@ from mqpg.status import Overview, advice, findings, read_overview
 from mqpg.status.finding import Row
 from mqpg.status.workers import in_words, missing_roles
 from mqpg.values.errors import ConfigurationError
-from mqpg.values.words import size
+from mqpg.values.words import duration, size
 
 __all__ = ["status"]
 
@@ -88,7 +88,7 @@ def _print_overview(found: Overview) -> None:
     todo = findings(found)
     one = found.broker
     where = f"broker {one['broker_id']}, incarnation {one['incarnation']}"
-    typer.echo(f"{where}, mqpg {one['release']}, {size(one['bytes'])} stored")
+    typer.echo(f"{where}, mqpg {one['release']}, {size(one['bytes'])} stored{_days_left(found)}")
     for name, (title, columns) in _SECTIONS.items():
         listed: list[Row] = getattr(found, name)
         if listed:
@@ -100,6 +100,15 @@ def _print_overview(found: Overview) -> None:
         if trouble.look:
             typer.echo(f"    {printable(trouble.look)}")
     typer.echo("mqpg why explains all of it" if todo else "nothing needs attention")
+
+
+def _days_left(found: Overview) -> str:
+    """In how many days the broker or a topic reaches its `max_bytes`, whichever comes first."""
+    for one in found.growth:
+        if one["days_left"] is not None:
+            what = f"topic {one['topic']} reaches" if one["topic"] else "it reaches"
+            return printable(f"; {what} max_bytes in about {duration(one['days_left'] * 86400)}")
+    return ""
 
 
 def _watch(mq: mqpg.Client, interval: float, count: int | None, *, as_json: bool) -> None:

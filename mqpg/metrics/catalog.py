@@ -31,6 +31,9 @@ METRICS = {
     "broker_info": Described("Identity of the broker; always 1", ("broker_id", "incarnation", "release")),
     "disk_full": Described("1 if the disk of the database is full, so that nothing can be written"),
     "topic_full": Described("1: the topic or the broker is at its max_bytes, so sends fail", ("topic",)),
+    "max_bytes_days_left": Described(
+        "Days until max_bytes at the present rate, if there is a limit; topic is empty for the broker", ("topic",)
+    ),
     "workers_alive": Described("Worker processes whose last heartbeat is at most 30 s old", ("role",)),
     "workers_active": Described("Worker processes that are at work and do not stand by", ("role",)),
     "worker_heartbeat_age_seconds": Described("Seconds since the latest heartbeat of a role", ("role",)),

@@ -35,6 +35,7 @@ def families(found: Reading) -> Iterator[Metric]:
     yield metric("broker_info", [_identity(found)])
     yield metric("disk_full", [([], len(found.overview.full_disk))])
     yield metric("topic_full", [([one["topic"]], 1) for one in found.overview.full_topics])
+    yield metric("max_bytes_days_left", [([one["topic"]], one["days_left"]) for one in found.overview.growth])
     yield from _workers(found)
     yield from _appender(found)
     yield from _half_messages(found)

@@ -118,6 +118,7 @@ select w.role, w.host, w.pid, w.detail -> 'ended_silent' as ended, clock_timesta
 where jsonb_typeof(w.detail -> 'ended_silent') = 'object' order by w.role, w.worker_id
 """
 _FULL = "select f.topic, f.full_of, f.max_bytes from mqpg._full_topics() as f"
+_GROWTH = "select g.topic, g.bytes, g.bytes_a_day, g.max_bytes, g.days_left from mqpg._growth() as g"
 _LOCKS = "select f.pid, f.role, f.stops, f.remedy from mqpg.foreign_locks as f"
 
 
@@ -147,6 +148,8 @@ class Overview:
         failing_workers: Processes that are alive, and whose iterations fail one after another.
         clock_steps: Steps of the server's clock within seven days.
         full_disk: Since when the disk is full, and who has noticed. Empty: it has room.
+        growth: What the broker (topic None) and each topic with a `max_bytes` store, and in how many days
+            it reaches its limit, the next one first. None: it has no limit, or the rate is not known.
         ended_sessions: Which session each worker or consumer ended last, because it was silent.
         full_topics: Topics that take no messages, because they or the broker are at their `max_bytes`.
     """
@@ -171,6 +174,7 @@ class Overview:
     overfull: list[Row] = field(default_factory=list)
     full_disk: list[Row] = field(default_factory=list)
     full_topics: list[Row] = field(default_factory=list)
+    growth: list[Row] = field(default_factory=list)
     ended_sessions: list[Row] = field(default_factory=list)
 
 
@@ -197,5 +201,6 @@ def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
         differing=rows(_DIFFERING),
         full_disk=rows(FULL_DISK),
         full_topics=rows(_FULL),
+        growth=rows(_GROWTH),
         ended_sessions=rows(_ENDED),
     )

@@ -13,6 +13,7 @@ from mqpg.status.finding import LATER
 from mqpg.status.live_checks import senders
 from tests.support.broker import Broker, Session
 from tests.support.in_process import Run
+from tests.support.retention import roll
 from tests.support.waiting import eventually
 
 HEALTHY = Overview(
@@ -300,6 +301,24 @@ def test_status_of_a_real_broker(mq: Session, run: Run) -> None:
     page = run("status")[1]
     assert "consumer groups" in page
     assert "! no appender is at work" in page
+
+
+def test_when_the_next_limit_is_reached(mq: Session, run: Run) -> None:
+    mq.call("create_topic", "orders")
+    mq.send_batch("orders", ['"x"'] * 20)
+    mq.append()
+    roll(mq)
+    mq.execute("update mqpg.segment set opened_at = closed_at - interval '1 day' where closed_at is not null")
+
+    def said(of_broker: int, of_topic: int) -> str:
+        mq.execute("update mqpg.settings set value = %s where name = 'max_bytes'", str(of_broker))
+        mq.call("alter_topic", "orders", max_bytes=of_topic)
+        mq.scalar("select mqpg._apply_size_limits()")
+        return run("status")[1].splitlines()[0].partition(" stored")[2]
+
+    assert said(0, 0) == ""
+    assert re.fullmatch(r"; it reaches max_bytes in about \d+ d( \d+ h)?", said(10**12, 0))
+    assert said(10**12, 1) == "; topic orders reaches max_bytes in about 0 s"
 
 
 def test_oldest_unread_message_and_dead_letters(mq: Session) -> None:

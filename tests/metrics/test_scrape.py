@@ -18,6 +18,7 @@ from mqpg.metrics.families import families
 from mqpg.metrics.reading import read_metrics
 from mqpg.status import Source
 from tests.support.broker import Session
+from tests.support.retention import roll
 from tests.support.scraping import Samples, busy, heartbeat, scrape
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -52,6 +53,15 @@ def test_a_scrape_shows_the_broker(mq: Session, source: Source) -> None:
     assert value(found, "mqpg_audit_verdict", verdict="valid") == 1
     assert value(found, "mqpg_audit_verdict", verdict="invalid") == 0
     assert value(found, "mqpg_table_partitions", table="commit_log") >= 1
+
+
+def test_days_until_a_limit_of_size(mq: Session, source: Source) -> None:
+    busy(mq)
+    roll(mq, closes=False)
+    mq.execute("update mqpg.segment set opened_at = closed_at - interval '1 day' where closed_at is not null")
+    assert scrape(source)["mqpg_max_bytes_days_left"] == []
+    mq.execute("update mqpg.settings set value = '1' where name = 'max_bytes'")
+    assert scrape(source)["mqpg_max_bytes_days_left"] == [({"topic": ""}, 0)]
 
 
 def test_a_ledger_that_nobody_serves_gives_no_verdict(mq: Session, source: Source) -> None:

@@ -76,6 +76,33 @@ def test_a_full_broker_takes_no_message(mq: Session, name: str) -> None:
     SENDS[name](mq, "t")
 
 
+def test_in_how_many_days_a_limit_is_reached(mq: Session) -> None:
+    def growth() -> dict[str | None, Any]:
+        return {row.topic: row for row in mq.rows("select * from mqpg._growth()")}
+
+    mq.call("alter_topic", "t", max_bytes=10**7)
+    fill(mq, "t")
+    fill(mq)
+    mq.append()
+    roll(mq)
+    mq.execute("update mqpg.segment set opened_at = closed_at - interval '30 minutes' where closed_at is not null")
+    assert growth()["t"].bytes_a_day is None, "too short a time"
+    mq.execute("update mqpg.segment set opened_at = closed_at - interval '2 days' where closed_at is not null")
+    measure(mq)
+    found = growth()
+    assert list(found) == ["t", None], "the next one first, and no topic without a limit"
+    of_topic, of_broker = found.values()
+    assert of_topic.bytes > 20 * 4000
+    assert of_topic.bytes_a_day == pytest.approx(of_topic.bytes / 2, rel=0.01)
+    assert of_topic.days_left == pytest.approx((10**7 - of_topic.bytes) / of_topic.bytes_a_day)
+    assert of_broker.bytes_a_day > 2 * of_topic.bytes_a_day
+    assert (of_broker.max_bytes, of_broker.days_left) == (None, None)
+    limit(mq, 1)
+    assert growth()[None].days_left == 0
+    mq.call("alter_topic", "t", max_bytes=0)
+    assert list(growth()) == [None]
+
+
 def test_all_else_works_at_the_limit(mq: Session) -> None:
     mq.call("alter_subscription", "g", "one", max_attempts=2, retry_delay=seconds(0))
     handles = [mq.prepare("one", '"half"') for _ in range(3)]

@@ -26,24 +26,19 @@ where s.dropped_at is null and s.merged_at is null
 order by s.family, s.segment_no desc limit %(limit)s
 """
 
-_LIMIT = "select nullif(s.value, '0')::bigint as bytes from mqpg.audit_settings as s where s.name = 'max_bytes'"
-
 
 def page(request: PageRequest) -> Response:
     """Show what the log takes, and what keeps it from becoming less."""
     found, _ = request.site.reading()
-    segments = _segments(request)
-    stored, a_day = sum(one["bytes"] for one in found.tables), _a_day(segments or [])
+    (growth,) = (one for one in found.overview.growth if one["topic"] is None)
     return request.render(
         "storage.html",
         found=found.overview,
         tables=sorted(found.tables, key=lambda one: (-one["bytes"], one["table_name"])),
-        stored=stored,
-        a_day=a_day,
-        days_left=_days_left(request, stored, a_day),
+        growth=growth,
         oldest_transaction=found.oldest_transaction,
         old=[one for one in found.overview.moment if not one.ok and one.check not in OF_WORKERS],
-        segments=segments,
+        segments=_segments(request),
         most=_MOST,
     )
 
@@ -54,20 +49,3 @@ def _segments(request: PageRequest) -> list[Row] | None:
         return request.rows(_SEGMENTS, limit=_MOST)
     except NotGranted:
         return None
-
-
-def _a_day(segments: list[Row]) -> float | None:
-    """How many bytes a day the closed segments have taken. None: they cover less than an hour."""
-    closed = [one for one in segments if one["state"] == "closed" and one["opened_at"] is not None]
-    if not closed:
-        return None
-    days = (max(one["closed_at"] for one in closed) - min(one["opened_at"] for one in closed)).total_seconds() / 86400
-    return sum(one["bytes"] or 0 for one in closed) / days if days > 1 / 24 else None
-
-
-def _days_left(request: PageRequest, stored: int, a_day: float | None) -> float | None:
-    """In how many days the broker reaches its `max_bytes` at this rate. None: there is no limit or no rate."""
-    if not a_day:
-        return None
-    limit = request.rows(_LIMIT)[0]["bytes"]
-    return None if limit is None else max(0, limit - stored) / a_day
