@@ -195,7 +195,7 @@ class UserDatabase:
 
     def knows(self, *tables: Table) -> bool:
         """Whether these tables were verified before."""
-        return all(table.name in self._verified for table in tables)
+        return self._verified.issuperset([table.name for table in tables])
 
     async def verify_table(self, table: Table) -> None:
         """Verify one table on a connection of its own, once. Raises LedgerError."""

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg.errors import UniqueViolation
-from sqlalchemy import URL, bindparam, case, delete, insert, or_, select, update
+from sqlalchemy import ARRAY, URL, Text, any_, bindparam, case, delete, insert, or_, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from mqpg._async._acompat import Connection, Engine
@@ -40,6 +40,13 @@ _INSERT = insert(ledger).values(
 _INSERT_DURABLE = StoreStatement(_INSERT.values(created_at=case((DURABLE_COMMIT.is_not(None), clock()))))
 _ROWS = select(ledger.c.handle, ledger.c.entry, ledger.c.payload, ledger.c.created_at)
 _ENTRY = select(ledger.c.entry).where(ledger.c.handle == bindparam("one"))
+# By many handles. In PostgreSQL they are one parameter, so that one prepared statement serves any number of them.
+_CHOSEN = ledger.c.handle.in_(bindparam("chosen", expanding=True))
+_CHOSEN_IN_ARRAY = ledger.c.handle == any_(bindparam("chosen", type_=ARRAY(Text)))
+_SURVIVING = select(ledger.c.handle, ledger.c.payload).where(ledger.c.entry == "local")
+_SURVIVING_BY_LIST, _SURVIVING_BY_ARRAY = _SURVIVING.where(_CHOSEN), _SURVIVING.where(_CHOSEN_IN_ARRAY)
+_DONE = update(ledger).where(ledger.c.done_at.is_(None)).values(done_at=clock())
+_DONE_BY_LIST, _DONE_BY_ARRAY = _DONE.where(_CHOSEN), _DONE.where(_CHOSEN_IN_ARRAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +197,9 @@ class AsyncLedger(AsyncClosing):
             The final payload, or None, of each handle that has a row.
         """
         found: dict[str, Json | None] = {}
+        query = _SURVIVING_BY_ARRAY if self.database.dialect == "postgresql" else _SURVIVING_BY_LIST
         for some in chunks(handles):
-            chosen = ledger.c.handle.in_(some)
-            query = select(ledger.c.handle, ledger.c.payload).where(chosen, ledger.c.entry == "local")
-            for handle, payload in await self.database.execute(conn, query):
+            for handle, payload in await self.database.execute(conn, query, {"chosen": some}):
                 found[handle] = None if payload is None else Json(payload)
         return found
 
@@ -292,12 +298,13 @@ class AsyncLedger(AsyncClosing):
             handles: The handles that were decided.
         """
         async with self.database.begin() as conn:
+            statement = _DONE_BY_LIST
             if self.database.dialect == "postgresql":
+                statement = _DONE_BY_ARRAY
                 await conn.exec_driver_sql("set local synchronous_commit = off")
             # In order, so that two processes that mark the same rows cannot deadlock.
             for some in chunks(handles):
-                chosen = update(ledger).where(ledger.c.handle.in_(some), ledger.c.done_at.is_(None))
-                await self.database.execute(conn, chosen.values(done_at=clock()))
+                await self.database.execute(conn, statement, {"chosen": some})
 
     async def _reopen(self, handle: str) -> None:
         """Note that the broker has lost this decision: recovery tries again, and `purge` keeps the row."""

@@ -79,11 +79,18 @@ async def bare_connection(conn: Connection) -> PgConnection | Connection:
     another one, or if an event or a map of schemas is to see each statement.
     """
     known: Any = getattr(conn, "sync_connection", None) or conn
-    seen = any(getattr(known.dispatch, name) for name in _SEEN_BY)
-    if seen or not known.in_transaction() or "schema_translate_map" in known.get_execution_options():
+    if not known.in_transaction() or "schema_translate_map" in known.get_execution_options() or _is_seen(known):
         return conn
     driver = await driver_connection(conn)
     return driver if isinstance(driver, DriverConnection) else conn
+
+
+def _is_seen(conn: Any) -> bool:
+    """Whether an event of SQLAlchemy is to see each statement of its connection."""
+    # It notes whether there are listeners at all. To ask for each kind takes longer than the statement's own work.
+    if not getattr(conn, "_has_events", True) and not getattr(conn.engine, "_has_events", True):
+        return False
+    return any(getattr(conn.dispatch, name) for name in _SEEN_BY)
 
 
 async def create_beside_queue(
