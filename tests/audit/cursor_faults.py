@@ -92,6 +92,20 @@ def first_version_missing(story: Story) -> None:
     _forget(story, "two", 0, 1)
 
 
+@fault("skipped", "version 1 (action subscribe): its position is 0, and the subscription began elsewhere")
+def first_version_set_back(story: Story) -> None:
+    story.broker.execute("select mqpg.subscribe('begun', 'orders', start => 'latest')")
+    assert _newest(story, "begun")["committed"] > 0
+    _change(story, "begun", "committed = 0, claimed = 0")
+
+
+@fault("skipped", "version 1 (action subscribe): its position is 1, and the subscription began elsewhere")
+def first_version_moved_ahead_of_deliveries(story: Story) -> None:
+    _subscribe(story, "ahead")
+    _receive(story, "ahead")
+    _change(story, "ahead", "committed = 1, claimed = 1", back=1)
+
+
 @fault("skipped", "(action ack): moved from 0 (claimed up to 6) to 6")
 def acknowledged_for_another_consumer(story: Story) -> None:
     _subscribe(story, "three", "shared")

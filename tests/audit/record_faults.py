@@ -1,5 +1,7 @@
 """Planted faults of records that are written twice, and of what is still to be read."""
 
+import time
+
 from tests.audit.planting import BROKER_ONLY, Story, fault, half_moved, message_id
 
 
@@ -105,3 +107,66 @@ def queue_dropped_before_it_was_read(story: Story) -> None:
         "update mqpg.segment set left_out = array[(select topic_id from mqpg.topic where name = 'slow')] "
         "where family = 'tick' and opened_at is not null"
     )
+
+
+def _call_kind(story: Story, message: int, kind: str) -> None:
+    """Change the kind of a message's record batch, once it is in its queue."""
+    story.append()
+    changed = story.broker.execute("update mqpg.commit_log set kind = %s where batch_id = %s", (kind, message >> 10))
+    assert changed.rowcount == 1
+
+
+@fault("corrupt", "a record batch of kind z, and by its other columns and tables of kind n")
+def message_of_an_unknown_kind(story: Story) -> None:
+    _call_kind(story, story.one("select mqpg.send('orders', '{}'::text)"), "z")
+
+
+@fault("corrupt", "a record batch of kind n, and by its other columns and tables of kind h")
+def half_called_normal(story: Story) -> None:
+    _call_kind(story, story.business(), "n")
+
+
+@fault("corrupt", "a record batch of kind n, and by its other columns and tables of kind d")
+def delayed_message_called_normal(story: Story) -> None:
+    message = story.one("select mqpg.send('orders', '{}'::text, delay => interval '1 millisecond')")
+    time.sleep(0.01)
+    _call_kind(story, message, "n")
+
+
+@fault("gap", "it was delayed, and no row of the delayed messages says until when", alone=True)
+def rows_of_delayed_messages_deleted(story: Story) -> None:
+    """They are gone after their messages are in the queue."""
+    handle = story.prepare(delay="1 millisecond")
+    story.local(handle)
+    story.commit(handle)
+    message = story.one("select mqpg.send('orders', '{}'::text, delay => interval '1 millisecond')")
+    time.sleep(0.01)
+    story.drain()
+    gone = story.broker.execute("delete from mqpg.delayed where first_id = any(%s)", ([message, message_id(handle)],))
+    assert gone.rowcount == 2
+
+
+@fault("gap", "in the retry lane 1 times, and the delayed messages have 0 rows that say when", alone=True)
+def row_of_a_retry_deleted(story: Story) -> None:
+    deleted = story.broker.execute(
+        "delete from mqpg.delayed where first_id = (select min(first_id) from mqpg.delayed where subscription_id > 0)"
+    )
+    assert deleted.rowcount == 1
+
+
+@fault("mismatch", "and that this message is the one before it", alone=True)
+def stored_offset_set_back(story: Story) -> None:
+    story.consumer.execute(
+        "update mqpg_offsets o set next_offset = a.queue_offset, last_message_id = a.message_id from mqpg_applied a "
+        "where o.queue_id = 0 and a.queue_id = 0 and a.queue_offset = 5"
+    )
+
+
+@fault("mismatch", "its row in the journal names subscription 99, and the group has")
+def effect_of_another_subscription(story: Story) -> None:
+    story.consumer.execute("update mqpg_applied set subscription_id = 99 where queue_id = 0 and queue_offset = 3")
+
+
+@fault("mismatch", "its row in the journal names subscription 0, and the group has")
+def effect_of_no_subscription(story: Story) -> None:
+    story.consumer.execute("update mqpg_applied set subscription_id = 0 where queue_id = 1 and queue_offset = 3")

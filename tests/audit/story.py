@@ -31,7 +31,7 @@ create table mqpg_ledger (
 JOURNAL_DDL = """
 create table mqpg_offsets (
     consumer_group varchar(127), topic varchar(127), queue_id int, next_offset bigint not null,
-    broker varchar(40) not null, incarnation int not null, updated_at timestamptz,
+    broker varchar(40) not null, incarnation int not null, updated_at timestamptz, last_message_id bigint,
     primary key (consumer_group, topic, queue_id, broker));
 create table mqpg_applied (
     consumer_group varchar(127), topic varchar(127), queue_id int, queue_offset bigint, message_id bigint,

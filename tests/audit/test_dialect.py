@@ -54,6 +54,8 @@ def test_functions_answer_as_those_of_postgresql(spark: SparkSession) -> None:
     assert tuple(row) == ([True, False, False], 86400.5, [False, True], 0)
 
 
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")  # types are parsed by its JVM
 def test_columns_of_tables() -> None:
     columns = columns_of_table(statement("tables", "ledger_source"))
     assert columns == [Column("ledger", "text"), Column("tolerance", "double precision")]

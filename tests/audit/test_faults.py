@@ -33,7 +33,7 @@ def test_faults_are_found_and_no_other_kind(batch: str, story: Story, audit: Cal
     faults = _BATCHES[batch]
     for fault in faults:
         fault.plant(story)
-    report = audit(**faults[0].options)
+    report = audit(examples=1000, **faults[0].options)
     assert report.verdict is Verdict.INVALID
     assert {kind for kind, count in report.anomalies.items() if count} == {faults[0].kind}, report.examples
     assert {row["kind"] for row in report.examples} == {faults[0].kind}

@@ -189,3 +189,10 @@ join noted as n on n.subscription_id = d.subscription_id and n.message_id = d.fi
 where d.attempt > 1 and (s.at is null or d.written_at > s.at)
 group by 3, 6, d.visible_at
 having bool_and(n.whole) and not bool_or(coalesce(n.visible_at = d.visible_at, false))
+union all
+select
+    13, 'gap', c.subscription_id, -1, null, c.message_id, null,
+    format('in the retry lane %s times, and the delayed messages have %s rows that say when', c.landed, c.due)
+from comebacks as c
+cross join horizon as h
+where c.landed > c.due and c.landed <= c.causes and c.appended_at > h.delayed_from

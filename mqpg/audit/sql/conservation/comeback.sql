@@ -2,7 +2,8 @@
 -- redrive. times: by the rows in `delayed` or, because these may be dropped once their message is in
 -- the retry lane, by those of the lane. scheduled: by the rows in `delayed` from the time from which
 -- on the subscription's cursors are known. landed: by those of the lane, if that was so already when
--- the message was appended.
+-- the message was appended. due: those of `scheduled` whose time a tick has reached. appended_at: when
+-- the message came into its queue, before each of these rows.
 with since as (
     select o.subscription_id, max(case when not o.whole then o.at end) as at
     from origin as o
@@ -22,19 +23,21 @@ select
     greatest(count(case when b.scheduled then 1 end), count(case when not b.scheduled then 1 end)) as times,
     count(case when b.scheduled and (s.at is null or b.written_at > s.at) then 1 end) as scheduled,
     count(case when not b.scheduled and (s.at is null or a.at > s.at) then 1 end) as landed,
-    max(b.written_at) as written_at
+    count(case when b.scheduled and b.due and (s.at is null or b.written_at > s.at) then 1 end) as due,
+    max(b.written_at) as written_at,
+    max(a.at) as appended_at
 from (
     select
         d.subscription_id,
         d.first_id + i.i as message_id,
         d.attempt = 1 as redriven,
         true as scheduled,
-        d.written_at
+        d.due, d.written_at
     from delayed as d
     cross join lateral generate_series(0, d.n - 1) as i (i)
     where d.subscription_id > 0
     union all
-    select m.lane, m.message_id, m.attempt = 1, false, null
+    select m.lane, m.message_id, m.attempt = 1, false, null, null
     from stored_message as m
     where m.lane > 0
 ) as b

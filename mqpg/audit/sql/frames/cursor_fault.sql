@@ -26,11 +26,17 @@ with recorded as (
                 and j.to_offset >= t.previous_claimed
         ) as back_by_record,
         -- A queue's rows in a newer slot begin with the state that was carried from an older one.
+        -- The first version is not where the subscription began, which is also noted beside its cursors.
+        coalesce(t.reads and q.start_offset <> case
+            when t.version = 1 then t.committed
+            when t.previous_version = 1 then t.previous_committed
+        end, false) as elsewhere,
         t.action = 'carried' and t.step <> 'next' and exists (
             select from dropped_slot as s
             where s.slot < t.slot and s.slot > coalesce(t.previous_slot, -1)
         ) as carried
     from transition as t
+    left join queue_start as q on q.subscription_id = t.subscription_id and q.queue_id = t.queue_id
     cross join horizon as h
 ),
 
@@ -176,7 +182,8 @@ ruled as (
     select
         c.*,
         case
-            when c.step = 'next' and (
+            when c.elsewhere and c.version = 1 then 'elsewhere'
+            when c.step = 'next' and not c.elsewhere and (
                 (
                     (c.claimed < c.previous_claimed or c.committed < c.previous_committed)
                     and c.action not in ('moved', 'incarnation')
@@ -185,7 +192,7 @@ ruled as (
             ) then 'went back'
             when not c.carried and c.step = 'first' and c.version > 1 then 'first missing'
             when not c.carried and c.step = 'gap' then 'missing'
-            when c.step <> 'next' then null
+            when c.step <> 'next' then case when c.first_pending <> c.committed then 'not pending' end
             when c.action in ('ack', 'nack', 'extend', 'release') and not c.epoch_held
                 and c.claimed = c.previous_claimed
                 then 'no such epoch'
@@ -231,6 +238,8 @@ select
     end as kind,
     format('version %s (action %s): ', r.version, r.action) || case r.rule
         when 'first missing' then 'the versions before it are missing'
+        when 'elsewhere' then format('its position is %s, and the subscription began elsewhere', r.committed)
+        when 'not pending' then format('its position is %s, and the first pending offset %s', r.committed, r.first_pending)
         when 'missing' then format('the versions between %s and it are missing', r.previous_version)
         when 'no such epoch' then format('no claim had epoch %s', r.epoch)
         when 'no new epoch' then format('epoch %s is not a new claim''s', r.epoch)

@@ -7,7 +7,9 @@
 -- expected: the newest tick must have given it an offset. waiting: it is committed, and the
 -- appender has not seen it yet. may_be_dropped: retention may have dropped its offset. place: the
 -- number by which the appender orders the messages of one tick, null for delayed ones. deliver_id:
--- the message that holds its final payload.
+-- the message that holds its final payload. unscheduled: it was delayed, and no row in delayed says
+-- until when. kind: as the other columns and tables say, because a half message has a handle, and a
+-- delayed one a row in delayed.
 with known as (
     select
         b.first_id + i.i as message_id,
@@ -15,7 +17,7 @@ with known as (
         b.handle_hashes[i.i + 1] as handle_hash,
         b.key_hashes[i.i + 1] as key_hash,
         b.check_at, b.born_at, b.xid, b.covered, b.may_be_dropped, b.decision_gone,
-        b.kind = 'h' as half
+        b.handle_hashes[1] is not null as half
     from body as b
     cross join lateral generate_series(0, b.n - 1) as i (i)
 ),
@@ -66,10 +68,13 @@ too_late as (
 
 judged as (
     select
-        k.message_id, k.topic_id, k.kind, k.producer_group_id, k.queue_id, k.handle_hash,
+        k.message_id, k.topic_id,
+        case when k.half then 'h' when k.kind = 'f' then 'f' when late.late then 'd' else 'n' end as kind,
+        k.producer_group_id, k.queue_id, k.handle_hash,
         k.key_hash, k.check_at, k.born_at, k.xid, o.at as decided_at, o.decided_by, late.late,
+        late.late and r.message_id is null as unscheduled,
         case
-            when k.kind = 'f' then 'final'
+            when k.kind = 'f' and not k.half then 'final'
             when k.half and o.op is null and not k.decision_gone then 'undecided'
             when k.half and o.op = 'b' then 'rolled_back'
             when k.half and o.relayed_as is not null then 'relayed'
@@ -95,7 +100,12 @@ judged as (
     left join decision as s on s.message_id = k.message_id and s.stage = 1
     left join release as r on r.message_id = k.message_id
     left join too_late as l on l.message_id = k.message_id
-    cross join lateral (select k.kind = 'd' or (k.half and o.visible_at is not null) as late) as late
+    cross join lateral (
+        select case
+            when k.half then o.visible_at is not null
+            else k.kind = 'd' or (k.kind <> 'f' and r.message_id is not null)
+        end as late
+    ) as late
 )
 
 select
@@ -104,7 +114,7 @@ select
         as state_elsewhere,
     j.producer_group_id, j.queue_id, j.decision_queue_id, j.handle_hash, j.key_hash, j.check_at,
     j.born_at, j.xid, j.decided_at, j.decided_by, j.committed_at, j.commit_xid, j.due_at,
-    j.relayed_as, j.deliver_id, j.place, j.may_be_dropped,
+    j.relayed_as, j.deliver_id, j.place, j.may_be_dropped, j.unscheduled,
     j.state = 'committed' and j.covered and not j.may_be_dropped as expected,
     j.state = 'committed' and not j.covered as waiting
 from judged as j

@@ -72,6 +72,13 @@ found as (
         and (not b.intact or (b.intact is null and b.born_at > t.summed_from))
     union all
     select
+        b.topic_id, b.queue_id, b.first_id,
+        format('a record batch of kind %s, and by its other columns and tables of kind %s', b.kind, m.kind)
+    from body as b
+    join message as m on m.message_id = b.first_id
+    where m.kind <> b.kind
+    union all
+    select
         w.topic_id, w.queue_id, w.message_id,
         format('its decision names the body %s, which is another message''s', w.deliver_id)
     from wrong_final as w

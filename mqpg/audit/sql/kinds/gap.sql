@@ -72,3 +72,11 @@ select
     format('batch id %s has no row, but the message is in %s', d.message_id >> 10, d.witnesses)
 from deleted as d
 where d.in_broker
+union all
+select
+    null, t.topic, null, null, m.message_id, 'it was delayed, and no row of the delayed messages says until when'
+from message as m
+join topic as t on t.topic_id = m.topic_id
+cross join horizon as h
+where m.unscheduled and m.state = 'committed' and m.committed_at > h.delayed_from
+    and exists (select from queued as q where q.message_id = m.message_id)

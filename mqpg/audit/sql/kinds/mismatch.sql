@@ -106,3 +106,34 @@ join (
     group by 1
 ) as r on r.message_id = d.message_id
 where d.stage = 0 and d.visible_at <> r.visible_at
+union all
+-- What is stored of a position in two columns.
+select
+    o.consumer_group, o.topic, o.queue_id, e.queue_offset, e.message_id,
+    format('the group has stored the next offset %s, and that this message is the one before it', o.next_offset)
+from stored_offset as o
+join run as u on u.broker_id = o.broker
+join topic as t on t.topic = o.topic
+join entry as e
+    on e.topic_id = t.topic_id and e.lane = 0 and e.queue_id = o.queue_id and e.message_id = o.last_message_id
+where e.queue_offset >= o.next_offset
+    and not exists (
+        select from entry as b
+        where b.topic_id = t.topic_id
+            and b.lane = 0
+            and b.queue_id = o.queue_id
+            and b.message_id = o.last_message_id
+            and b.queue_offset < o.next_offset
+    )
+union all
+-- Ids of subscriptions ascend, and none is used again, unless the broker was restored. Members of a
+-- broadcast group come and go.
+select
+    e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
+    format('its row in the journal names subscription %s, and the group has %s', e.subscription_id, e.owner_id)
+from effect as e
+join reader as r on r.subscription_id = e.owner_id and r.mode <> 'broadcast'
+cross join run as u
+cross join horizon as h
+where u.incarnation = 1
+    and (e.subscription_id > e.owner_id or (e.subscription_id <> e.owner_id and not h.had_others))

@@ -8,6 +8,7 @@
 -- floor_id: the newest tick has seen all batch ids up to this one. newest_id: the newest
 -- batch id at the time of the newest tick. had_others: there may have been
 -- subscriptions that are gone, because ids of subscriptions ascend without end.
+-- delayed_from: rows of delayed from after this time are there.
 -- jumps_purged_before: position jumps from before this time may have been deleted. dedup_window: in
 -- seconds.
 select
@@ -18,7 +19,7 @@ select
     gone.ticks_dropped or j.last_tick >= 0 as ticks_dropped,
     gone.ticks_dropped as queues_dropped,
     gone.dropped_ids + int8multirange(int8range(0, j.until_id)) as dropped_ids,
-    gone.dropped_decisions,
+    gone.dropped_decisions, gone.delayed_from,
     known.others or exists (
         select from mqpg.audit_cursor as c where c.subscription_id > known.newest
     ) as had_others,
@@ -33,7 +34,8 @@ from (
         coalesce(bool_or(s.family = 'tick' and s.dropped), false) as ticks_dropped,
         coalesce(max(case when s.family = 'tick' and s.dropped then s.upper_bound::bigint end), 0) as first_tick,
         coalesce(range_agg(s.ids) filter (where s.dropped), '{}') as dropped_ids,
-        coalesce(range_agg(s.ids) filter (where s.decisions_dropped), '{}') as dropped_decisions
+        coalesce(range_agg(s.ids) filter (where s.decisions_dropped), '{}') as dropped_decisions,
+        coalesce(max(s.delayed_until) filter (where s.gone), '-infinity') as delayed_from
     from (
         select
             g.family, g.upper_bound,
@@ -41,9 +43,11 @@ from (
             g.dropped_at is not null or coalesce(g.leaving in ('op_log', 'check_log'), false) as decisions_dropped,
             case g.family
                 when 'log' then int8range(g.lower_bound::bigint * 1024, g.upper_bound::bigint * 1024)
-            end as ids
+            end as ids,
+            case g.family when 'delayed' then greatest(g.upper_bound::timestamptz, g.closed_at) end as delayed_until,
+            g.body_dropped_at is not null as gone
         from mqpg.audit_segment as g
-        where g.family in ('log', 'tick')
+        where g.family in ('log', 'tick', 'delayed')
     ) as s
 ) as gone
 cross join judged as j
