@@ -138,15 +138,6 @@ def audit(
             show_default=False,
         ),
     ] = None,
-    staging: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URI",
-            help="A folder that Spark's driver and executors share. Default: a temporary folder, or the executors' "
-            "own disks on a cluster.",
-            show_default=False,
-        ),
-    ] = None,
     amount: Annotated[
         str | None,
         typer.Option(
@@ -213,7 +204,6 @@ def audit(
                 slack=timedelta(seconds=slack),
                 clock_tolerance=clock_tolerance,
                 ledger_keep=timedelta(hours=ledger_keep),
-                staging=staging,
                 amount=amount,
                 into=into,
             ),

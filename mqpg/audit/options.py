@@ -31,8 +31,6 @@ class AuditOptions:
         ledger_keep: Ledger rows of decisions older than this may have been deleted.
         partitions: The most partitions in which one query is read.
         examples: How many anomalies of each kind the report shows. The counts are always full.
-        staging: The URI of a folder that Spark's driver and all executors share. None means a
-            temporary folder of this machine, or the executors' own disks on a cluster.
         amount: A jsonpath. The numbers that it finds in the payloads of the anomalies' messages are summed up.
             None means that no payload is read.
         into: A table at the broker, with its schema or in `public`, that gets a row for each anomaly. It is
@@ -50,7 +48,6 @@ class AuditOptions:
     ledger_keep: timedelta = timedelta(days=1)
     partitions: int = 2
     examples: int = 32
-    staging: str | None = None
     amount: str | None = None
     into: str | None = None
 

@@ -117,7 +117,7 @@ def run_audit_in(
     try:
         with (
             own_session(spark) as own,
-            open_store(own, tuning, options.staging) as store,
+            open_store(own, tuning) as store,
             open_spark_workspace(own, dsn, options.partitions, store) as work,
         ):
             read_from = time.monotonic()

@@ -54,7 +54,7 @@ class FrameStore(ABC):
 
 @dataclass(frozen=True)
 class _ParquetStore(FrameStore):
-    """Keeps frames as Parquet files in a folder that the driver and all executors share.
+    """Keeps frames as Parquet files in a folder of this machine.
 
     Attributes:
         tables: The tables that the session's catalog has because of this store.
@@ -83,7 +83,7 @@ class _ParquetStore(FrameStore):
 
 @dataclass(frozen=True)
 class _ExecutorStore(FrameStore):
-    """Keeps frames with the executors: small ones, and those of clusters that share no folder.
+    """Keeps frames with the executors: small ones, and those of clusters.
 
     If an executor is lost, its part is lost too, and Spark fails the audit.
     """
@@ -98,38 +98,20 @@ class _ExecutorStore(FrameStore):
 
 
 @contextlib.contextmanager
-def open_store(spark: SparkSession, tuning: Tuning, staging: str | None = None) -> Iterator[FrameStore]:
+def open_store(spark: SparkSession, tuning: Tuning) -> Iterator[FrameStore]:
     """Make a store, with Spark's settings to match, until the block ends.
 
-    `staging` is the URI of a folder that the driver and all executors share. None means a temporary folder for a
-    large audit in this process, and otherwise the executors' memory and disks.
+    A large audit in this process has a temporary folder, any other the executors' memory and disks.
     """
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(session_settings(spark, tuning.settings()))
-        if staging is None and (tuning.small or not is_local(spark)):
+    with session_settings(spark, tuning.settings()):
+        if tuning.small or not is_local(spark):
             yield _ExecutorStore(tuning)
             return
-        if staging is None:
+        with tempfile.TemporaryDirectory(prefix="mqpg-audit-") as folder:
             # Hadoop takes the path as it is. It would not understand the %20 of a proper URI.
-            folder = f"file://{stack.enter_context(tempfile.TemporaryDirectory(prefix='mqpg-audit-'))}"
-        else:
-            folder = stack.enter_context(_staging_folder(spark, staging))
-        store = _ParquetStore(tuning, folder)
-        try:
-            yield store
-        finally:
-            for table in store.tables:
-                spark.sql(f"drop table {table}")
-
-
-@contextlib.contextmanager
-def _staging_folder(spark: SparkSession, staging: str) -> Iterator[str]:
-    """Name a new folder there, and remove it when the block ends."""
-    folder = f"{staging.rstrip('/')}/mqpg-audit-{uuid.uuid4().hex}"
-    try:
-        yield folder
-    finally:
-        jvm, context = spark.sparkContext._jvm, spark.sparkContext._jsc
-        assert jvm is not None
-        path = jvm.org.apache.hadoop.fs.Path(folder)
-        path.getFileSystem(context.hadoopConfiguration()).delete(path, True)
+            store = _ParquetStore(tuning, f"file://{folder}")
+            try:
+                yield store
+            finally:
+                for table in store.tables:
+                    spark.sql(f"drop table {table}")

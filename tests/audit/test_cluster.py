@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,10 +22,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
-def audit(cluster: Cluster, trio: Trio, *command: str, options: tuple[str, ...] = (), **variables: str) -> Any:
+def audit(cluster: Cluster, trio: Trio, *command: str, **variables: str) -> Any:
     databases = ("--dsn", trio.broker, "--ledger", f"shop={trio.ledger}", "--applied", f"board={trio.consumer}")
     done = subprocess.run(
-        [*command, "audit", "--engine", "spark", *databases, *options, "--json"],
+        [*command, "audit", "--engine", "spark", *databases, "--json"],
         capture_output=True,
         text=True,
         timeout=550,
@@ -48,18 +47,15 @@ def test_executors_keep_the_frames(cluster: Cluster, trio: Trio, story: Story) -
     assert list(cluster.driver_files.rglob("*.parquet")) == []
 
 
-def test_spark_submit_decides_and_frames_are_staged(cluster: Cluster, trio: Trio, tmp_path: Path) -> None:
-    staging = tmp_path / "shared folder"
+def test_spark_submit_decides(cluster: Cluster, trio: Trio) -> None:
     report = audit(
         cluster,
         trio,
         *("bash", str(SPARK / "bin" / "spark-submit"), "--master", cluster.master),
         *("--conf", "spark.log.level=ERROR", "--jars", str(find_jdbc_jar().path), str(submit.__file__)),
-        options=("--staging", f"file://{staging}"),
         MQPG_SPARK_MASTER="local[1]",  # spark-submit wins.
         PYSPARK_PYTHON=sys.executable,
     )
     assert report["run"]["master"] == cluster.master
     assert (report["verdict"], report["reasons"]) == ("valid", [])
     assert [(topic["committed"], topic["queued"]) for topic in report["topics"]] == [(66, 66)]
-    assert list(staging.iterdir()) == []
