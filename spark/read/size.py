@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from mqpg.audit.sql.postgresql_source import PostgresqlSource
-from mqpg.audit.sql.sqlalchemy_source import SqlalchemySource
+from mqpg.audit.sql.sources import Source
 
 __all__ = ["estimate_messages"]
-
-Source = PostgresqlSource | SqlalchemySource
 
 # Messages in the queues, by the first and last offset of each, and rows of the log, which also has
 # those that wait for the appender.

@@ -26,7 +26,15 @@ __all__ = ["PostgresqlSource"]
 
 @dataclass
 class PostgresqlSource:
-    """A PostgreSQL database, read by COPY in a transaction of REPEATABLE READ."""
+    """A PostgreSQL database, read by COPY in a transaction of REPEATABLE READ.
+
+    Attributes:
+        name: The database, without a password.
+        snapshot: Its snapshot, as the report names it.
+        taken_at: The clock just before or after the snapshot.
+        system_identifier: The server cluster.
+        digests: The fingerprints of judged rows that were not copied, by table and part.
+    """
 
     connection: psycopg.Connection[dict[str, Any]]
     name: str
@@ -79,7 +87,12 @@ class PostgresqlSource:
         broker_id: str,
         judged: Judged | None = None,
     ) -> int | None:
-        """See Source."""
+        """Copy rows of some consumer groups into the temporary table applied, stored_offset or deferred.
+
+        Journals and inboxes of other brokers are left out. A row that names no broker was written by an
+        earlier release, and belongs to this one. Judged rows of a journal are hashed and not copied.
+        Returns how many rows there were; None: the database has no such table.
+        """
         theirs, columns = COLUMNS[table]
         found = self.find_table(theirs)
         if found is None:
@@ -111,7 +124,7 @@ class PostgresqlSource:
         return sql.SQL("select q.* from ({}) as q where not {}").format(query, closed)
 
     def journal_rows(self, topics: list[str] | None, broker_id: str) -> dict[str, int]:
-        """See Source."""
+        """Count the journal rows of every consumer group. Rows of other brokers do not count."""
         found = self.find_table("mqpg_applied")
         if found is None:
             return {}
@@ -133,7 +146,11 @@ class PostgresqlSource:
         return scope
 
     def copy_outbox(self, work: Workspace, label: str, broker_id: str) -> int | None:
-        """See Source."""
+        """Copy the rows of an outbox that belong to one broker into the table outbox_row.
+
+        `label` is the value of the column `ledger`. Returns how many rows there were; None: there is no
+        outbox.
+        """
         found = self.find_table("mqpg_outbox")
         if found is None:
             return None
@@ -154,7 +171,12 @@ class PostgresqlSource:
         also_the_brokers: bool,
         judged: Judged | None = None,
     ) -> tuple[int, bool] | None:
-        """See Source. The user's own table comes before the ledger of a broker."""
+        """Copy the rows of a ledger that belong to one broker into the table ledger_row.
+
+        With `also_the_brokers` the ledger that every broker has counts too, but the user's own table comes
+        first. Judged rows as in `copy_consumers`. Returns how many rows there were, and whether it is the
+        broker's own ledger. None: there is no ledger.
+        """
         mine = self.find_table("mqpg_ledger")
         found = mine or (self.find_table("mqpg.audit_ledger") if also_the_brokers else None)
         if found is None:

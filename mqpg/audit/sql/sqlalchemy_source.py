@@ -32,7 +32,10 @@ _PART = 5000
 
 @dataclass
 class SqlalchemySource:
-    """Another database. SQLite's transaction is a snapshot, the others run at REPEATABLE READ."""
+    """Another database, with the attributes and methods of `PostgresqlSource`.
+
+    SQLite's transaction is a snapshot, the others run at REPEATABLE READ.
+    """
 
     connection: Connection
     name: str
@@ -76,7 +79,7 @@ class SqlalchemySource:
         broker_id: str,
         judged: Judged | None = None,
     ) -> int | None:
-        """See Source. Judged rows are copied too, because not every database can hash them."""
+        """See PostgresqlSource. Judged rows are copied too, because not every database can hash them."""
         theirs, columns = COLUMNS[table]
         if not inspect(self.connection).has_table(theirs):
             return None
@@ -92,7 +95,7 @@ class SqlalchemySource:
         return work.insert(table, (row if times is None else _with_time(row, times) for row in rows))
 
     def journal_rows(self, topics: list[str] | None, broker_id: str) -> dict[str, int]:
-        """See Source."""
+        """See PostgresqlSource."""
         if not inspect(self.connection).has_table("mqpg_applied"):
             return {}
         broker = broker_id if "broker" in self._columns("mqpg_applied") else None
@@ -112,7 +115,7 @@ class SqlalchemySource:
         return int(self.connection.execute(select(func.count()).select_from(table_named(table))).scalar_one())
 
     def copy_outbox(self, work: Workspace, label: str, broker_id: str) -> int | None:
-        """See Source."""
+        """See PostgresqlSource."""
         if not inspect(self.connection).has_table("mqpg_outbox"):
             return None
         rows = self._stream("select id, state, handle, topic, broker from mqpg_outbox")
@@ -132,7 +135,7 @@ class SqlalchemySource:
         also_the_brokers: bool,
         judged: Judged | None = None,
     ) -> tuple[int, bool] | None:
-        """See Source. Judged rows are copied too."""
+        """See PostgresqlSource. Judged rows are copied too."""
         if not inspect(self.connection).has_table("mqpg_ledger"):
             return None
         rows = self._stream("select handle, entry, created_at, done_at, topic from mqpg_ledger")
