@@ -67,6 +67,7 @@ READS = (
 FRAMES = (
     "message",
     "entry",
+    "repeated",
     "mistimed",
     "effect",
     "place",

@@ -1,9 +1,9 @@
 -- From which version on each cursor is known without a gap, and since when. whole: since the
--- subscription began. last_version, last_slot, last_claimed: its newest state.
+-- subscription began. last_version, last_slot: its newest state.
 select
     s.subscription_id, s.topic_id, s.lane, s.queue_id, s.version, s.at, s.claimed,
     s.version = 1 and s.action = 'subscribe' as whole,
-    e.version as last_version, e.slot as last_slot, e.claimed as last_claimed
+    e.version as last_version, e.slot as last_slot
 from (
     select
         b.*,

@@ -15,11 +15,7 @@ with pending as (
     union all
     select s.subscription_id, s.queue_id, s.version, false, true, c.from_offset, c.to_offset, c.settled, c.picked
     from step as s
-    join claim as c
-        on c.subscription_id = s.subscription_id
-        and c.queue_id = s.queue_id
-        and c.version = s.version
-        and c.slot = s.slot
+    join claim as c using (subscription_id, queue_id, version, slot)
     where s.follows
     union all
     select s.subscription_id, s.queue_id, s.version, true, false, s.claimed_before, s.claimed, null, null

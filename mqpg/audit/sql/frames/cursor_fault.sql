@@ -57,11 +57,7 @@ given as (
         ) as beside_leased,
         bool_or(c.epoch is not distinct from t.epoch and c.consumer is distinct from t.owner) as not_owned
     from transition as t
-    join claim as c
-        on c.subscription_id = t.subscription_id
-        and c.queue_id = t.queue_id
-        and c.version = t.version
-        and c.slot = t.slot
+    join claim as c using (subscription_id, queue_id, version, slot)
     left join claim as p
         on p.subscription_id = t.subscription_id
         and p.queue_id = t.queue_id
@@ -156,21 +152,9 @@ compared as (
         coalesce(k.leased_gone, false) as leased_gone,
         o.version is not null and b.version is null as overlaps
     from recorded as r
-    left join given as g
-        on g.subscription_id = r.subscription_id
-        and g.queue_id = r.queue_id
-        and g.version = r.version
-        and g.slot = r.slot
-    left join taken as k
-        on k.subscription_id = r.subscription_id
-        and k.queue_id = r.queue_id
-        and k.version = r.version
-        and k.slot = r.slot
-    left join overlap as o
-        on o.subscription_id = r.subscription_id
-        and o.queue_id = r.queue_id
-        and o.version = r.version
-        and o.slot = r.slot
+    left join given as g using (subscription_id, queue_id, version, slot)
+    left join taken as k using (subscription_id, queue_id, version, slot)
+    left join overlap as o using (subscription_id, queue_id, version, slot)
     left join overlap as b
         on b.subscription_id = r.subscription_id
         and b.queue_id = r.queue_id

@@ -1,11 +1,9 @@
 -- Messages that another table names although the log has no row for them, from before the
 -- newest tick. A run that repeats a message is a duplicate, whatever else it names.
-with repeated as (
+with repeated_run as (
     select distinct e.topic_id, e.lane, e.queue_id, e.tick_id, e.message_id >> 10 as batch_id
     from entry as e
-    join (
-        select d.message_id from entry as d where d.lane = 0 group by 1 having count(*) > 1
-    ) as m on m.message_id = e.message_id
+    join repeated as m on m.message_id = e.message_id
     where e.lane = 0
 )
 
@@ -18,7 +16,7 @@ select
 from (
     select e.message_id, 'a queue' as witness, null as consumer_group, e.topic
     from entry as e
-    left join repeated as r
+    left join repeated_run as r
         on r.topic_id = e.topic_id
         and r.lane = e.lane
         and r.queue_id = e.queue_id

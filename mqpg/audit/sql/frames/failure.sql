@@ -3,11 +3,7 @@
 -- is none.
 select r.subscription_id, e.message_id, r.action
 from released as r
-join entry as e
-    on e.topic_id = r.topic_id
-    and e.lane = r.lane
-    and e.queue_id = r.queue_id
-    and e.queue_offset = r.queue_offset
+join entry as e using (topic_id, lane, queue_id, queue_offset)
 where r.action <> 'ack'
     and not exists (
         select from cursor_fault as f

@@ -1,6 +1,6 @@
 -- The ids of the messages that groups were moved over, or back, as far back as the queues reach.
 select
-    j.subscription_id, j.consumer_group, j.topic, j.back, e.message_id
+    j.subscription_id, j.back, e.message_id
 from jump as j
 join entry as e
     on e.topic_id = j.topic_id

@@ -20,11 +20,7 @@ with effect_lead as (
         e.applied_at, g.tolerance, d.attempt,
         extract(epoch from r.visible_at - e.applied_at)
     from effect as e
-    join delivery as d
-        on d.subscription_id = e.subscription_id
-        and d.queue_id = e.queue_id
-        and d.queue_offset = e.queue_offset
-        and d.message_id = e.message_id
+    join delivery as d using (subscription_id, queue_id, queue_offset, message_id)
     join retry_time as r
         on r.subscription_id = d.subscription_id and r.message_id = d.message_id and r.attempt = d.attempt
     join journal_group as g on g.consumer_group = e.consumer_group

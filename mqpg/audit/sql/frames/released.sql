@@ -27,11 +27,7 @@ holding as (
     union all
     select r.subscription_id, r.queue_id, r.version, false, c.from_offset, c.to_offset, c.settled, c.picked
     from released as r
-    join claim as c
-        on c.subscription_id = r.subscription_id
-        and c.queue_id = r.queue_id
-        and c.version = r.version
-        and c.slot = r.slot
+    join claim as c using (subscription_id, queue_id, version, slot)
 ),
 
 pending as (

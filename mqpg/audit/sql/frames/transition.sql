@@ -22,11 +22,7 @@ known as (
         coalesce(h.first_offset, v.claimed) as first_pending,
         h.highest
     from cursor_version as v
-    left join held as h
-        on h.subscription_id = v.subscription_id
-        and h.queue_id = v.queue_id
-        and h.version = v.version
-        and h.slot = v.slot
+    left join held as h using (subscription_id, queue_id, version, slot)
 ),
 
 beside as (

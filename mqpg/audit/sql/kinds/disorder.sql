@@ -3,16 +3,7 @@ with placed as (
     select e.topic, e.queue_id, e.queue_offset, e.tick_id, e.message_id, e.place, e.commit_xid
     from entry as e
     where e.lane = 0 and e.state = 'committed' and e.place is not null
-        and not exists (
-            select from (
-                select d.message_id
-                from entry as d
-                where d.lane = 0 and d.state = 'committed'
-                group by 1
-                having count(*) > 1
-            ) as r
-            where r.message_id = e.message_id
-        )
+        and not exists (select from repeated as r where r.message_id = e.message_id)
 ),
 
 neighbour as (

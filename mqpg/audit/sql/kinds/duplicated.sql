@@ -21,14 +21,7 @@ select
     null, e.topic, null, null, e.message_id,
     'at queue:offset ' || string_agg(distinct e.queue_id || ':' || e.queue_offset, ', ')
 from entry as e
-join (
-    select d.topic_id, d.message_id
-    from entry as d
-    where d.lane = 0
-    group by 1, 2
-    having count(*) > 1
-) as r
-    on r.topic_id = e.topic_id and r.message_id = e.message_id
+join repeated as r on r.message_id = e.message_id
 where e.lane = 0
 group by e.topic, e.message_id
 having count(distinct (e.queue_id, e.queue_offset)) > 1

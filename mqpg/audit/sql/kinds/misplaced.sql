@@ -35,11 +35,10 @@ ranked as (
 
 -- A message at two offsets is a duplicate.
 placed as (
-    select e.message_id, min(e.queue_id) as queue_id, min(e.queue_offset) as queue_offset
+    select e.message_id, e.queue_id, e.queue_offset
     from entry as e
     where e.lane = 0 and e.state = 'committed'
-    group by 1
-    having count(*) = 1
+        and not exists (select from repeated as r where r.message_id = e.message_id)
 ),
 
 found as (

@@ -5,11 +5,7 @@ from cursor_fault as f
 where f.kind = 'skipped'
     and not exists (
         select from released as r
-        join entry as e
-            on e.topic_id = r.topic_id
-            and e.lane = r.lane
-            and e.queue_id = r.queue_id
-            and e.queue_offset = r.queue_offset
+        join entry as e using (topic_id, lane, queue_id, queue_offset)
         join judged_letter as l on l.subscription_id = r.subscription_id and l.message_id = e.message_id and l.judged
         where f.action = 'expired' and r.action = 'expired' and r.subscription_id = f.subscription_id
             and r.queue_id = f.queue_id and r.version = f.version
