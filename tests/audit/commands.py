@@ -1,6 +1,7 @@
-"""The command `mqpg audit`, the page that it prints, and a role to run it as."""
+"""The command `mqpg audit`, the page and the JSON that it prints, and a role to run it as."""
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -8,10 +9,10 @@ import sys
 from rich.console import Console
 
 from mqpg.audit.page import print_page
-from mqpg.audit.report import Report
+from mqpg.audit.report import Report, as_json, json_schema
 from mqpg.connection.dsn import to_sqlalchemy
 
-__all__ = ["as_role", "page_of", "run", "start"]
+__all__ = ["as_role", "page_of", "require_schema", "run", "start"]
 
 
 def start(*arguments: str, **more: str) -> subprocess.Popen[str]:
@@ -43,3 +44,12 @@ def page_of(report: Report) -> str:
 def as_role(dsn: str, role: str) -> str:
     url = to_sqlalchemy(dsn).set(username=role, password="x", drivername="postgresql")
     return str(url.render_as_string(hide_password=False))
+
+
+def require_schema(report: Report) -> None:
+    """The report's JSON fits its JSON Schema, whose validator takes seconds to import."""
+    import jsonschema
+
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(json.loads(as_json(report)), schema, format_checker=jsonschema.FormatChecker())

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
 
-import jsonschema
 import psycopg
 import pytest
 from psycopg import sql
@@ -15,11 +14,11 @@ from pyspark.sql import SparkSession
 
 from mqpg.audit.changes import changes_since, read_report
 from mqpg.audit.options import AuditOptions
-from mqpg.audit.report import Report, as_json, json_schema
+from mqpg.audit.report import Report, as_json
 from mqpg.audit.sql.engine import run_audit as run_sql_audit
 from mqpg.errors import ConfigurationError, NotGranted
 from mqpg.spark.jobs.audit import findings_frame, run_audit_in
-from tests.audit.commands import as_role, page_of, run
+from tests.audit.commands import as_role, page_of, require_schema, run
 from tests.audit.story import Story, Trio
 
 
@@ -73,7 +72,7 @@ def test_a_loss_has_a_size(audit: Callable[..., Report], story: Story) -> None:
     assert "12,345,678,901,234,567,890.00 in 3 messages, 3 without amount" in " ".join(page_of(report).split())
     gone = next(one for kind, one in report.amounts.items() if kind != "lost")
     assert (gone.messages, gone.without_amount, gone.without_body) == (0, 0, 1)
-    jsonschema.validate(json.loads(as_json(report)), json_schema(), format_checker=jsonschema.FormatChecker())
+    require_schema(report)
     assert audit(amount="$.items[*].total").amounts["lost"].amount == 3
     assert audit().amounts == {}
 

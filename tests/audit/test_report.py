@@ -1,30 +1,27 @@
 """The report: its JSON Schema, its time line, and the HTML page."""
 
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
 
-import jsonschema
 import psycopg
 import pytest
 
 from mqpg.audit.faults import Fault, read_faults
 from mqpg.audit.html import as_html
 from mqpg.audit.html.charts import recovery_chart
-from mqpg.audit.report import Report, as_json, json_schema
+from mqpg.audit.report import Report
 from mqpg.audit.timeline import interval_seconds
 from mqpg.errors import ConfigurationError
+from tests.audit.commands import require_schema
 from tests.audit.story import Story
 
 
 def test_json_of_any_verdict_fits_the_schema(audit: Callable[..., Report], story: Story) -> None:
-    schema = json_schema()
-    jsonschema.Draft202012Validator.check_schema(schema)
     story.consumer.execute("delete from mqpg_applied where queue_id = 0")
     for report in (audit(), audit(ledgers={}, applied={})):
-        jsonschema.validate(json.loads(as_json(report)), schema, format_checker=jsonschema.FormatChecker())
+        require_schema(report)
 
 
 def test_time_line_adds_up_to_the_totals(audit: Callable[..., Report]) -> None:

@@ -1,5 +1,6 @@
 """Fixtures of the library's tests: a client, and databases of a producer and of a consumer."""
 
+import gc
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -38,3 +39,13 @@ def orders(mq: mqpg.Client) -> str:
     mq.create_topic("orders", queues=2)
     mq.create_producer_group("shop")
     return "orders"
+
+
+@pytest.fixture
+def finalized(new_database: Callable[..., str]) -> Iterator[None]:
+    """Close what cancelled tasks were opening, before another test begins and before the databases are dropped.
+
+    A session that waits for a password lets each drop wait until authentication_timeout, a minute.
+    """
+    yield
+    gc.collect()

@@ -22,7 +22,12 @@ from mqpg._async import _acompat
 CALLS = int(os.environ.get("MQPG_TEST_CALLS", "1500"))
 Call = Callable[[], Awaitable[object]]
 
-pytestmark = pytest.mark.timeout(180 + CALLS // 20)
+# A connection that was still being opened is closed by its finalizer, which says so.
+pytestmark = [
+    pytest.mark.timeout(180 + CALLS // 20),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.usefixtures("finalized"),
+]
 
 
 async def calls_of(mq: mqpg.AsyncClient, ledger: mqpg.AsyncLedger) -> list[Call]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -18,14 +17,10 @@ from mqpg import errors
 from mqpg._async.producer.loop import run_periodically
 
 # A connection that was still being opened is closed by its finalizer, which says so.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
-
-@pytest.fixture(autouse=True)
-def finalized() -> Iterator[None]:
-    """Let finalizers say it before another test begins, which would fail."""
-    yield
-    gc.collect()
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.usefixtures("finalized"),
+]
 
 
 # Each runs for seconds, unless it is cancelled.
