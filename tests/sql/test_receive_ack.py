@@ -241,8 +241,8 @@ def test_I9_two_consumers_never_have_the_same_message(moded: Session, broker: Br
     other.execute("begin")
     assert offsets(receive(other, ack=first)) == [2, 3]
     assert receive(third) == []
+    moded.execute("update mqpg.settings set value = '50 ms' where name = 'lock_timeout'")
     with refused("55P03"):
-        third.execute("set lock_timeout = '50ms'")
         third.ack(first)
     moded.execute("select pg_terminate_backend(%s, 5000)", other.pid)
     with cut_off():

@@ -47,7 +47,7 @@ def _own_database(mq: mqpg.Client, local_url: str) -> None:
 
 
 def _replier(mq: mqpg.Client, local_url: str) -> None:
-    @mqpg.consumer("sums", group="readers")
+    @mqpg.consumer("sums", group="readers", lease=1)
     def add(message: mqpg.Message, conn: Any) -> Any:
         return {"sum": sum(message.payload)}
 

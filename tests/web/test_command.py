@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,13 +14,15 @@ import httpx2 as httpx
 import pytest
 
 from mqpg.web.passwords import is_right, read_users
+from tests.support.forking import run_mqpg
 from tests.support.waiting import eventually
 
 
 def run(*arguments: str, dsn: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mqpg", "web", *arguments]
-    env = os.environ | {"MQPG_DATABASE_URL": dsn}
-    return subprocess.run(command, env=env, input=text, capture_output=True, text=True, timeout=60, check=False)
+    with tempfile.TemporaryFile() as typed:
+        typed.write(text.encode())
+        typed.seek(0)
+        return run_mqpg("web", *arguments, env=os.environ | {"MQPG_DATABASE_URL": dsn}, stdin=typed.fileno())
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])

@@ -16,6 +16,7 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 import mqpg.web
+from mqpg.status import source
 from mqpg.values.handle import HANDLE
 from tests.support.broker import Session
 from tests.support.waiting import eventually
@@ -350,14 +351,16 @@ def test_no_word_breaks_a_page(visitor: TestClient, word: str) -> None:
 
 
 @pytest.fixture
-def own_visitor(own_server: Any) -> Iterator[TestClient]:
+def own_visitor(own_server: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    """As `visitor`, at a server of this test's own. Each page that asks while that is away waits for two seconds."""
+    monkeypatch.setitem(source._SETTINGS, "pool_timeout", 2)
     app = mqpg.web.app(own_server.dsn)
     yield TestClient(app, "http://localhost", follow_redirects=False)
     app.state.site.source.close()
 
 
 def test_the_database_goes_away_and_comes_back(own_visitor: TestClient, own_server: Any) -> None:
-    assert own_visitor.get("/").status_code == 200
+    eventually(lambda: own_visitor.get("/").status_code == 200)
     own_server.server.stop()
     for path in ("/topics", "/half-messages", "/workers", "/messages/1"):
         answer = own_visitor.get(path)
