@@ -3,35 +3,22 @@
 import io
 import json
 import os
-import subprocess
-import sys
 
 from rich.console import Console
 
 from mqpg.audit.page import print_page
 from mqpg.audit.report import Report, as_json, json_schema
 from mqpg.connection.dsn import to_sqlalchemy
+from tests.support.forking import run_mqpg
 
-__all__ = ["as_role", "page_of", "require_schema", "run", "start"]
-
-
-def start(*arguments: str, **more: str) -> subprocess.Popen[str]:
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("MQPG_", "PG", "DATABASE"))
-    }
-    return subprocess.Popen(
-        [sys.executable, "-m", "mqpg", "audit", "--local-threads", "1", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment | {"COLUMNS": "160"} | more,
-    )
+__all__ = ["as_role", "page_of", "require_schema", "run"]
 
 
 def run(*arguments: str, **more: str) -> tuple[int, str, str]:
-    process = start(*arguments, **more)
-    out, err = process.communicate(timeout=500)
-    return process.returncode, out, err
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MQPG_", "PG", "DATABASE"))}
+    environment = kept | {"COLUMNS": "160"} | more
+    done = run_mqpg("audit", "--local-threads", "1", *arguments, env=environment, timeout=500)
+    return done.returncode, done.stdout, done.stderr
 
 
 def page_of(report: Report) -> str:
