@@ -29,13 +29,22 @@ from mqpg.values.errors import Error
 __all__ = ["import_the_rest", "main"]
 
 _GROUP = "crashtest"
+_USED = (
+    "mqpg._async.consumer.own_database",
+    "mqpg._sync.consumer.own_database",
+    "mqpg._sync.producer.recovery",
+    "mqpg._sync.producer.transactional",
+    "mqpg.decorator",
+    "sqlalchemy.dialects.postgresql.psycopg",
+    "sqlalchemy.dialects.sqlite.pysqlite",
+)
 _PAUSE = 0.05
 _MOST_FAILURES = 5
 
 
 def import_the_rest() -> None:
     """Import what jobs use, and what is otherwise imported at its first use, in each process again."""
-    for name in ("mqpg.decorator", "mqpg._sync.producer.recovery", "mqpg._sync.producer.transactional", "sqlite3"):
+    for name in _USED:
         import_module(name)
 
 

@@ -213,7 +213,7 @@ class _Answers:
         if appended == (0,) and left == (0,):
             return True
         if appended == (0,):
-            time.sleep(0.02)
+            time.sleep(0.05)
         return False
 
 
