@@ -143,7 +143,7 @@ class BrokenShop:
     def _send(self) -> None:
         n = 0
         with mqpg.connect(self.dsn) as mq:
-            while not self.stop.wait(0.2):
+            while not self.stop.wait(0.5):
                 n += 1
                 mq.send("orders", {"order": f"o-{n}", "amount": n}, key=f"o-{n}")
                 mq.send("payments", {"state": "paid", "order": f"o-{n}"}, key=f"p-{n}")
