@@ -7,20 +7,21 @@ import pytest
 
 import mqpg
 from mqpg.embedded import EmbeddedServer
+from tests.support.servers import temporary_server
 from tests.support.standby import Pair, asynchronous
 
 
 @pytest.fixture
-def pair() -> Iterator[Pair]:
+def pair(broker_server: EmbeddedServer) -> Iterator[Pair]:
     """A primary with the database `broker`, and a standby that no commit waits for."""
-    with asynchronous() as made:
+    with asynchronous(broker_server) as made:
         yield made
 
 
 @pytest.fixture
 def shop() -> Iterator[str]:
     """The URL of the shop's database, with a ledger that keeps messages and the tables of its business."""
-    with EmbeddedServer() as server:
+    with temporary_server() as server:
         url = server.create_database("shop").replace("postgresql://", "postgresql+psycopg://")
         with mqpg.Ledger(url) as ledger:
             ledger.create(keep_messages=True)

@@ -13,13 +13,14 @@ import mqpg
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
 from tests.support.forking import run_mqpg
+from tests.support.servers import temporary_server
 from tests.support.standby import asynchronous, follows
 from tests.support.waiting import eventually
 
 
 @pytest.fixture
 def shop() -> Iterator[sqlalchemy.Engine]:
-    with EmbeddedServer() as server:
+    with temporary_server() as server:
         url = server.create_database("shop").replace("postgresql://", "postgresql+psycopg://")
         engine = sqlalchemy.create_engine(url)
         yield engine
@@ -28,11 +29,13 @@ def shop() -> Iterator[sqlalchemy.Engine]:
 
 @pytest.mark.chaos
 @pytest.mark.timeout(300)
-def test_an_outbox_sends_again_what_it_still_has_and_the_audit_names_the_half(shop: sqlalchemy.Engine) -> None:
+def test_an_outbox_sends_again_what_it_still_has_and_the_audit_names_the_half(
+    broker_server: EmbeddedServer, shop: sqlalchemy.Engine
+) -> None:
     """1 is sent (T5), and the producer dies before it deletes its row. 2 is a half message whose local
     transaction commits while the primary is destroyed. The standby lacks both.
     """
-    with asynchronous() as pair, mqpg.connect(pair.primary.dsn("broker"), pool_timeout=5) as mq:
+    with asynchronous(broker_server) as pair, mqpg.connect(pair.primary.dsn("broker"), pool_timeout=5) as mq:
         producer = _prepare(mq, shop)
         eventually(lambda: follows(pair.primary))
         pair.freeze_replication()

@@ -77,12 +77,10 @@ def crashing(crashing_server: EmbeddedServer, shop_dsn: str) -> Iterator[Crashin
 
 
 @pytest.fixture
-def pair() -> Iterator[Pair]:
+def pair(broker_server: EmbeddedServer) -> Iterator[Pair]:
     """A primary with the database `broker`, and its synchronous standby."""
-    with temporary_server() as primary:
-        migrate.upgrade(primary.create_database("broker"))
-        with replicated(primary) as made:
-            yield made
+    with replicated(broker_server) as made:
+        yield made
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ is lost in both (`tests/support/losing.py`).
 import os
 import shutil
 import socket
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,9 +18,18 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
 
-__all__ = ["drop_database", "free_port", "restart", "server_folder", "temporary_server"]
+__all__ = [
+    "copied_broker",
+    "drop_database",
+    "free_port",
+    "restart",
+    "server_folder",
+    "stopped_broker",
+    "temporary_server",
+]
 
 _MEMORY = Path("/dev/shm")
 _ROOM = 6 << 30  # bytes that are free when a server starts; one takes 100 MB to 1 GB
@@ -32,6 +42,30 @@ def temporary_server(**options: Any) -> Iterator[EmbeddedServer]:
     try:
         server.start()
         _quick_logins(server.dsn())
+        yield server
+    finally:
+        server.destroy()
+
+
+@contextmanager
+def stopped_broker() -> Iterator[EmbeddedServer]:
+    """Make a server for `copied_broker`: it has stopped, and its database `broker` has the schema."""
+    with temporary_server() as server:
+        migrate.upgrade(server.create_database("broker"))
+        server.stop()
+        yield server
+
+
+@contextmanager
+def copied_broker(origin: EmbeddedServer) -> Iterator[EmbeddedServer]:
+    """Start a copy of a server that has stopped, which takes a fifth of the time of a new one."""
+    folder = server_folder()
+    server = EmbeddedServer(folder)
+    try:
+        subprocess.run(["cp", "-a", str(origin.pgdata), str(origin.directory / "password"), str(folder)], check=True)
+        server.start()
+        with psycopg.connect(server.dsn("broker")) as connection:
+            connection.execute("update mqpg.broker set broker_id = default")
         yield server
     finally:
         server.destroy()

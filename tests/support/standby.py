@@ -9,10 +9,9 @@ from contextlib import ExitStack, contextmanager, suppress
 import psutil
 import psycopg
 
-from mqpg import migrate
 from mqpg.embedded import EmbeddedServer, find_binaries
 from mqpg.embedded.programs import current_account
-from tests.support.servers import server_folder, temporary_server
+from tests.support.servers import server_folder
 from tests.support.waiting import eventually
 
 __all__ = ["Pair", "asynchronous", "follows", "replicated"]
@@ -71,15 +70,13 @@ def replicated(primary: EmbeddedServer, port: int | None = None) -> Iterator[Pai
 
 
 @contextmanager
-def asynchronous() -> Iterator[Pair]:
-    """Make a primary with the database `broker`, and a standby that no commit waits for."""
-    with temporary_server() as primary:
-        migrate.upgrade(primary.create_database("broker"))
-        with replicated(primary) as made:
-            with psycopg.connect(primary.dsn(), autocommit=True) as conn:
-                conn.execute("alter system set synchronous_standby_names = ''")
-                conn.execute("select pg_reload_conf()")
-            yield made
+def asynchronous(primary: EmbeddedServer) -> Iterator[Pair]:
+    """Make a standby of a running server that no commit waits for."""
+    with replicated(primary) as made:
+        with psycopg.connect(primary.dsn(), autocommit=True) as conn:
+            conn.execute("alter system set synchronous_standby_names = ''")
+            conn.execute("select pg_reload_conf()")
+        yield made
 
 
 def follows(primary: EmbeddedServer) -> bool:
