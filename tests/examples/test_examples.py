@@ -4,7 +4,6 @@ import os
 import random
 import runpy
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 import mqpg
 from mqpg.protocols import PostProducer, Result
+from tests.support.forking import run_forked
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -54,12 +54,9 @@ SAID_BY_PSQL = {"due_checks.sql": ["delivered|1", "COMMIT"], "plain_sql.sql": ["
 
 
 def run_example(name: str, dsn: str, folder: Path) -> list[str]:
-    return run([sys.executable, str(EXAMPLES / name)], folder, dsn)
-
-
-def run(command: list[str], folder: Path, dsn: str) -> list[str]:
     env = {**os.environ, "MQPG_DATABASE_URL": dsn}
-    done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    script = [str(EXAMPLES / name)]
+    done = run_forked(script, function="tests.support.forking:as_script", env=env, cwd=folder, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -85,7 +82,7 @@ def test_one_after_another_in_one_database_and_one_folder(
             assert run_example(name, dsn, tmp_path) == PRINTED[name]
         else:
             command = [server_bin("psql"), "-X", dsn, "-f", str(EXAMPLES / name)]
-            said = run(command, tmp_path, dsn)
+            said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
             assert said[-len(SAID_BY_PSQL[name]) :] == SAID_BY_PSQL[name]
 
 

@@ -2,12 +2,13 @@
 
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict
+
+from tests.support.forking import run_forked
 
 SETTINGS = """
 INSTALLED_APPS = ["mqpg.contrib.django", "shop"]
@@ -84,7 +85,7 @@ class DjangoProject:
         root = str(Path(__file__).parents[2])
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("MQPG_", "PG"))}
         environment = kept | {"PYTHONPATH": f"{self.folder}:{root}", "DJANGO_SETTINGS_MODULE": "settings"}
-        command = [sys.executable, "-W", "error", "-m", "django", *arguments]
-        return subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=150
+        given = [str(self.folder), *arguments]
+        return run_forked(
+            given, function="tests.support.django_command:main", cwd=self.folder, env=environment, timeout=150
         )

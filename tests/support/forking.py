@@ -9,6 +9,7 @@ import contextlib
 import gc
 import json
 import os
+import runpy
 import selectors
 import signal
 import socket
@@ -30,7 +31,7 @@ import mqpg
 from mqpg.cli.commands import COMMANDS
 from mqpg.cli.plugins import GROUP
 
-__all__ = ["Forked", "run_mqpg"]
+__all__ = ["Forked", "as_script", "run_forked", "run_mqpg"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 _USED_BY_THEM = [
@@ -109,13 +110,27 @@ def run_mqpg(
     stdin: int | None = None, timeout: float = 120,
 ) -> "subprocess.CompletedProcess[str]":  # fmt: skip
     """Run `mqpg ARGUMENTS` to its end, as subprocess.run does with what it writes."""
+    return run_forked(arguments, env=env, cwd=cwd, stdin=stdin, timeout=timeout)
+
+
+def run_forked(
+    arguments: Sequence[str], *, timeout: float = 120, stdin: int | None = None, **options: Any
+) -> "subprocess.CompletedProcess[str]":
+    """Run a process to its end. The other options are those of `Forked`."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = Forked(arguments, env=env, cwd=cwd, stdin=stdin, stdout=out, stderr=err)
+        process = Forked(arguments, stdin=stdin, stdout=out, stderr=err, **options)
         try:
             status = process.wait(timeout)
         finally:
             process.kill()
         return subprocess.CompletedProcess(arguments, status, _text(out), _text(err))
+
+
+def as_script(path: str) -> None:
+    """Do what `python PATH` does."""
+    sys.argv = [path]
+    sys.path[0] = str(Path(path).parent)
+    runpy.run_path(path, run_name="__main__")
 
 
 def _text(file: IO[bytes]) -> str:
