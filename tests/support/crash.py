@@ -22,6 +22,13 @@ def _producer(mq: mqpg.Client, local_url: str) -> None:
         tx.execute(text(INSERT.format(1)))
 
 
+def _background_producer(mq: mqpg.Client, local_url: str) -> None:
+    producer = mqpg.TransactionalProducer(mq, group="shop", ledger=local_url, decide_in_background=True)
+    with producer.transaction("orders", {"id": 1}) as tx:
+        tx.execute(text(INSERT.format(1)))
+    producer.close()
+
+
 def _recoverer(mq: mqpg.Client, local_url: str) -> None:
     with mqpg.TransactionalProducer(mq, group="shop", ledger=local_url) as producer:
         producer.recover()
@@ -57,6 +64,7 @@ def _replier(mq: mqpg.Client, local_url: str) -> None:
 
 _ROLES = {
     "producer": _producer,
+    "background_producer": _background_producer,
     "recoverer": _recoverer,
     "same_database": _same_database,
     "own_database": _own_database,

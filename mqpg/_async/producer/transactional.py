@@ -18,6 +18,7 @@ from sqlalchemy import URL
 
 from mqpg._async._acompat import Engine, Event
 from mqpg._async.client.client import AsyncClient
+from mqpg._async.producer.background import BackgroundDecisions
 from mqpg._async.producer.brokers import AsyncBrokers
 from mqpg._async.producer.local_transaction import (
     LocalCaller,
@@ -63,6 +64,10 @@ class AsyncTransactionalProducer(AsyncRecovering):
             them.
         create_tables: False lets `create_ledger` raise LedgerError where a table is missing, instead of
             creating it.
+        decide_in_background: Do not wait for step 3. Within some milliseconds the decisions of many
+            transactions are sent in one call, and `outcome` stays None. What an error or a crash
+            leaves undecided, recovery or the check-back decides by the ledger. A transaction with
+            `commit_payload` waits. False: each transaction waits.
 
     Raises:
         ConfigurationError: `schema` or `create_tables` is given beside an AsyncLedger, which has its own.
@@ -78,6 +83,7 @@ class AsyncTransactionalProducer(AsyncRecovering):
         keep_messages: bool = False,
         schema: str | None = None,
         create_tables: bool = True,
+        decide_in_background: bool = False,
     ) -> None:
         super().__init__()
         self.mq = mq
@@ -90,6 +96,7 @@ class AsyncTransactionalProducer(AsyncRecovering):
         self.ledger = ledger
         self.keep_messages = keep_messages
         self._marker = DoneMarker(self.ledger)
+        self._background = BackgroundDecisions(self._marker) if decide_in_background else None
         self._recoveries: dict[str, Recovery] = {}
 
     async def __aenter__(self) -> Self:
@@ -98,10 +105,12 @@ class AsyncTransactionalProducer(AsyncRecovering):
         return await super().__aenter__()
 
     async def close(self) -> None:
-        """Mark the ledger rows that are still to be marked, and close the ledger.
+        """Send the decisions and mark the ledger rows that are still to be, and close the ledger.
 
         Clients stay open.
         """
+        if self._background is not None:
+            await self._background.close()
         await self._marker.flush()
         await self.ledger.close()
 
@@ -199,6 +208,17 @@ class AsyncTransactionalProducer(AsyncRecovering):
 
     async def _report_commit(self, tx: LocalTransaction) -> None:
         """Steps 3 and 4."""
+        if self._background is None:
+            await self._decide_now(tx)
+        elif tx._final_payloads:
+            await self._background.flush()  # earlier messages of the same key come first
+            await self._decide_now(tx)
+        else:
+            await self._background.add(tx.mq, tx.handles)
+        if tx._taken_back:
+            await rollback_halves(tx.mq, tx._taken_back)
+
+    async def _decide_now(self, tx: LocalTransaction) -> None:
         try:
             tx.outcome = await _decide(tx)
         except UnknownHandle as error:
@@ -209,8 +229,6 @@ class AsyncTransactionalProducer(AsyncRecovering):
         if tx.outcome is not None:
             for handle in tx.handles:
                 await mark_done(self._marker, handle)
-        if tx._taken_back:
-            await rollback_halves(tx.mq, tx._taken_back)
 
     async def recover(self, max_rows: int = 1000, older_than: timedelta = timedelta(seconds=5)) -> int:
         """Send again the decisions of ledger rows that are not marked done (protocol T2, step 5).
@@ -229,6 +247,8 @@ class AsyncTransactionalProducer(AsyncRecovering):
         Raises:
             ConnectionFailed: No broker answers.
         """
+        if self._background is not None:
+            await self._background.flush()
         await self._marker.flush()
         await self.ledger.refresh()
 

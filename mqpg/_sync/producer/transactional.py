@@ -19,6 +19,7 @@ from sqlalchemy import URL
 
 from mqpg._sync._acompat import Engine, Event
 from mqpg._sync.client.client import Client
+from mqpg._sync.producer.background import BackgroundDecisions
 from mqpg._sync.producer.brokers import Brokers
 from mqpg._sync.producer.local_transaction import (
     LocalCaller,
@@ -64,6 +65,10 @@ class TransactionalProducer(Recovering):
             them.
         create_tables: False lets `create_ledger` raise LedgerError where a table is missing, instead of
             creating it.
+        decide_in_background: Do not wait for step 3. Within some milliseconds the decisions of many
+            transactions are sent in one call, and `outcome` stays None. What an error or a crash
+            leaves undecided, recovery or the check-back decides by the ledger. A transaction with
+            `commit_payload` waits. False: each transaction waits.
 
     Raises:
         ConfigurationError: `schema` or `create_tables` is given beside an Ledger, which has its own.
@@ -79,6 +84,7 @@ class TransactionalProducer(Recovering):
         keep_messages: bool = False,
         schema: str | None = None,
         create_tables: bool = True,
+        decide_in_background: bool = False,
     ) -> None:
         super().__init__()
         self.mq = mq
@@ -91,6 +97,7 @@ class TransactionalProducer(Recovering):
         self.ledger = ledger
         self.keep_messages = keep_messages
         self._marker = DoneMarker(self.ledger)
+        self._background = BackgroundDecisions(self._marker) if decide_in_background else None
         self._recoveries: dict[str, Recovery] = {}
 
     def __enter__(self) -> Self:
@@ -99,10 +106,12 @@ class TransactionalProducer(Recovering):
         return super().__enter__()
 
     def close(self) -> None:
-        """Mark the ledger rows that are still to be marked, and close the ledger.
+        """Send the decisions and mark the ledger rows that are still to be, and close the ledger.
 
         Clients stay open.
         """
+        if self._background is not None:
+            self._background.close()
         self._marker.flush()
         self.ledger.close()
 
@@ -200,6 +209,17 @@ class TransactionalProducer(Recovering):
 
     def _report_commit(self, tx: LocalTransaction) -> None:
         """Steps 3 and 4."""
+        if self._background is None:
+            self._decide_now(tx)
+        elif tx._final_payloads:
+            self._background.flush()  # earlier messages of the same key come first
+            self._decide_now(tx)
+        else:
+            self._background.add(tx.mq, tx.handles)
+        if tx._taken_back:
+            rollback_halves(tx.mq, tx._taken_back)
+
+    def _decide_now(self, tx: LocalTransaction) -> None:
         try:
             tx.outcome = _decide(tx)
         except UnknownHandle as error:
@@ -210,8 +230,6 @@ class TransactionalProducer(Recovering):
         if tx.outcome is not None:
             for handle in tx.handles:
                 mark_done(self._marker, handle)
-        if tx._taken_back:
-            rollback_halves(tx.mq, tx._taken_back)
 
     def recover(self, max_rows: int = 1000, older_than: timedelta = timedelta(seconds=5)) -> int:
         """Send again the decisions of ledger rows that are not marked done (protocol T2, step 5).
@@ -230,6 +248,8 @@ class TransactionalProducer(Recovering):
         Raises:
             ConnectionFailed: No broker answers.
         """
+        if self._background is not None:
+            self._background.flush()
         self._marker.flush()
         self.ledger.refresh()
 
