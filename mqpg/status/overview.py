@@ -97,8 +97,8 @@ order by b.since
 """
 _PINS = """
 select p.consumer_group, p.topic, count(distinct p.segment_no) as segments, sum(p.messages)::bigint as messages,
-    sum(p.bytes)::bigint as bytes, round(extract(epoch from max(p.age)))::int as seconds
-from mqpg.pins as p group by p.consumer_group, p.topic order by seconds desc
+    sum(p.bytes)::bigint as bytes, round(extract(epoch from clock_timestamp() - min(p.closed_at)))::int as seconds
+from mqpg._pins() as p group by p.consumer_group, p.topic order by seconds desc
 """
 _LOSSES = """
 select l.consumer_group, l.topic, l.why, sum(l.messages)::bigint as messages, max(l.at)::text as latest

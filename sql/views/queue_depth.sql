@@ -1,7 +1,8 @@
 -- Oldest and next offset of each queue.
--- Cost: two index lookups per partition for each queue.
+-- Cost: two index lookups per partition for each queue that a condition on topic leaves.
 create view mqpg.queue_depth as
-select v.topic, v.queue_id, v.oldest_offset, v.next_offset
-from mqpg._queue_depth() as v;
+select t.name as topic, v.queue_id, v.oldest_offset, v.next_offset
+from mqpg.topic as t
+cross join lateral mqpg._queue_depth(t.name) as v;
 comment on column mqpg.queue_depth.oldest_offset is 'The first offset that can still be read';
 comment on column mqpg.queue_depth.next_offset is 'The offset that the next appended message gets';

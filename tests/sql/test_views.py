@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.broker import Broker, Session, seconds
+from tests.support.retention import roll
 
 COLUMNS = {
     "topics": "topic kind queues retention paused",
@@ -64,6 +65,46 @@ def test_subscription_lag_of_the_retry_lane(mq: Session) -> None:
     assert lag(mq) == (1, 1, 0, 0)
     mq.append()
     assert lag(mq, -1) == (0, 1, 1, 0)
+
+
+_ROWS = {
+    ("subscription_lag", "consumer_group = 'g' and topic = 'one'"): 2,
+    ("subscription_lag", "consumer_group = 'alone'"): 2,
+    ("subscription_lag", "topic = 'one'"): 4,
+    ("group_status", "consumer_group = 'g' and topic = 'one'"): 1,
+    ("group_status", "consumer_group = 'alone'"): 1,
+    ("group_status", "topic = 'one'"): 2,
+    ("pins", "consumer_group = 'g' and topic = 'one'"): 1,
+    ("pins", "consumer_group = 'alone'"): 1,
+    ("pins", "topic = 'one'"): 2,
+    ("queue_depth", "topic = 'one'"): 1,
+}
+
+
+def _pages(mq: Session, view: str, condition: str) -> int:
+    """Pages that the plan counts, with those that its functions read. The first call fills the caches."""
+    for _ in range(2):
+        sql = f"explain (analyze, buffers, format json) select * from mqpg.{view} where {condition}"
+        plan = mq.scalar(sql)[0]["Plan"]
+        assert plan["Actual Rows"] == _ROWS[view, condition], (view, condition)
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+@pytest.mark.own_database  # a segment rolls
+def test_a_condition_reaches_the_index_lookups(mq: Session) -> None:
+    mq.call("subscribe", "alone", "one")
+    mq.send_batch("one", ["1", "2"])
+    mq.append()
+    roll(mq)
+    few = {asked: _pages(mq, *asked) for asked in _ROWS}
+    mq.execute(
+        "select mqpg.create_topic(t, queues => 1), mqpg.subscribe('g', t) from (select 'x' || generate_series(1, 150)) x(t)"
+    )
+    mq.execute("select mqpg.send('x' || i, '1'::text) from generate_series(1, 150) as i")
+    mq.append()
+    mq.execute("analyze mqpg.topic, mqpg.subscription")
+    many = {asked: _pages(mq, *asked) for asked in _ROWS}
+    assert {asked: (few[asked], many[asked]) for asked in _ROWS if many[asked] > few[asked] + 50} == {}
 
 
 def test_half_pending_before_and_after_a_pass(mq: Session, broker: Broker) -> None:

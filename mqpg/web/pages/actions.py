@@ -19,8 +19,9 @@ __all__ = ["submit"]
 
 _LONGEST_REASON = 500
 _OWNED = """
-select l.queue_id, l.lag from mqpg._subscription_lag(%(group)s, %(topic)s) as l
-where l.mode = 'pinned' and l.owner = %(consumer)s order by l.queue_id
+select l.queue_id, l.lag from mqpg.subscription_lag as l
+where l.consumer_group = %(group)s and l.topic = %(topic)s and l.mode = 'pinned' and l.owner = %(consumer)s
+order by l.queue_id
 """
 _AT_WORK = """
 select from mqpg.worker_status as w

@@ -12,7 +12,9 @@ __all__ = ["MOST_CLAIMS", "claims_by_consumer", "open_claims"]
 MOST_CLAIMS = 100
 _OFFSETS = 5  # offsets of a delivery that a filter has picked; of more, the first and the last
 _OPEN = """
-from mqpg._subscription_lag(%(group)s, %(topic)s) as v
+from (
+    select l.* from mqpg.subscription_lag as l where l.consumer_group = %(group)s and l.topic = %(topic)s
+) as v
 cross join lateral (
     select c.claims from mqpg.audit_cursor as c
     where c.subscription_id = v.subscription_id and c.queue_id = v.queue_id order by c.version desc limit 1

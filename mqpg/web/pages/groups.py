@@ -28,7 +28,7 @@ from (
 ) as s
 cross join lateral (
     select sum(v.lag)::bigint as lag, sum(v.claims)::bigint as claims, max(v.changed_at) as changed_at
-    from mqpg._subscription_lag(s.consumer_group, s.topic_name) as v
+    from mqpg.subscription_lag as v where v.consumer_group = s.consumer_group and v.topic = s.topic_name
 ) as l
 order by s.consumer_group, s.topic_name
 """
@@ -39,7 +39,7 @@ from mqpg._subscriptions(%(topic)s) as s where s.consumer_group = %(group)s
 """
 _LAG = """
 select v.queue_id, v.committed, v.next_offset, v.lag, v.claims, v.owner, v.changed_at
-from mqpg._subscription_lag(%(group)s, %(topic)s) as v
+from mqpg.subscription_lag as v where v.consumer_group = %(group)s and v.topic = %(topic)s
 order by v.lag desc, v.owner nulls first, v.queue_id limit %(limit)s
 """
 _MEMBERS = """

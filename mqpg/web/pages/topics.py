@@ -45,7 +45,7 @@ from (
 ) as s
 cross join lateral (
     select sum(v.lag)::bigint as lag, sum(v.claims)::bigint as claims, max(v.changed_at) as changed_at
-    from mqpg._subscription_lag(s.consumer_group, s.topic_name) as v
+    from mqpg.subscription_lag as v where v.consumer_group = s.consumer_group and v.topic = s.topic_name
 ) as l
 order by s.consumer_group
 """
