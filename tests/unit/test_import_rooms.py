@@ -129,6 +129,7 @@ LAB: Rooms = {
     "lab/years": (("lab.years.*",), ("embedded", "lab/shared", "lab/soak", "public")),
     # floor 11
     "lab/cost": (("lab.cost.*",), ("embedded", "lab/bench")),
+    "lab/rocketmq": (("lab.rocketmq.*",), ("embedded", "lab/bench", "lab/shared", "public", "schema")),
     # floor 12
     "lab/tests": (
         ("lab.tests.*",),
