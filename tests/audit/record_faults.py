@@ -162,6 +162,11 @@ def stored_offset_set_back(story: Story) -> None:
     )
 
 
+@fault("mismatch", "and had applied and acknowledged more", alone=True)
+def stored_offset_of_an_earlier_release_set_back(story: Story) -> None:
+    story.consumer.execute("update mqpg_offsets set next_offset = next_offset - 1 where queue_id = 1")
+
+
 @fault("mismatch", "its row in the journal names subscription 99, and the group has")
 def effect_of_another_subscription(story: Story) -> None:
     story.consumer.execute("update mqpg_applied set subscription_id = 99 where queue_id = 0 and queue_offset = 3")

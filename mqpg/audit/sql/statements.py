@@ -95,8 +95,10 @@ FRAMES = (
 CONSERVATION = (
     "step",
     "origin",
+    "since",
     "piece",
     "stored_message",
+    "bound",
     "change",
     "ending",
     "keeper",

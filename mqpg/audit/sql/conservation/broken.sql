@@ -1,13 +1,7 @@
 -- What does not add up. place: of one message, only the first counts, because the others follow from
 -- it.
-with since as (
-    select o.subscription_id, max(case when not o.whole then o.at end) as at
-    from origin as o
-    group by 1
-),
-
 -- What may be judged of a subscription by its rows that say what failed.
-known as (
+with known as (
     select r.subscription_id, r.retries_from, s.at as since, h.jumps_purged_before as purged_before
     from reader as r
     join since as s on s.subscription_id = r.subscription_id

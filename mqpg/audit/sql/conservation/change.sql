@@ -1,11 +1,5 @@
 -- The ranges of stored offsets that a version let go (freed), or took back to deliver them again.
-with bound as (
-    select m.topic_id, m.lane, m.queue_id, min(m.queue_offset) as low, max(m.queue_offset) + 1 as high
-    from stored_message as m
-    group by 1, 2, 3
-),
-
-clipped as (
+with clipped as (
     select
         p.subscription_id, o.topic_id, o.lane, p.queue_id, p.version, p.before, p.held, p.settled, p.picked,
         greatest(p.from_offset, b.low) as from_offset,

@@ -4,13 +4,7 @@
 -- on the subscription's cursors are known. landed: by those of the lane, if that was so already when
 -- the message was appended. due: those of `scheduled` whose time a tick has reached. appended_at: when
 -- the message came into its queue, before each of these rows.
-with since as (
-    select o.subscription_id, max(case when not o.whole then o.at end) as at
-    from origin as o
-    group by 1
-),
-
-appended as (
+with appended as (
     select m.message_id, min(k.at) as at
     from stored_message as m
     join tick as k on k.tick_id = m.tick_id

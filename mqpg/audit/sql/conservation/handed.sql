@@ -1,13 +1,7 @@
 -- How often somebody had each stored offset of a subscription with a journal: each time that a claim
 -- on it ended, and once more while one is open. For a group with offsets of its own, which may read
 -- without a claim what the broker's cursor has passed, each time that it was passed.
-with bound as (
-    select m.topic_id, m.lane, m.queue_id, min(m.queue_offset) as low, max(m.queue_offset) + 1 as high
-    from stored_message as m
-    group by 1, 2, 3
-),
-
-open as (
+with open as (
     select o.subscription_id, o.queue_id, c.picked, c.settled,
         greatest(c.from_offset, b.low) as from_offset,
         least(c.to_offset, b.high) as to_offset

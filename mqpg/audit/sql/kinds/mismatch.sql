@@ -126,6 +126,32 @@ where e.queue_offset >= o.next_offset
             and b.queue_offset < o.next_offset
     )
 union all
+-- Where that column is empty, the journal beside it says how far the group was, unless a seek followed.
+select
+    p.consumer_group, p.topic, p.queue_id,
+    min(d.queue_offset),
+    null::bigint,
+    format('the group has stored the next offset %s, and had applied and acknowledged more', p.next_offset)
+from place as p
+join cursor_now as c on c.subscription_id = p.subscription_id and c.queue_id = p.queue_id
+join delivery as d
+    on d.subscription_id = p.subscription_id and d.lane = p.lane and d.queue_id = p.queue_id
+    and d.queue_offset >= p.next_offset and d.queue_offset < c.committed
+where p.lane = 0 and d.times_applied > 0
+    and not exists (
+        select from stored_offset as o
+        where o.consumer_group = p.consumer_group and o.topic = p.topic and o.queue_id = p.queue_id
+            and o.last_message_id is not null
+    )
+    and not exists (
+        select from jump as j
+        where j.subscription_id = p.subscription_id
+            and j.queue_id = p.queue_id
+            and d.queue_offset >= j.from_offset
+            and d.queue_offset < j.to_offset
+    )
+group by p.consumer_group, p.topic, p.queue_id, p.next_offset
+union all
 -- Ids of subscriptions ascend, and none is used again, unless the broker was restored. Members of a
 -- broadcast group come and go.
 select
