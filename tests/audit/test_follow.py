@@ -2,11 +2,11 @@
 
 import json
 import signal
-import subprocess
-import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from psycopg import sql
 from tests.audit.commands import as_role
 from tests.audit.story import Story, Trio
 from tests.fixtures.server import Server
+from tests.support.forking import Forked
 from tests.support.waiting import eventually
 
 
@@ -24,15 +25,27 @@ class Follower:
     """A process that follows, and the audits that it has printed."""
 
     def __init__(self, dsn: str, trio: Trio, *arguments: str) -> None:
-        command = [sys.executable, "-m", "mqpg", "audit", "--dsn", dsn, "--ledger", f"shop={trio.ledger}"]
-        command += ["--applied", f"board={trio.consumer}", "--engine", "sql", "--follow", "--interval", "0.2"]
-        self.process = subprocess.Popen(
-            [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        command = ["audit", "--dsn", dsn, "--ledger", f"shop={trio.ledger}", "--applied", f"board={trio.consumer}"]
+        command += ["--engine", "sql", "--follow", "--interval", "0.2", *arguments]
+        with ExitStack() as files:
+            self._out = files.enter_context(tempfile.NamedTemporaryFile("r"))
+            self._err = files.enter_context(tempfile.NamedTemporaryFile("r"))
+            self._files = files.pop_all()
+        with Path(self._out.name).open("wb") as out, Path(self._err.name).open("wb") as err:
+            self.process = Forked(command, stdout=out, stderr=err)
 
     def line(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline()
+        """The next line. Empty: the process has ended."""
+        text = ""
+
+        def whole() -> bool:
+            nonlocal text
+            ended = self.process.poll() is not None
+            text += self._out.readline()
+            return ended or text.endswith("\n")
+
+        eventually(whole, 60)
+        return text
 
     def until(self, wanted: Callable[[dict[str, Any]], bool], seconds: float = 60) -> dict[str, Any]:
         """Return the first report that is wanted."""
@@ -45,8 +58,18 @@ class Follower:
 
     def end(self, signum: int = signal.SIGTERM) -> tuple[int, str]:
         self.process.send_signal(signum)
-        _, err = self.process.communicate(timeout=60)
-        return self.process.returncode, err
+        returned, _, err = self.rest()
+        return returned, err
+
+    def rest(self) -> tuple[int, str, str]:
+        """Wait for the end: its exit status, what it still prints, and its errors."""
+        returned = self.process.wait(60)
+        return returned, self._out.read(), self._err.read()
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait(60)
+        self._files.close()
 
 
 @pytest.fixture
@@ -61,8 +84,7 @@ def follow(trio: Trio, story: Story) -> Iterator[Callable[..., Follower]]:
 
     yield start
     for one in started:
-        one.process.kill()
-        one.process.communicate()
+        one.close()
 
 
 def status(story: Story) -> dict[str, Any]:
@@ -130,11 +152,11 @@ def test_kill_and_restart(follow: Callable[..., Follower], story: Story, tmp_pat
     first = follow("--json", "--state", str(state))
     first.until(lambda found: True)
     second = follow("--json", "--state", str(state))
-    out, err = second.process.communicate(timeout=60)
-    assert (second.process.returncode, out) == (2, "")
+    returned, out, err = second.rest()
+    assert (returned, out) == (2, "")
     assert "another audit is using" in err
     first.process.kill()
-    first.process.communicate()
+    first.rest()
     third = follow("--json", "--state", str(state))
     found = third.until(lambda found: True)["run"]["incremental"]
     assert found["judged_again"] is None
@@ -188,6 +210,6 @@ def test_without_the_right_to_report_it_says_so_once(
 
 def test_a_page_shows_one_audit(follow: Callable[..., Follower], tmp_path: Path) -> None:
     follower = follow("--html", str(tmp_path / "page.html"))
-    _, err = follower.process.communicate(timeout=60)
-    assert follower.process.returncode == 2
+    returned, _, err = follower.rest()
+    assert returned == 2
     assert "--follow" in err

@@ -3,9 +3,6 @@
 import fcntl
 import json
 import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,12 +12,7 @@ import pytest
 from mqpg.audit.state import FORMAT, Judged, load_state, save_state
 from mqpg.errors import ConfigurationError
 from tests.audit.story import Story, Trio
-from tests.support.forking import run_mqpg
-
-
-def start(trio: Trio, state: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "mqpg", *_command(trio, state, *arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+from tests.support.forking import Forked, run_mqpg
 
 
 def _command(trio: Trio, state: Path, *arguments: str) -> list[str]:
@@ -89,15 +81,14 @@ def test_a_killed_audit_leaves_the_old_state(trio: Trio, story: Story, tmp_path:
     story.business()
     with psycopg.connect(trio.broker) as blocker:
         blocker.execute("lock table mqpg.commit_log in access exclusive mode")
-        process = start(trio, state)
+        process = Forked(_command(trio, state))
         waiting = "select count(*) as n from pg_stat_activity where application_name = 'mqpg audit' and wait_event_type = 'Lock' and datname = current_database()"
         deadline = time.monotonic() + 60
         while not story.one(waiting) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert story.one(waiting)
-        os.kill(process.pid, signal.SIGKILL)
+        process.kill()
         process.wait()
-    process.communicate()
     assert state.read_bytes() == before
     status, out, err = run(trio, state, "--json")
     assert status == 0, err

@@ -18,7 +18,7 @@ from typing import Any
 
 import psycopg
 
-__all__ = ["run_page", "run_shell_page", "saved_files", "snippets"]
+__all__ = ["main", "run_page", "run_shell_page", "saved_files", "snippets"]
 
 _BLOCK = re.compile(r"^```(python|sql)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SHELL_BLOCK = re.compile(r"^```(python|sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -94,6 +94,12 @@ def run_page(page: Path, conn: psycopg.Connection[Any]) -> dict[str, Any]:
         else:
             _run_sql(code, conn)
     return names
+
+
+def main(page: str, dsn: str) -> None:
+    """Run a page in a process of its own."""
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        run_page(Path(page), conn)
 
 
 def _run_python(code: str, page: Path, names: dict[str, Any]) -> None:

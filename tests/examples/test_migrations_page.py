@@ -2,8 +2,6 @@
 
 import configparser
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,10 +9,10 @@ import psycopg
 import pytest
 
 from mqpg import migrate
+from tests.support.forking import run_forked
 
 PAGE = (Path(__file__).parents[2] / "docs" / "migrations.md").read_text()
 SECTION = PAGE.split("\n## With Alembic\n")[1].split("\n## ")[0]
-ALEMBIC = str(Path(sys.executable).with_name("alembic"))
 
 
 def blocks(language: str) -> list[str]:
@@ -34,7 +32,7 @@ def app(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> str:
-    done = subprocess.run([ALEMBIC, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    done = run_forked([arguments], function="alembic.config:main", cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

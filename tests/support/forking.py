@@ -114,7 +114,7 @@ def run_mqpg(
 
 
 def run_forked(
-    arguments: Sequence[str], *, timeout: float = 120, stdin: int | None = None, **options: Any
+    arguments: Sequence[Any], *, timeout: float = 120, stdin: int | None = None, **options: Any
 ) -> "subprocess.CompletedProcess[str]":
     """Run a process to its end. The other options are those of `Forked`."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
