@@ -41,5 +41,5 @@ def load(spark: SparkSession, dsn: str) -> Callable[..., DataFrame]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Allow more time, because a JVM is slow on a busy machine."""
     for item in items:
-        if item.get_closest_marker("spark"):
+        if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(600))

@@ -26,6 +26,16 @@ from tests.support.waiting import eventually
 ROUNDS = int(os.environ.get("MQPG_TEST_ROUNDS", "3"))
 MESSAGES = 3000  # of a round; a batch has 1000
 PROGRAM = Path(__file__).with_name("clustered.py")
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SETTINGS = (
+    "spark.cores.max=2",
+    "spark.scheduler.minRegisteredResourcesRatio=1.0",  # otherwise the first executor could read everything
+    "spark.log.level=WARN",
+    "spark.driver.memory=512m",
+    "spark.executor.memory=512m",
+    f"spark.driver.extraJavaOptions={QUICK_JVM}",
+    f"spark.executor.extraJavaOptions={QUICK_JVM}",
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.audits, pytest.mark.timeout(1200 + 600 * ROUNDS)]
 
@@ -68,10 +78,7 @@ class Copying:
         return int(row[0])
 
     def _start(self, ends: str) -> None:
-        # With one executor that comes late, the other one would read everything.
-        both = ("spark.cores.max=2", "spark.scheduler.minRegisteredResourcesRatio=1.0", "spark.log.level=WARN")
-        memory = ("spark.driver.memory=512m", "spark.executor.memory=512m")
-        options = [word for setting in (*both, *memory) for word in ("--conf", setting)]
+        options = [word for setting in SETTINGS for word in ("--conf", setting)]
         command = ["bash", str(SPARK / "bin" / "spark-submit"), "--master", self._cluster.master, *options]
         with self._log.open("ab") as log:
             self._driver = psutil.Popen(
