@@ -2,19 +2,63 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from typing import Any
-
-from pydantic import AliasChoices, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from mqpg.values.errors import ConfigurationError
 
 __all__ = ["Settings", "ledger_url", "ledger_variable", "split_urls"]
 
 
-class Settings(BaseSettings):
+_WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be text")
+    return value
+
+
+def _switch(value: object) -> bool:
+    found = _WORDS.get(str(value).lower())
+    if found is None:
+        raise ValueError(f"must be one of {', '.join(_WORDS)}")
+    return found
+
+
+def _number(
+    kind: type[int | float], least: float, most: float = math.inf, *, above: bool = False, optional: bool = False
+) -> Callable[[Any], float | None]:
+    """Makes what reads a number from `least` to `most`. `above`: not `least` itself. `optional`: "none" is None."""
+    allowed = f"must be a {'whole number' if kind is int else 'number'} {'above' if above else 'of at least'} {least:g}"
+    allowed += f", at most {most:g}" if most < math.inf else ""
+    allowed += ", or none" if optional else ""
+
+    def read(value: Any) -> float | None:
+        if optional and (value is None or str(value).lower() == "none"):
+            return None
+        try:
+            number = kind(value)
+            is_same = isinstance(value, str) or number == value
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(allowed) from None
+        if not (is_same and least <= number <= most) or (above and number == least):
+            raise ValueError(allowed)
+        return number
+
+    return read
+
+
+def _setting(default: Any, read: Callable[[Any], Any]) -> Any:
+    return field(default=default, metadata={"read": read})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
     """How a client connects. All times are seconds.
 
     The variable of a setting is its name in capitals behind MQPG_, such as MQPG_POOL_MAX_SIZE.
@@ -48,26 +92,19 @@ class Settings(BaseSettings):
             known to arrive, 0.01 or more.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix="MQPG_", extra="ignore", populate_by_name=True, env_parse_none_str="none"
-    )
-
-    # A printed Settings shows no password.
-    database_url: SecretStr | None = Field(
-        default=None, validation_alias=AliasChoices("MQPG_DATABASE_URL", "DATABASE_URL")
-    )
-    application_name: str = "mqpg"
-    pool_min_size: int = Field(default=0, ge=0)
-    pool_max_size: int = Field(default=10, ge=1)
-    pool_timeout: float = Field(default=30.0, gt=0)
-    connect_timeout: int = Field(default=10, ge=1)
-    call_timeout: float | None = Field(default=30.0, gt=0)
-    retry_timeout: float = Field(default=15.0, ge=0)
-    prepare_threshold: int | None = 5
-    listen: bool = True
-    batching: bool = True
-    linger: float = Field(default=0.0, ge=0, le=10)
-    poll_interval: float = Field(default=1.0, ge=0.01)
+    database_url: str | None = field(default=None, repr=False, metadata={"read": _text})  # it may have a password
+    application_name: str = _setting("mqpg", _text)
+    pool_min_size: int = _setting(0, _number(int, 0))
+    pool_max_size: int = _setting(10, _number(int, 1))
+    pool_timeout: float = _setting(30.0, _number(float, 0, above=True))
+    connect_timeout: int = _setting(10, _number(int, 1))
+    call_timeout: float | None = _setting(30.0, _number(float, 0, above=True, optional=True))
+    retry_timeout: float = _setting(15.0, _number(float, 0))
+    prepare_threshold: int | None = _setting(5, _number(int, 0, optional=True))
+    listen: bool = _setting(True, _switch)
+    batching: bool = _setting(True, _switch)
+    linger: float = _setting(0.0, _number(float, 0, 10))
+    poll_interval: float = _setting(1.0, _number(float, 0.01))
 
     @classmethod
     def read(cls, **given: Any) -> Settings:
@@ -82,22 +119,21 @@ class Settings(BaseSettings):
         Raises:
             ConfigurationError: A setting is unknown or not allowed. The message names it.
         """
-        unknown = given.keys() - cls.model_fields.keys()
-        if unknown:
+        known = {one.name: one.metadata["read"] for one in fields(cls)}
+        if unknown := given.keys() - known.keys():
             raise ConfigurationError(f"unknown settings: {', '.join(sorted(unknown))}")
-        try:
-            return cls(**given)
-        except ValidationError as error:
-            wrong = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            raise ConfigurationError(f"settings (MQPG_…): {'; '.join(wrong)}") from None
-
-    def database_dsn(self) -> str | None:
-        """Reveal the broker's DSN, password included.
-
-        Returns:
-            MQPG_DATABASE_URL, or else DATABASE_URL. None where neither is set.
-        """
-        return self.database_url.get_secret_value() if self.database_url is not None else None
+        found = {name: os.environ[f"MQPG_{name.upper()}"] for name in known if f"MQPG_{name.upper()}" in os.environ}
+        if "DATABASE_URL" in os.environ:
+            found.setdefault("database_url", os.environ["DATABASE_URL"])
+        values, wrong = {}, []
+        for name, value in (found | given).items():
+            try:
+                values[name] = known[name](value)
+            except ValueError as error:
+                wrong.append(f"{name}: {error}")
+        if wrong:
+            raise ConfigurationError(f"settings (MQPG_…): {'; '.join(wrong)}")
+        return cls(**values)
 
 
 def ledger_variable(name: str) -> str:

@@ -32,7 +32,7 @@ def resolve(dsn: str | None = None, settings: Settings | None = None) -> str:
     """
     chosen = dsn
     if chosen is None:
-        chosen = (settings or Settings.read()).database_dsn()
+        chosen = (settings or Settings.read()).database_url
         variable = next((name for name in ("MQPG_DATABASE_URL", "DATABASE_URL") if name in os.environ), "database_url")
         require_named(chosen, variable)
     else:

@@ -64,8 +64,12 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("code", [SEND, SEND_ASYNC])
-def test_a_client_does_without_sqlalchemy(dsn: str, code: str) -> None:
-    assert "sqlalchemy" not in loaded(code.format(dsn=dsn))
+def test_a_client_loads_nothing_heavy(dsn: str, code: str) -> None:
+    assert loaded(code.format(dsn=dsn)) == set()
+
+
+def test_a_consumer_with_a_database_of_its_own_loads_sqlalchemy_alone() -> None:
+    assert loaded("import mqpg._sync.client.client, mqpg._sync.consumer.own_database") == {"sqlalchemy"}
 
 
 def test_names_that_are_typed_are_found_at_run_time() -> None:
