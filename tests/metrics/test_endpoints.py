@@ -44,8 +44,7 @@ def ask(dsn: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_a_supervisor_serves_metrics_and_sends_heartbeats(processes: Processes, port: int, dsn: str) -> None:
     process = processes.start("worker", "--heartbeat", "0.2", "--metrics", f"127.0.0.1:{port}")
     eventually(lambda: ask(dsn).returncode == 0)
-    page = get(port)
-    assert page is not None
+    page = eventually(lambda: get(port))  # the workers may have begun before the endpoint
     assert 'mqpg_workers_active{role="appender"} 1.0' in page.text
     assert page.headers["content-type"].startswith("text/plain")
     assert "process_resident_memory_bytes" in page.text
