@@ -10,8 +10,8 @@ import pytest
 
 from mqpg.spark.cli import submit
 from mqpg.spark.read.jdbc_jar import find_jdbc_jar
-from tests.audit.cluster import SPARK, Cluster, running_cluster
 from tests.audit.story import Story, Trio
+from tests.support.spark_cluster import SPARK, Cluster, running_cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.audits]
 

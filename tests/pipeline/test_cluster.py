@@ -19,8 +19,8 @@ import pytest
 import mqpg
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.sql.engine import run_audit
-from tests.audit.cluster import SPARK, Cluster, running_cluster
 from tests.fixtures.databases import OwnServer
+from tests.support.spark_cluster import SPARK, Cluster, running_cluster
 from tests.support.waiting import eventually
 
 ROUNDS = int(os.environ.get("MQPG_TEST_ROUNDS", "3"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import mqpg
-from tests.audit.cluster import SPARK
+from tests.support.spark_cluster import SPARK
 
 pytestmark = [pytest.mark.spark, pytest.mark.audits]
 
