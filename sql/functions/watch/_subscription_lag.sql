@@ -1,0 +1,39 @@
+-- How far each subscription, of one group and one topic or of all (null), has come on each queue, as the
+-- view subscription_lag says it, for functions that consumers call: they may not ask _queue_end().
+-- Locks: none. Cost: two index lookups per partition for each queue of each subscription.
+create function mqpg._subscription_lag(only_group text default null, only_topic text default null) returns table (
+    consumer_group text, topic text, queue_id int, committed bigint, next_offset bigint,
+    lag bigint, claims int, owner text, mode text, changed_at timestamptz, subscription_id int, topic_id int
+)
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    -- Consumers ask for their own subscription.
+    if _subscription_lag.only_group is null or _subscription_lag.only_topic is null
+        or mqpg._has_privilege('operator', 'auditor', 'worker') then
+        perform mqpg._require_privilege('operator', 'auditor', 'worker');
+    else
+        perform mqpg._require_subscription(_subscription_lag.only_group, _subscription_lag.only_topic);
+    end if;
+    return query
+    select s.consumer_group, t.name, q.queue_id, c.committed, n.next_offset, n.next_offset - c.committed, p.claims,
+        coalesce(c.owner, nullif(s.member, '')), s.mode, c.at, s.subscription_id, s.topic_id
+    from mqpg.subscription as s
+    inner join mqpg.topic as t on s.topic_id = t.topic_id
+    cross join lateral generate_series(-1, t.queues - 1) as q (queue_id)
+    cross join lateral (
+        select k.committed, k.claims, k.owner, k.at from mqpg.cursor as k
+        where k.subscription_id = s.subscription_id and k.queue_id = q.queue_id
+        order by k.version desc
+        limit 1
+    ) as c
+    cross join lateral (
+        select count(*)::int as claims from unnest(c.claims) as u where u.epoch > 0
+    ) as p
+    cross join lateral mqpg._tail(
+        s.topic_id, q.queue_id, case when q.queue_id = -1 then s.subscription_id else 0 end
+    ) as n (next_offset)
+    where (s.mode <> 'broadcast' or s.member <> '')
+        and (_subscription_lag.only_group is null or s.consumer_group = _subscription_lag.only_group)
+        and (_subscription_lag.only_topic is null or t.name = _subscription_lag.only_topic);
+end
+$$;
