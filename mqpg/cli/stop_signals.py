@@ -61,7 +61,8 @@ class SignalWaiter:
         """Wait until the process has to stop, for `timeout` seconds at most. Returns whether it has to."""
         if self._reason is None:
             caught = signal.sigtimedwait(STOPPING, timeout)
-            if caught is not None:
+            # If the process is frozen for longer than the time-out, Python returns whatever was in its memory.
+            if caught is not None and caught.si_signo in STOPPING:
                 self._reason = signal.Signals(caught.si_signo).name
             elif self._at_eof and select.select([0], [], [], 0)[0] and not os.read(0, 64):
                 self._reason = _GONE

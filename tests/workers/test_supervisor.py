@@ -4,6 +4,8 @@ PostgreSQL restarts meanwhile.
 """
 
 import os
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,6 +60,22 @@ def test_a_dead_child_is_replaced_and_sigterm_drains_all(processes: Processes, d
     assert supervisor.stop() == 0
     assert stopped(db, list(second.values()))
     assert not any(is_running(pid) for pid in second.values())
+
+
+def test_workers_that_were_frozen_go_on(processes: Processes, db: Connection) -> None:
+    """As by Ctrl-Z and `fg`, for longer than the supervisor's time-out and for less."""
+    supervisor = processes.start("worker")
+    eventually(lambda: all_active(db, supervisor), why=processes.logs)
+    everybody = [supervisor.pid, *family(supervisor)]
+    for seconds in (2, 0.1, 2):
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for pid in everybody:
+                os.kill(pid, number)
+            time.sleep(seconds)
+        assert is_running(supervisor.pid), processes.logs()
+    eventually(lambda: all_active(db, supervisor), why=processes.logs)
+    assert [supervisor.pid, *family(supervisor)] == everybody
+    assert supervisor.stop() == 0
 
 
 def test_sigterm_before_the_children_listen_is_no_failure(processes: Processes) -> None:
