@@ -198,6 +198,7 @@ public class Bench {
 
     static Object consume() throws Exception {
         Connection queue = connected("QUEUE_JDBC_URL");
+        queue.createStatement().execute("select mqpg.seek('bench', 'bench', 'latest')"); // RocketMQ begins there, too
         queue.createStatement().execute("listen mqpg");
         PGConnection notified = queue.unwrap(PGConnection.class);
         String sql = "select receipt, payload::text from mqpg.receive('bench', 'bench', max_messages => 1000)";
