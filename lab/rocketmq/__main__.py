@@ -18,13 +18,14 @@ from .brokers import Brokers, class_path
 
 __all__ = ["app"]
 
-# RocketMQ's transactions come last: its thread for decisions spins from the first of them on.
+# Consumers come first, while there is no backlog, and transactions last: RocketMQ's thread for decisions spins from
+# the first of them on.
 _CELLS = (
+    ("latency", 1),
+    ("end-to-end", 8),
     ("send", 16),
     ("send", 64),
     ("send-100", 2),
-    ("end-to-end", 8),
-    ("latency", 1),
     ("transaction-one-database", 16),
     ("transaction-one-database", 64),
     ("transaction", 16),
