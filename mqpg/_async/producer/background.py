@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 
 from mqpg._async._acompat import Lock, Returns, sleep, start
 from mqpg._async.client.client import AsyncClient
-from mqpg._async.producer.recovery import DoneMarker
+from mqpg._async.producer.recovery import CONTRADICTIONS, DoneMarker
 from mqpg.connection.forking import in_child
 from mqpg.values.errors import Error
-from mqpg.values.messages import Outcome
 
 __all__ = ["BackgroundDecisions"]
 
@@ -61,7 +60,7 @@ class BackgroundDecisions:
                     await self._send(mq, [handle for one, handles in waiting if one is mq for handle in handles])
             except BaseException:
                 # The caller is cancelled, and other callers' decisions with it. They may be sent twice.
-                self._waiting = waiting + self._waiting
+                self._waiting[:0] = waiting
                 raise
         return bool(waiting)
 
@@ -98,7 +97,7 @@ class BackgroundDecisions:
             )
             return
         for handle, outcome in outcomes:
-            if outcome in (Outcome.UNKNOWN, Outcome.ALREADY_ROLLED_BACK):
+            if outcome in CONTRADICTIONS["local"]:
                 logger.error("%s is committed locally, but the broker says %s", handle, outcome)
             else:
                 await self._marker.add(handle)

@@ -15,13 +15,13 @@ from mqpg.connection.forking import in_child
 from mqpg.values.errors import ConnectionFailed, DatabaseError, Error
 from mqpg.values.messages import LostHalf, Outcome
 
-__all__ = ["DoneMarker", "Recovery"]
+__all__ = ["CONTRADICTIONS", "DoneMarker", "Recovery"]
 
 logger = logging.getLogger("mqpg")
 
 # Outcomes that contradict a ledger row. Such a row stays open as evidence, and recovery logs it
 # every time.
-_CONTRADICTIONS = {
+CONTRADICTIONS = {
     "local": (Outcome.UNKNOWN, Outcome.ALREADY_ROLLED_BACK),
     "fence": (Outcome.ALREADY_COMMITTED,),
 }
@@ -129,7 +129,7 @@ class Recovery:
         for handle, outcome in outcomes:
             if handle in replaced:
                 continue
-            if outcome in _CONTRADICTIONS[entries[handle]]:
+            if outcome in CONTRADICTIONS[entries[handle]]:
                 logger.error("ledger row %s (%s): the broker says %s", handle, entries[handle], outcome)
             else:
                 done.append(handle)

@@ -114,6 +114,12 @@ class AsyncTransactionalProducer(AsyncRecovering):
         await self._marker.flush()
         await self.ledger.close()
 
+    async def _flush(self) -> None:
+        """Send the decisions that are collected, and mark the ledger rows of those that have arrived."""
+        if self._background is not None:
+            await self._background.flush()
+        await self._marker.flush()
+
     async def create_ledger(self) -> None:
         """Create what is missing: mqpg_ledger, and with `keep_messages` mqpg_ledger_message.
 
@@ -247,9 +253,7 @@ class AsyncTransactionalProducer(AsyncRecovering):
         Raises:
             ConnectionFailed: No broker answers.
         """
-        if self._background is not None:
-            await self._background.flush()
-        await self._marker.flush()
+        await self._flush()
         await self.ledger.refresh()
 
         async def recover_at(mq: AsyncClient) -> int:
@@ -275,7 +279,7 @@ class AsyncTransactionalProducer(AsyncRecovering):
             ConnectionFailed: No broker answers, or the ledger's database does not.
             LedgerError: The table is missing or not as it must be.
         """
-        await self._marker.flush()
+        await self._flush()
         lost: list[LostHalf] = []
 
         async def recover_at(mq: AsyncClient) -> int:

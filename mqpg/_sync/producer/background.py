@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 
 from mqpg._sync._acompat import Lock, Returns, sleep, start
 from mqpg._sync.client.client import Client
-from mqpg._sync.producer.recovery import DoneMarker
+from mqpg._sync.producer.recovery import CONTRADICTIONS, DoneMarker
 from mqpg.connection.forking import in_child
 from mqpg.values.errors import Error
-from mqpg.values.messages import Outcome
 
 __all__ = ["BackgroundDecisions"]
 
@@ -62,7 +61,7 @@ class BackgroundDecisions:
                     self._send(mq, [handle for one, handles in waiting if one is mq for handle in handles])
             except BaseException:
                 # The caller is cancelled, and other callers' decisions with it. They may be sent twice.
-                self._waiting = waiting + self._waiting
+                self._waiting[:0] = waiting
                 raise
         return bool(waiting)
 
@@ -99,7 +98,7 @@ class BackgroundDecisions:
             )
             return
         for handle, outcome in outcomes:
-            if outcome in (Outcome.UNKNOWN, Outcome.ALREADY_ROLLED_BACK):
+            if outcome in CONTRADICTIONS["local"]:
                 logger.error("%s is committed locally, but the broker says %s", handle, outcome)
             else:
                 self._marker.add(handle)

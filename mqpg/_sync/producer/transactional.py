@@ -115,6 +115,12 @@ class TransactionalProducer(Recovering):
         self._marker.flush()
         self.ledger.close()
 
+    def _flush(self) -> None:
+        """Send the decisions that are collected, and mark the ledger rows of those that have arrived."""
+        if self._background is not None:
+            self._background.flush()
+        self._marker.flush()
+
     def create_ledger(self) -> None:
         """Create what is missing: mqpg_ledger, and with `keep_messages` mqpg_ledger_message.
 
@@ -248,9 +254,7 @@ class TransactionalProducer(Recovering):
         Raises:
             ConnectionFailed: No broker answers.
         """
-        if self._background is not None:
-            self._background.flush()
-        self._marker.flush()
+        self._flush()
         self.ledger.refresh()
 
         def recover_at(mq: Client) -> int:
@@ -276,7 +280,7 @@ class TransactionalProducer(Recovering):
             ConnectionFailed: No broker answers, or the ledger's database does not.
             LedgerError: The table is missing or not as it must be.
         """
-        self._marker.flush()
+        self._flush()
         lost: list[LostHalf] = []
 
         def recover_at(mq: Client) -> int:
