@@ -15,10 +15,7 @@ STUCK = 60
 """A consumer that is at work acknowledges within its lease, 30 seconds by default."""
 
 _BROKER = """
-select b.broker_id, b.incarnation, (mqpg.schema_version()).release, (
-    select sum(pg_catalog.pg_total_relation_size(c.oid))::bigint from pg_catalog.pg_class as c
-    where c.relnamespace = 'mqpg'::regnamespace and c.relkind = 'r') as bytes
-from mqpg._broker() as b
+select b.broker_id, b.incarnation, (mqpg.schema_version()).release from mqpg._broker() as b
 """
 _WORKERS = """
 select w.role, count(*) filter (where w.alive) as alive,
@@ -180,8 +177,9 @@ class Overview:
 
 def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
     """Read the state of a broker. The role needs the right of an operator, an auditor or a worker."""
+    growth = rows(_GROWTH)
     return Overview(
-        broker=rows(_BROKER)[0],
+        broker=rows(_BROKER)[0] | {"bytes": next(one["bytes"] for one in growth if one["topic"] is None)},
         workers=rows(_WORKERS),
         groups=rows(_GROUPS),
         half_messages=rows(_HALVES),
@@ -201,6 +199,6 @@ def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
         differing=rows(_DIFFERING),
         full_disk=rows(FULL_DISK),
         full_topics=rows(_FULL),
-        growth=rows(_GROWTH),
+        growth=growth,
         ended_sessions=rows(_ENDED),
     )

@@ -1,17 +1,14 @@
--- How far each subscription, of one group and one topic or of all (null), has come on each queue, as the
--- view subscription_lag says it, for functions that consumers call: they may not ask _queue_end().
+-- How far each subscription of one group and one topic has come on each queue, as the view
+-- subscription_lag says it, for functions that consumers call: they may not ask _queue_end().
 -- Locks: none. Cost: two index lookups per partition for each queue of each subscription.
-create function mqpg._subscription_lag(only_group text default null, only_topic text default null) returns table (
+create function mqpg._subscription_lag(only_group text, only_topic text) returns table (
     consumer_group text, topic text, queue_id int, committed bigint, next_offset bigint,
     lag bigint, claims int, owner text, mode text, changed_at timestamptz, subscription_id int, topic_id int
 )
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
     -- Consumers ask for their own subscription.
-    if _subscription_lag.only_group is null or _subscription_lag.only_topic is null
-        or mqpg._has_privilege('operator', 'auditor', 'worker') then
-        perform mqpg._require_privilege('operator', 'auditor', 'worker');
-    else
+    if not mqpg._has_privilege('operator', 'auditor', 'worker') then
         perform mqpg._require_subscription(_subscription_lag.only_group, _subscription_lag.only_topic);
     end if;
     return query
@@ -33,7 +30,6 @@ begin
         s.topic_id, q.queue_id, case when q.queue_id = -1 then s.subscription_id else 0 end
     ) as n (next_offset)
     where (s.mode <> 'broadcast' or s.member <> '')
-        and (_subscription_lag.only_group is null or s.consumer_group = _subscription_lag.only_group)
-        and (_subscription_lag.only_topic is null or t.name = _subscription_lag.only_topic);
+        and s.consumer_group = _subscription_lag.only_group and t.name = _subscription_lag.only_topic;
 end
 $$;
