@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 
+from lab.processes import free_ports
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer, find_binaries
 from tests.support.standby import Pair, replicated
 
-__all__ = ["TakingTurns", "free_ports", "taking_turns"]
+__all__ = ["TakingTurns", "taking_turns"]
 
 
 class TakingTurns:
@@ -49,12 +49,3 @@ def taking_turns() -> Iterator[TakingTurns]:
         primary = stack.enter_context(EmbeddedServer(port=ports[0], binaries=find_binaries()))
         migrate.upgrade(primary.create_database("broker"))
         yield TakingTurns(primary, ports, stack)
-
-
-def free_ports(number: int) -> list[int]:
-    """Ports of this machine that nothing listens to."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]

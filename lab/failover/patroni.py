@@ -20,12 +20,11 @@ import psycopg
 import yaml
 
 from lab import ROOT
+from lab.processes import free_ports
 from mqpg import migrate
 from mqpg.embedded import find_binaries
 from mqpg.embedded.programs import current_account, readable_for
 from tests.support.waiting import eventually
-
-from .pair import free_ports
 
 __all__ = ["Managed", "managed"]
 

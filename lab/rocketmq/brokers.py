@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 import mqpg
 from lab.bench.server import SETTINGS
-from lab.processes import LabError, Process, environment, persist
+from lab.processes import LabError, Process, environment, free_ports, persist
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
 from mqpg.schema.copies import settle_in
@@ -81,7 +81,6 @@ class Brokers:
 
     def __init__(self, classes: str, folder: Path, server: EmbeddedServer) -> None:
         self._classes, self._folder, self._server = classes, folder, server
-        self._namesrv = f"127.0.0.1:{_free_port()}"
         self._started: dict[str, Process] = {}
 
     @classmethod
@@ -112,24 +111,18 @@ class Brokers:
                 connection.execute("create table business (id text primary key, body text)")
                 connection.execute("create table ledger (handle text primary key, entry text not null)")
         self._spawn("worker", [sys.executable, "-m", "mqpg", "worker", "--dsn", queue])
-        self._java("namesrv", [], {"listenPort": self._namesrv.rpartition(":")[2]})
-        self._java_broker()
-
-    def _java_broker(self) -> None:
+        namesrv, broker = free_ports(2)
+        self._namesrv = f"127.0.0.1:{namesrv}"
+        self._java("namesrv", f"listenPort={namesrv}")
         store = self._folder / "store"
-        config = self._folder / "broker.conf"
-        port = _free_port()
-        config.write_text(_BROKER.format(namesrv=self._namesrv, port=port, store=store, queues=_QUEUES))
-        self._java("broker", ["-c", str(config)], {})
-        persist(lambda: socket.create_connection(("127.0.0.1", port), timeout=1).close(), on=(OSError,))
+        self._java("broker", _BROKER.format(namesrv=self._namesrv, port=broker, store=store, queues=_QUEUES))
+        persist(lambda: socket.create_connection(("127.0.0.1", broker), timeout=1).close(), on=(OSError,))
 
-    def _java(self, name: str, arguments: list[str], settings: dict[str, str]) -> None:
-        if settings:
-            config = self._folder / f"{name}.conf"
-            config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-            arguments = ["-c", str(config)]
+    def _java(self, name: str, settings: str) -> None:
+        config = self._folder / f"{name}.conf"
+        config.write_text(settings, encoding="utf-8")
         options = [f"-Xms{_HEAP[name]}", f"-Xmx{_HEAP[name]}", f"-Duser.home={self._folder}"]
-        self._spawn(name, ["java", *options, "-cp", self._classes, _MAIN[name], *arguments])
+        self._spawn(name, ["java", *options, "-cp", self._classes, _MAIN[name], "-c", str(config)])
 
     def _spawn(self, name: str, command: list[str]) -> None:
         process = self._started[name] = Process(
@@ -149,7 +142,7 @@ class Brokers:
             LabError: It failed. The message ends with its last lines.
         """
         self.only(side)
-        with suppress(psycopg.Error), psycopg.connect(self._server.dsn(), autocommit=True) as connection:
+        with psycopg.connect(self._server.dsn(), autocommit=True) as connection:
             connection.execute("checkpoint")
         urls = {f"{name.upper()}_JDBC_URL": _jdbc(self._server.dsn(name)) for name in ("queue", "shop")}
         command = ["java", "-cp", self._classes, "Bench", side, cell, str(clients), str(seconds)]
@@ -164,9 +157,3 @@ def _jdbc(dsn: str) -> str:
     found = conninfo_to_dict(dsn)
     login = urlencode({"user": found["user"], "password": found.get("password", "")})
     return f"jdbc:postgresql://127.0.0.1:{found['port']}/{found['dbname']}?{login}"
-
-
-def _free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
