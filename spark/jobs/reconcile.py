@@ -202,7 +202,7 @@ def _read_ledger(work: SparkWorkspace, label: str, url: str, broker_id: str, opt
         rows = sql.SQL(
             "(select {} as ledger, handle::text as handle, split_part(handle, '.', 3)::bigint as message_id, "
             "split_part(handle, '.', 4) as nonce from {} where " + OF_BROKER.format("handle", "{}")
-            + " and entry = 'local' and {} <= {}) as q"
+            + " and entry = 'local' and {} <= {} offset 0) as q"
         ).format(
             sql.Literal(label), table, sql.Literal(broker_id),
             sql.SQL("created_at" if mine else "at"), sql.Literal(before),

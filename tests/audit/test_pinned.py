@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
+from mqpg.audit.sql.sources import open_source
 from mqpg.connection.text_session import text_session
 from mqpg.errors import ConfigurationError, DatabaseError
 from mqpg.spark.read import jdbc
@@ -17,6 +18,8 @@ from mqpg.spark.read.jdbc import PinnedReader, UnpinnedRead, require_pinned
 from mqpg.spark.read.portable import Column
 from mqpg.spark.read.stores import open_store
 from mqpg.spark.read.tuning import Tuning
+from mqpg.spark.workspace import open_spark_workspace
+from tests.audit.story import LEDGER_DDL
 
 NUMBERS = "(select x.id, x.n from public.numbers as x) as q"
 COLUMNS = [Column("id", "bigint"), Column("n", "integer")]
@@ -71,6 +74,22 @@ def test_few_rows_come_through_this_process(spark: SparkSession, numbers: str, m
         churn(numbers)
         frame, rows = PinnedReader(spark, 4, store, few=100).read(connection, "numbers", few, COLUMNS, "id")
         assert (rows, frame.count()) == (100, 100)
+
+
+@pytest.mark.spark
+def test_a_ledger_is_read_in_ranges_beside_rows_that_are_no_handles(spark: SparkSession, empty_dsn: str) -> None:
+    with psycopg.connect(empty_dsn, autocommit=True) as connection:
+        connection.execute(LEDGER_DDL)
+        connection.execute(
+            "insert into mqpg_ledger (handle, entry) select 'a1b2c3d4e5f6.1.' || g || '.' || md5(g::text), 'local'"
+            " from generate_series(1, 60000) g"
+        )
+        connection.execute("insert into mqpg_ledger (handle, entry) values ('a handle of another kind', 'local')")
+    with open_store(spark, Tuning()) as store, open_spark_workspace(spark, empty_dsn, 4, store) as work:
+        with open_source(empty_dsn) as source:
+            assert source.copy_ledger(work, "shop", "a1b2c3d4e5f6", also_the_brokers=False) == (60000, False)
+        ((frame, _),) = work.parts["ledger_row"]
+        assert frame.agg({"message_id": "sum"}).collect()[0][0] == 60000 * 60001 // 2
 
 
 @pytest.mark.spark

@@ -114,9 +114,6 @@ class PostgresqlSource:
         closed = sql.SQL("coalesce(q.message_id < {} and not q.message_id = any({}::bigint[]), false)").format(
             sql.Literal(judged.until_id), sql.Literal(judged.open)
         )
-        if table == "ledger_row":
-            # Without the fence, PostgreSQL could cast the parts of what is no handle.
-            query += sql.SQL(" offset 0")
         rows = sql.SQL("({}) as q where {}").format(query, closed)
         hashed = self.rows(sql.SQL(grouped(USERS[table], "{}", {})).format(rows))
         found = {row["part"]: [row["n"], int(row["digest"])] for row in hashed}
@@ -183,7 +180,9 @@ class PostgresqlSource:
             return None
         query = sql.SQL(
             "select {}::text as ledger, split_part(handle, '.', 3)::bigint as message_id, "
-            "split_part(handle, '.', 4) as nonce, entry, {} from {} where " + OF_BROKER.format("handle", "{}")
+            "split_part(handle, '.', 4) as nonce, entry, {} from {} where "
+            + OF_BROKER.format("handle", "{}")
+            + " offset 0"
         ).format(
             sql.Literal(label),
             sql.SQL("created_at, done_at, topic" if mine else "at as created_at, null as done_at, null as topic"),
