@@ -1,36 +1,18 @@
-"""The commands `mqpg worker` and `mqpg consume`."""
+"""The options of `mqpg worker` and `mqpg consume`. What the commands do is in `start`."""
 
 from __future__ import annotations
 
-import asyncio
-import socket
-import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
-from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from mqpg.cli.options import Dsn, printable, warn_of_password
-from mqpg.cli.stop_signals import SignalWaiter, stop_on_eof, stop_on_signals
-from mqpg.embedded import locate
-from mqpg.schema.compatibility import EXIT_TOO_OLD
-from mqpg.status import Source
-from mqpg.status.workers import failing_roles, full_disk, silent_roles
-from mqpg.values import errors
+from mqpg.cli.all_day import start
+from mqpg.cli.options import Dsn, warn_of_password
 
-from . import ROLES, worker_of
-from .ledger_urls import parse_ledgers
-from .logs import LogFormat, configure
-from .session import CALL_TIMEOUT, connect, patiently
-from .supervisor import Supervisor, Task
-from .worker import Options
+from .call_timeout import CALL_TIMEOUT
+from .logs import LogFormat
 
 __all__ = ["consume", "worker"]
-
-_EXIT_USAGE = 2  # of what serves metrics: the address cannot be used
 
 Ledgers = Annotated[
     list[str] | None,
@@ -129,32 +111,24 @@ def worker(
     Exit status 4: the schema is too new for this release, from the start or since a migration.
     Upgrade mqpg; a restart cannot help.
     """
-    if role is not None and role not in ROLES:
-        raise errors.ConfigurationError(f"role must be one of {', '.join(ROLES)}, not {role!r}")
-    if role is None and interval is not None:
-        raise errors.ConfigurationError("--interval goes with one role, because each role has its own default")
-    roles = list(ROLES) if role is None else [role]
-    if health:
-        _ask_health(dsn, roles)
-        return
-    options = Options(
-        dsn=locate.resolve(dsn),
+    start(
+        "mqpg.workers.start:work",
+        role=role,
+        dsn=dsn,
+        ledgers=ledger or [],
         interval=interval,
-        heartbeat=heartbeat,
-        patience=wait,
         max_messages=max_messages,
         check_timeout=check_timeout,
         call_timeout=call_timeout,
         adopt_promoted=adopt_promoted,
-        ledgers=parse_ledgers(ledger or []),
+        metrics=metrics,
+        health=health,
+        heartbeat=heartbeat,
+        patience=wait,
+        at_eof=at_eof,
+        log_level=log_level,
+        log_format=log_format,
     )
-    configure(role or "supervisor", log_level, log_format)
-    if role is None:
-        _supervise(options, at_eof, partial(configure, level=log_level, form=log_format), metrics)
-    else:
-        stop = _stop_event(at_eof)
-        with _serving(metrics, options.dsn):
-            worker_of(role)(options, stop).run()
 
 
 def consume(
@@ -198,86 +172,19 @@ def consume(
     Exit status 4: the schema is too new for this release, from the start or since a migration.
     Upgrade mqpg; a restart cannot help.
     """
-    # SQLAlchemy comes with them, which a worker of most roles does not need.
-    from mqpg.application import find_consumers, load
-
-    from . import consume as runner
-
-    configure("consumer", log_level, log_format)
-    stop = _stop_event(at_eof)
-    chosen: dict[str, Any] = {
-        "consumer": consumer,
-        "queues": runner.parse_queues(queues) if queues is not None else None,
-        "max_messages": max_messages,
-        "concurrency": concurrency,
-        "timeout": timeout,
-    }
-    given = {name: value for name, value in chosen.items() if value is not None}
-    found = {target: one.with_options(**given) for target, one in find_consumers(handlers).items()}
-    broker, shared = locate.resolve(dsn), load(lifespan) if lifespan else None
-    if ":" not in handlers:
-        runner.run_all(found, broker, stop, heartbeat=heartbeat, patience=wait, lifespan=shared)
-    else:
-        with runner.process(shared) if shared else nullcontext(asyncio.run) as run_async:
-            runner.run(found[handlers], handlers, broker, stop, heartbeat=heartbeat, patience=wait, run_async=run_async)
-
-
-def _ask_health(dsn: str | None, roles: Sequence[str]) -> None:
-    """Print which workers of this host are silent or fail, or that the disk is full, and exit with 1; or print ok."""
-    source, host = Source(dsn, "mqpg worker --health", 1), socket.gethostname()
-    try:
-        silent = silent_roles(source.rows, host, roles)
-        failing = full_disk(source.rows) + failing_roles(source.rows, host, roles)
-    finally:
-        source.close()
-    if silent:
-        failing.insert(0, f"no heartbeat of {', '.join(silent)} on {host} within 30 s")
-    if failing:
-        typer.echo("\n".join(map(printable, failing)), err=True)
-        raise typer.Exit(1)
-    typer.echo("ok")
-
-
-def _serving(metrics: str | None, dsn: str) -> AbstractContextManager[object]:
-    """Serve metrics while the block runs, if there is an address."""
-    if metrics is None:
-        return nullcontext()
-    from mqpg.metrics.server import serving  # needs the extra
-
-    return serving(metrics, Source(dsn, "mqpg metrics"))
-
-
-def _supervise(options: Options, at_eof: bool, log_as: Callable[[str], None], metrics: str | None) -> None:
-    """Run all roles, and what serves metrics, as child processes."""
-    stop = SignalWaiter(at_eof)
-    first = patiently(lambda: connect(options.dsn, "supervisor"), stop, options.patience)
-    if first is not None:
-        first.close()
-    patient = replace(options, patience=60.0)
-
-    def work(role: str, stop: threading.Event) -> None:
-        log_as(role)
-        worker_of(role)(patient, stop).run()
-
-    def serve(stop: threading.Event) -> None:
-        log_as("metrics")
-        with _serving(metrics, options.dsn):
-            stop.wait()
-
-    for role in ROLES:
-        worker_of(role)  # loaded here, it is shared
-    tasks: dict[str, Task] = {role: partial(work, role) for role in ROLES}
-    hopeless = dict.fromkeys(ROLES, frozenset({EXIT_TOO_OLD}))
-    if metrics is not None:
-        tasks["metrics"], hopeless["metrics"] = serve, frozenset({_EXIT_USAGE})
-    if status := Supervisor(tasks, stop, hopeless).run():
-        raise typer.Exit(status)
-
-
-def _stop_event(at_eof: bool) -> threading.Event:
-    """Return the event that ends this process."""
-    stop = threading.Event()
-    stop_on_signals(stop)
-    if at_eof:
-        stop_on_eof(stop)
-    return stop
+    start(
+        "mqpg.workers.start:consume",
+        handlers=handlers,
+        dsn=dsn,
+        consumer=consumer,
+        queues=queues,
+        max_messages=max_messages,
+        concurrency=concurrency,
+        timeout=timeout,
+        lifespan=lifespan,
+        heartbeat=heartbeat,
+        patience=wait,
+        at_eof=at_eof,
+        log_level=log_level,
+        log_format=log_format,
+    )

@@ -6,7 +6,8 @@ import logging
 import threading
 from typing import Any
 
-from .session import CALL_TIMEOUT, Connection, stay_connected
+from .call_timeout import CALL_TIMEOUT
+from .session import Connection, stay_connected
 
 __all__ = ["FunctionChecker"]
 

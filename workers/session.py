@@ -19,7 +19,9 @@ from mqpg.schema import migrate
 from mqpg.values import errors
 from mqpg.values.translation import translate
 
-__all__ = ["CALL_TIMEOUT", "Connection", "Stop", "connect", "stay_connected", "patiently"]
+from .call_timeout import CALL_TIMEOUT
+
+__all__ = ["Connection", "Stop", "connect", "stay_connected", "patiently"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,10 +40,6 @@ class Stop(Protocol):
 
 
 _CONNECT_TIMEOUT = 5
-# How many seconds a worker waits for a server that says nothing. It is far longer than a client
-# waits, because one iteration of the appender may move a transaction of many millions of messages,
-# and one that is cut off would be cut off each time.
-CALL_TIMEOUT = 300.0
 _CONNECTING = 30.0  # the same for the statements that begin a session
 # Nothing that lies in a schema of the default path may run as a worker. Workers need READ
 # COMMITTED. A time-out that an administrator meant for queries must not cancel their statements.

@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 from mqpg.connection.streak import FailureStreak
 from mqpg.values import errors
 
+from .call_timeout import CALL_TIMEOUT
 from .foreign_locks import ForeignLocks
 from .full_disk import FullDisk
 from .heartbeat import Heartbeat
-from .session import CALL_TIMEOUT, Connection, connect, patiently, stay_connected
+from .session import Connection, connect, patiently, stay_connected
 from .silent_leader import PULSE, SilentLeader
 
 __all__ = ["Options", "Worker"]

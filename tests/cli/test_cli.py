@@ -17,9 +17,10 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from mqpg import migrate
-from mqpg.cli import app, main
+from mqpg.cli import main
 from mqpg.cli.commands import COMMANDS
 from mqpg.cli.plugins import _load
+from mqpg.cli.root import app
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -215,6 +216,22 @@ def test_help_loads_no_command() -> None:
     assert [name for name in ("Run", "Look", "Mend", "Set up", "Prove") if f" {name} " not in done.stdout] == []
     assert "mqpg.cli.plugins" in done.stderr
     assert not re.search(r"'(psycopg|pydantic|sqlalchemy|starlette|mqpg\.connection)'", done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["consume", "--help"], 0, "MODULE[:NAME]"),
+        (["worker", "--nonsense"], 2, "No such option"),
+        (["-v", "consume", "nowhere:handle", "--dsn", "dbname=none"], 2, "mqpg: cannot import 'nowhere'"),
+    ],
+)
+def test_what_runs_all_day_reads_its_options_in_a_child(arguments: list[str], status: int, said: str) -> None:
+    """This is so in a new process only, because Typer is loaded in that of the tests."""
+    command = [sys.executable, "-m", "mqpg", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, said in done.stdout + done.stderr) == (status, True), done
+    assert "Traceback" not in done.stderr
 
 
 def test_a_misspelled_command_is_suggested() -> None:

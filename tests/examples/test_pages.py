@@ -18,7 +18,7 @@ import pytest
 from typer import Context
 from typer.main import get_command
 
-from mqpg.cli import app
+from mqpg.cli.root import app
 from mqpg.embedded import Home
 from tests.examples.pages import run_page, run_shell_page, saved_files, snippets
 from tests.fixtures.server import Server

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import mqpg
 from mqpg import errors, migrate
-from mqpg.cli import app
+from mqpg.cli.root import app
 from mqpg.schema import removal
 
 Connection = psycopg.Connection[Any]

@@ -15,7 +15,7 @@ import typer
 import yaml
 from typer.main import get_command
 
-from mqpg.cli import app
+from mqpg.cli.root import app
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))

@@ -6,7 +6,7 @@ from typing import Any
 from typer import Context
 from typer.main import get_command
 
-from mqpg.cli import app
+from mqpg.cli.root import app
 
 __all__ = ["COMMANDS", "ROOT_COMMAND", "changes_something", "subcommand", "takes"]
 

@@ -69,7 +69,7 @@ QUEUE: Rooms = {
     # floor 10
     "web": (("mqpg.web.*",), ("connection", "metrics", "public", "status", "values")),
     "workers/cli": (
-        ("mqpg.workers.cli", "mqpg.workers.supervisor"),
+        ("mqpg.workers.cli", "mqpg.workers.start", "mqpg.workers.supervisor"),
         ("cli", "connection", "embedded", "metrics", "public", "schema", "status", "values", "workers"),
     ),
     # floor 11

@@ -47,10 +47,17 @@ def pss(process: psutil.Process) -> int:
     return sum(one.memory_full_info().pss for one in [process, *process.children(recursive=True)])
 
 
+def assert_no_command_line(process: psutil.Process) -> None:
+    """Typer reads options by means of pydantic, whose core is a file in C."""
+    for one in [process, *process.children(recursive=True)]:
+        assert [file.path for file in one.memory_maps() if "pydantic" in file.path] == []
+
+
 def test_the_three_roles_and_their_supervisor(start: Callable[..., psutil.Process], db: Connection) -> None:
     process = start("worker")
     eventually(lambda: db.execute("select count(*) from mqpg.worker where state = 'active'").fetchone() == (3,))
-    assert pss(process) < 80 * MB
+    assert pss(process) < 60 * MB
+    assert_no_command_line(process)
 
 
 @pytest.mark.parametrize("handler", HANDLERS)
@@ -59,4 +66,5 @@ def test_a_consumer(start: Callable[..., psutil.Process], dsn: str, db: Connecti
         mq.create_topic("t")
     process = start("consume", f"{handler}:handle")
     eventually(lambda: db.execute("select count(*) from mqpg.worker where role = 'consumer'").fetchone() == (1,))
-    assert pss(process) < (65 if handler == "database" else 50) * MB  # the first has to load SQLAlchemy
+    assert pss(process) < (50 if handler == "database" else 40) * MB  # the first has to load SQLAlchemy
+    assert_no_command_line(process)
