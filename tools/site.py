@@ -58,6 +58,34 @@ SPARK = (
     "mqpg.audit.report.Report",
 )
 MERMAID = "assets/mermaid.js"
+# Below the guides in the results of a search.
+LESS_WANTED = ("reference/", "testing/", "tests/", "sql/", "examples/", "CONTRIBUTING.md")
+# What people call something that a section calls otherwise.
+ALSO_CALLED = {
+    "concepts.html#sending": "FIFO ordering partitions",
+    "consumers.html#a-handler-that-never-returns": "hang stuck timeout",
+    "consumers.html#modes": "competing consumers fan-out pub/sub parallelism",
+    "consumers.html#running": "graceful shutdown prefetch",
+    "consumers.html#when-a-message-fails": "DLQ poison backoff exception",
+    "howto/managed.html": "AWS GCP Heroku hosted cloud serverless",
+    "howto/questions.html#license-maintainers-support": "licence company pricing commercial",
+    "howto/questions.html#replay-to-one-group": "reprocess rewind reset offset",
+    "howto/questions.html#maximum-size-of-a-message": "large blob limit",
+    "howto/questions.html#more-queues": "partitions add number change increase scale",
+    "howto/questions.html#two-brokers": "sharding scale out cluster",
+    "operations.html#failover": "high availability HA",
+    "operations.html#privileges": "permissions",
+    "operations.html#restoring": "disaster recovery snapshot PITR",
+    "operations.html#workers": "health check liveness readiness Kubernetes probe",
+    "operations.html#upgrading": "upgrade update new version",
+    "processes.html#fork": "multiprocessing uwsgi preload",
+    "protocols/same-database.html": "outbox CDC Debezium dual write",
+    "python.html#size-and-start": "footprint RAM",
+    "SECURITY.html#what-is-left-to-you": "encryption TLS GDPR personal data",
+    "sql.html#dead-letters": "DLQ poison",
+    "sql.html#seek": "rewind reprocess reset offset",
+    "versions.html": "compatibility supported Windows macOS",
+}
 _TWINS: dict[str, str] = {}
 CONTRACT = ROOT / "tests" / "migration" / "contract.json"
 
@@ -118,14 +146,29 @@ def on_page_markdown(markdown: str, *, page: Page, config: Any, files: Files) ->
             return f"{match[1]}{os.path.relpath('README.md', Path(page.file.src_uri).parent)})"
         return f"{match[1]}{os.path.relpath(_uri(target), Path(page.file.src_uri).parent)}{match[3] or ''})"
 
+    if page.file.src_uri.startswith(LESS_WANTED):
+        page.meta["search"] = {"boost": 0.1}
     text = _LINK.sub(moved, markdown)
     _TWINS[page.file.src_uri] = text
     return text
 
 
 def on_post_build(*, config: Any) -> None:
-    """Write each page's text beside it, and llms.txt, which lists them."""
+    """Write each page's text beside it and llms.txt, which lists them, and let the search know other words."""
     write_twins(Path(config.site_dir), _TWINS, config.site_name, config.site_description)
+    index = Path(config.site_dir) / "search" / "search_index.json"
+    index.write_text(json.dumps(with_other_words(json.loads(index.read_text()))), encoding="utf-8")
+
+
+def with_other_words(index: dict[str, Any]) -> dict[str, Any]:
+    """Add to sections in the index of the search what people call them.
+
+    Raises KeyError if there is no such section.
+    """
+    sections = {one["location"]: one for one in index["docs"]}
+    for location, words in ALSO_CALLED.items():
+        sections[location]["text"] += f" <p>Also: {words}</p>"
+    return index
 
 
 def write_twins(folder: Path, pages: Mapping[str, str], name: str, about: str) -> None:

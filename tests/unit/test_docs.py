@@ -4,6 +4,8 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from tools import site
 
 ROOT = Path(__file__).parents[2]
@@ -95,3 +97,16 @@ def test_each_page_has_a_twin_for_programs(tmp_path: Path) -> None:
         ("FastAPI", "howto/fastapi.md"),
         ("tutorial.md", "tutorial.md"),
     ]
+
+
+def test_the_search_finds_sections_by_other_words() -> None:
+    index = {"docs": [{"location": location, "text": "It says so."} for location in site.ALSO_CALLED]}
+    found = {one["location"]: one["text"] for one in site.with_other_words(index)["docs"]}
+    assert "DLQ" in found["sql.html#dead-letters"]
+    with pytest.raises(KeyError):
+        site.with_other_words({"docs": []})
+    for location in site.ALSO_CALLED:
+        name, _, anchor = location.partition("#")
+        page = (ROOT if name == "SECURITY.html" else ROOT / "docs") / f"{name.removesuffix('.html')}.md"
+        assert page.exists(), location
+        assert not anchor or anchor in anchors(page), location
