@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pika
@@ -73,6 +74,14 @@ class RabbitMQ:
                 if self._server.poll() is not None or time.monotonic() > give_up:
                     raise AssertionError((self._folder / "out").read_text(errors="replace")[-4000:]) from None
                 time.sleep(0.2)
+
+    def has_on_disk(self, queue: str) -> bool:
+        """Whether a crash leaves the queue. RabbitMQ confirms a declaration some seconds before it is in a file."""
+        for file in (self._folder / "data/mqpg@localhost").glob("*.*"):
+            with suppress(FileNotFoundError):  # it was renamed meanwhile
+                if queue.encode() in file.read_bytes():
+                    return True
+        return False
 
     def kill(self) -> None:
         if self._server is not None:

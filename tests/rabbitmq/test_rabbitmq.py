@@ -125,10 +125,12 @@ def test_killed_process(site: Site, point: Point) -> None:
 def test_killed_broker(rabbitmq: RabbitMQ, tmp_path: Path) -> None:
     """One crash of the broker, while a process waits at each step. Some of them fail after it, and some end their step."""
     points = [*SHOP, *WAREHOUSE]
-    sites = [Site(rabbitmq.url, f"broker-{number}", tmp_path) for number in range(len(points))]
+    sites = [Site(rabbitmq.url, f"broker-{number:02}", tmp_path) for number in range(len(points))]
     victims = [start(site, point, waits=True) for site, point in zip(sites, points, strict=True)]
     for victim in victims:
         victim.wait_at_point()
+    for site in sites:
+        eventually(lambda queue=site.queue: rabbitmq.has_on_disk(queue))
     rabbitmq.kill()
     for victim in victims:
         victim.resume()
