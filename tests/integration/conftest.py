@@ -45,7 +45,7 @@ def orders(mq: mqpg.Client) -> str:
 def finalized(new_database: Callable[..., str]) -> Iterator[None]:
     """Close what cancelled tasks were opening, before another test begins and before the databases are dropped.
 
-    A session that waits for a password lets each drop wait until authentication_timeout, a minute.
+    A session that waits for a password lets each drop wait until authentication_timeout.
     """
     yield
     gc.collect()

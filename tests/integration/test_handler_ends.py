@@ -59,8 +59,12 @@ def run(mq: mqpg.Client, consumer: mqpg.Consumer, done: Callable[[], bool]) -> N
         thread.join(30)
 
 
+# The payloads of the cases that follow one another in a test begin at these.
+FIRSTS = range(1, 10_000, 10)
+
+
 def letters(mq: mqpg.Client) -> list[Any]:
-    return [letter.payload for letter in mq.dead_letters("g", "orders")]
+    return sorted(letter.payload for letter in mq.dead_letters("g", "orders"))
 
 
 def insert(message: mqpg.Message, conn: Any) -> None:
@@ -105,22 +109,20 @@ ENDS |= {
 
 
 @pytest.mark.parametrize("proven", [False, True], ids=["first delivery", "later one"])
-@pytest.mark.parametrize("way", ENDS)
 def test_a_handler_that_ends_its_transaction_fails_alone(
-    mq: mqpg.Client, effects: Callable[[], list[int]], way: str, proven: bool
+    mq: mqpg.Client, effects: Callable[[], list[int]], proven: bool
 ) -> None:
-    _ends_alone(mq, effects, ENDS[way], {}, proven)
+    _end_alone(mq, effects, ENDS, {}, proven)
 
 
-@pytest.mark.parametrize("way", ["commit", "rollback", "select 1; commit", "select 1; rollback and chain"])
 @pytest.mark.parametrize("mode", ["shared", "block_queue"])
-def test_the_same_in_other_modes(mq: mqpg.Client, effects: Callable[[], list[int]], mode: str, way: str) -> None:
-    _ends_alone(mq, effects, ENDS[way], MODES[mode], True)
+def test_the_same_in_other_modes(mq: mqpg.Client, effects: Callable[[], list[int]], mode: str) -> None:
+    ways = ("commit", "rollback", "select 1; commit", "select 1; rollback and chain")
+    _end_alone(mq, effects, {way: ENDS[way] for way in ways}, MODES[mode], True)
 
 
-@pytest.mark.parametrize(
-    "way",
-    {
+def test_the_same_with_sqlalchemy(mq: mqpg.Client, effects: Callable[[], list[int]]) -> None:
+    ways: dict[str, Callable[[Any], object]] = {
         "commit": lambda conn: conn.execute(text("commit")),
         "rollback": lambda conn: conn.execute(text("rollback")),
         "conn.commit()": lambda conn: conn.commit(),
@@ -129,16 +131,12 @@ def test_the_same_in_other_modes(mq: mqpg.Client, effects: Callable[[], list[int
         "several, undone": lambda conn: conn.exec_driver_sql("select 1; rollback"),
         "its savepoint": lambda conn: conn.get_nested_transaction().commit(),
         "its savepoint, undone": lambda conn: conn.get_nested_transaction().rollback(),
-    }.items(),
-    ids=lambda way: way[0],
-)
-def test_the_same_with_sqlalchemy(mq: mqpg.Client, effects: Callable[[], list[int]], way: tuple[str, Any]) -> None:
-    _ends_alone(mq, effects, way[1], {"sqlalchemy": True}, True)
+    }
+    _end_alone(mq, effects, ways, {"sqlalchemy": True}, True)
 
 
-@pytest.mark.parametrize(
-    "way",
-    {
+def test_the_same_in_a_database_of_its_own(mq: mqpg.Client, effects: Callable[[], list[int]]) -> None:
+    ways: dict[str, Callable[[Any], object]] = {
         "commit": lambda conn: conn.execute(text("commit")),
         "rollback": lambda conn: conn.execute(text("rollback")),
         "conn.commit()": lambda conn: conn.commit(),
@@ -148,55 +146,44 @@ def test_the_same_with_sqlalchemy(mq: mqpg.Client, effects: Callable[[], list[in
         "its savepoint": lambda conn: conn.get_nested_transaction().commit(),
         "its savepoint, undone": lambda conn: conn.get_nested_transaction().rollback(),
         "error": lambda conn: sys.exit("not now"),
-    }.items(),
-    ids=lambda way: way[0],
-)
-def test_the_same_in_a_database_of_its_own(
-    mq: mqpg.Client, effects: Callable[[], list[int]], way: tuple[str, Any]
-) -> None:
-    _ends_alone(mq, effects, way[1], {"database": mq.dsn, "consumer": "one"}, True)
+    }
+    _end_alone(mq, effects, ways, {"database": mq.dsn, "consumer": "one"}, True)
 
 
 def does(sql: str) -> Callable[[Any], object]:
     return lambda conn: conn.execute(sql if isinstance(conn, psycopg.Connection) else text(sql))
 
 
-@pytest.mark.parametrize("kind", ["psycopg", "sqlalchemy", "own"])
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "rollback to s",
-        "ROLLBACK WORK TO SAVEPOINT S",
-        'rollback /* all */ to "s"',
-        "select 1; rollback to s",
-        "rollback to savepoint _pg3_1",
-        "rollback to _pg3_2",
-        "release _pg3_1",
-        "rollback to sa_savepoint_1",
-    ],
+FOREIGN_SAVEPOINTS = (
+    "rollback to s",
+    "ROLLBACK WORK TO SAVEPOINT S",
+    'rollback /* all */ to "s"',
+    "select 1; rollback to s",
+    "rollback to savepoint _pg3_1",
+    "rollback to _pg3_2",
+    "release _pg3_1",
+    "rollback to sa_savepoint_1",
 )
-def test_a_handler_cannot_undo_the_effects_of_others(
-    mq: mqpg.Client, effects: Callable[[], list[int]], sql: str, kind: str
+OWN_SAVEPOINTS = ("rollback to mine", 'ROLLBACK TO "mine"', "select 1; rollback to savepoint mine")
+
+
+@pytest.mark.parametrize("kind", ["psycopg", "sqlalchemy", "own"])
+def test_a_handler_cannot_undo_the_effects_of_others_but_its_own(
+    mq: mqpg.Client, effects: Callable[[], list[int]], kind: str
 ) -> None:
     """The first message leaves a savepoint behind, and the third one goes back to it, or to the consumer's."""
-    _undoes_nothing(mq, effects, sql, kind, letters_of=[3])
+    refused: list[int] = []
+    for first, sql in zip(FIRSTS, FOREIGN_SAVEPOINTS + OWN_SAVEPOINTS, strict=False):
+        refused += [first + 2] * (sql in FOREIGN_SAVEPOINTS)
+        _undoes_nothing(mq, effects, sql, kind, first)
+        assert letters(mq) == refused, sql
 
 
-@pytest.mark.parametrize("kind", ["psycopg", "sqlalchemy", "own"])
-@pytest.mark.parametrize("sql", ["rollback to mine", 'ROLLBACK TO "mine"', "select 1; rollback to savepoint mine"])
-def test_a_handler_may_go_back_to_its_own_savepoint(
-    mq: mqpg.Client, effects: Callable[[], list[int]], sql: str, kind: str
-) -> None:
-    _undoes_nothing(mq, effects, sql, kind, letters_of=[])
-
-
-def _undoes_nothing(
-    mq: mqpg.Client, effects: Callable[[], list[int]], sql: str, kind: str, letters_of: list[int]
-) -> None:
+def _undoes_nothing(mq: mqpg.Client, effects: Callable[[], list[int]], sql: str, kind: str, first: int) -> None:
     def act(message: mqpg.Message, conn: Any) -> None:
         insert(message, conn)
-        does("savepoint s" if message.payload == 1 else "savepoint mine")(conn)
-        if message.payload == 3:
+        does("savepoint s" if message.payload == first else "savepoint mine")(conn)
+        if message.payload == first + 2:
             does(sql)(conn)
 
     handle: Any = act
@@ -215,10 +202,10 @@ def _undoes_nothing(
     consumer.step(mq)
     if not own:
         prove(consumer)
-    mq.send_batch("orders", [1, 2, 3, 4])
+    four = list(range(first, first + 4))
+    mq.send_batch("orders", four)
     mq.append()
-    run(mq, consumer, lambda: sorted(letters(mq) + effects()) == [1, 2, 3, 4])
-    assert letters(mq) == letters_of
+    run(mq, consumer, lambda: sorted(letters(mq) + effects())[-4:] == four)
     consumer.close()
 
 
@@ -265,20 +252,37 @@ def test_statements_that_commit_in_mariadb(mq: mqpg.Client, mariadb_url: Any, sq
     engine.dispose()
 
 
-def _ends_alone(
+def _end_alone(
     mq: mqpg.Client,
     effects: Callable[[], list[int]],
-    end: Callable[[Any], object],
+    ways: dict[str, Callable[[Any], object]],
     options: dict[str, Any],
     proven: bool,
 ) -> None:
-    options = dict(options)
+    """Let a consumer handle four messages for each of the ways, in which its second one ends."""
+    for first, (way, end) in zip(FIRSTS, ways.items(), strict=False):
+        calls = _ends_alone(mq, first, end, dict(options), proven, effects)
+        found = effects()
+        assert [found.count(first + number) for number in (0, 2, 3)] == [1, 1, 1], way
+        assert found.count(first + 1) <= 1, way
+        assert len(calls) < 12, way
+    assert letters(mq) == [first + 1 for first in FIRSTS[: len(ways)]]
+
+
+def _ends_alone(
+    mq: mqpg.Client,
+    first: int,
+    end: Callable[[Any], object],
+    options: dict[str, Any],
+    proven: bool,
+    effects: Callable[[], list[int]],
+) -> list[int]:
     calls: list[int] = []
 
     def act(message: mqpg.Message, conn: Any) -> None:
         calls.append(message.payload)
         insert(message, conn)
-        if message.payload == 2:
+        if message.payload == first + 1:
             end(conn)
 
     if options.pop("sqlalchemy", False):
@@ -295,13 +299,10 @@ def _ends_alone(
     consumer.step(mq)
     if proven and "database" not in options:
         prove(consumer)
-    mq.send_batch("orders", [1, 2, 3, 4])
-    run(mq, consumer, lambda: letters(mq) == [2] and {1, 3, 4} <= set(effects()))
-    found = effects()
-    assert [found.count(number) for number in (1, 3, 4)] == [1, 1, 1]
-    assert found.count(2) <= 1
-    assert len(calls) < 12
+    mq.send_batch("orders", list(range(first, first + 4)))
+    run(mq, consumer, lambda: first + 1 in letters(mq) and {first, first + 2, first + 3} <= set(effects()))
     consumer.close()
+    return calls
 
 
 class Cancelled(asyncio.CancelledError):
@@ -332,25 +333,47 @@ class Opaque(Exception):
     orig = sqlstate
 
 
+def raises(error: type[BaseException]) -> Callable[[Any], object]:
+    def act(conn: Any) -> None:
+        raise error
+
+    return act
+
+
+def _have_used_up_an_attempt(
+    mq: mqpg.Client,
+    effects: Callable[[], list[int]],
+    ways: dict[str, Callable[[Any], object]],
+    mode: str,
+    proven: bool,
+) -> None:
+    """Let a consumer handle three messages for each of the ways, in which its second one ends without an effect."""
+    for first, act in zip(FIRSTS, ways.values(), strict=False):
+
+        @mqpg.consumer("orders", group="g", max_attempts=2, retry_delay=0.05, lease=1, **MODES[mode])
+        def handle(
+            message: mqpg.Message, conn: psycopg.Connection[Any], second: int = first + 1, act: Any = act
+        ) -> None:
+            insert(message, conn)
+            if message.payload == second:
+                act(conn)
+
+        handle.step(mq)
+        if proven:
+            prove(handle)
+        mq.send_batch("orders", [first, first + 1, first + 2])
+        buried = list(range(2, first + 2, FIRSTS.step))
+        handled = [number for second in buried for number in (second - 1, second + 1)]
+        run(mq, handle, lambda done=(buried, handled): (letters(mq), effects()) == done)  # type: ignore[misc]
+
+
 @pytest.mark.parametrize("proven", [False, True], ids=["first delivery", "later one"])
-@pytest.mark.parametrize(
-    "error", [SystemExit, Cancelled, GeneratorExit, KeyboardInterrupt, Broken, Unspeakable, Opaque]
-)
 @pytest.mark.parametrize("mode", MODES)
 def test_whatever_a_handler_raises_counts(
-    mq: mqpg.Client, effects: Callable[[], list[int]], mode: str, error: type[BaseException], proven: bool
+    mq: mqpg.Client, effects: Callable[[], list[int]], mode: str, proven: bool
 ) -> None:
-    @mqpg.consumer("orders", group="g", max_attempts=2, retry_delay=0.05, lease=1, **MODES[mode])
-    def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
-        insert(message, conn)
-        if message.payload == 2:
-            raise error
-
-    handle.step(mq)
-    if proven:
-        prove(handle)
-    mq.send_batch("orders", [1, 2, 3])
-    run(mq, handle, lambda: letters(mq) == [2] and effects() == [1, 3])
+    errors = (SystemExit, Cancelled, GeneratorExit, KeyboardInterrupt, Broken, Unspeakable, Opaque)
+    _have_used_up_an_attempt(mq, effects, {error.__name__: raises(error) for error in errors}, mode, proven)
 
 
 @pytest.mark.parametrize(
@@ -381,9 +404,11 @@ def test_errors_of_another_database_are_the_handlers(mq: mqpg.Client, tmp_path: 
     handle.close()
 
 
-@pytest.mark.parametrize(
-    "act",
-    {
+@pytest.mark.parametrize("mode", MODES)
+def test_a_handler_whose_session_is_gone_has_used_up_an_attempt(
+    mq: mqpg.Client, effects: Callable[[], list[int]], mode: str
+) -> None:
+    ways: dict[str, Callable[[Any], object]] = {
         "closed": lambda conn: conn.close(),
         "ended": lambda conn: conn.execute("select pg_terminate_backend(pg_backend_pid())"),
         "role": lambda conn: conn.execute("set local role pg_monitor"),
@@ -391,23 +416,8 @@ def test_errors_of_another_database_are_the_handlers(mq: mqpg.Client, tmp_path: 
             conn.execute("set local idle_in_transaction_session_timeout = 100"),
             threading.Event().wait(0.6),
         ),
-    }.items(),
-    ids=lambda act: act[0],
-)
-@pytest.mark.parametrize("mode", MODES)
-def test_a_handler_whose_session_is_gone_has_used_up_an_attempt(
-    mq: mqpg.Client, effects: Callable[[], list[int]], mode: str, act: tuple[str, Callable[[Any], object]]
-) -> None:
-    @mqpg.consumer("orders", group="g", max_attempts=2, retry_delay=0.05, lease=1, **MODES[mode])
-    def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
-        insert(message, conn)
-        if message.payload == 2:
-            act[1](conn)
-
-    handle.step(mq)
-    prove(handle)
-    mq.send_batch("orders", [1, 2, 3])
-    run(mq, handle, lambda: letters(mq) == [2] and effects() == [1, 3])
+    }
+    _have_used_up_an_attempt(mq, effects, ways, mode, True)
 
 
 def main(dsn: str, calls: str, options: str) -> None:

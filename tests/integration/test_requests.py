@@ -136,7 +136,7 @@ def test_a_replier_killed_before_its_commit_replies_once(
     asked: list[Any] = []
     thread = threading.Thread(target=lambda: asked.append(mq.request("sums", [1, 1], timeout=60)))
     thread.start()
-    while not mq.receive("readers", "sums", wait=5):
+    while not mq.receive("readers", "sums", wait=5, lease=1):
         pass
     db.execute("select mqpg.seek('readers', 'sums', 'earliest')")
     crash_at("replier", dsn, "", "after", "_sync.client.request_reply.RequestReply.reply")

@@ -111,6 +111,6 @@ def test_a_slow_member_keeps_its_queue(processes: Processes, db: Connection, dsn
     db.execute("select mqpg.create_topic('orders', 1), mqpg.subscribe('slow', 'orders')")
     processes.worker("appender")
     start(processes, dsn, tmp_path, "slow")
-    db.execute("select mqpg.send_batch('orders', array['0', '1'])")
-    eventually(lambda: effects(db) == [0, 1], timeout=90, why=processes.logs)
+    db.execute("select mqpg.send_batch('orders', array['0'])")
+    eventually(lambda: effects(db) == [0], timeout=90, why=processes.logs)
     assert "fell silent" not in processes.logs()

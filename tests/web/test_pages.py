@@ -352,8 +352,8 @@ def test_no_word_breaks_a_page(visitor: TestClient, word: str) -> None:
 
 @pytest.fixture
 def own_visitor(own_server: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
-    """As `visitor`, at a server of this test's own. Each page that asks while that is away waits for two seconds."""
-    monkeypatch.setitem(source._SETTINGS, "pool_timeout", 2)
+    """As `visitor`, at a server of this test's own. Each page that asks while that is away waits for a second."""
+    monkeypatch.setitem(source._SETTINGS, "pool_timeout", 1)
     app = mqpg.web.app(own_server.dsn)
     yield TestClient(app, "http://localhost", follow_redirects=False)
     app.state.site.source.close()
