@@ -35,12 +35,15 @@ order by b.since
 # The room of the server's lock table: what each connection is counted with, times the connections.
 # A call of keep() takes up to 500 locks, and one statement that reads the whole log about 1000.
 _LOCKS = """
-select each.setting::int as each, connections.setting::int as connections, prepared.setting::int as prepared
+select each.setting::int as each, each.boot_val::int as own, connections.setting::int as connections,
+    prepared.setting::int as prepared
 from pg_settings each, pg_settings connections, pg_settings prepared
 where each.name = 'max_locks_per_transaction' and connections.name = 'max_connections'
     and prepared.name = 'max_prepared_transactions'
 """
-_LEAST_EACH = 64  # PostgreSQL's own: enough for a consumer in a transaction on each connection
+# PostgreSQL's own default, which is enough for a consumer in a transaction on each connection. Version 19
+# makes half the room of the same number, and its default is 128.
+_OWN = 64
 _LEAST_LOCKS = 3000
 _MEASURES = 2.0  # seconds from one to the next
 _MOST_CALLS = 100  # calls in a row, before the keeper reports what is held up
@@ -118,15 +121,10 @@ class Keeper(Worker):
     def _report_locks(self, conn: Connection) -> None:
         """Warn once if the server has too little room for locks, and show it in heartbeats."""
         found = conn.cursor(row_factory=dict_row).execute(_LOCKS).fetchone() or {}
-        room = found["each"] * (found["connections"] + found["prepared"])
-        if found["each"] >= _LEAST_EACH and room >= _LEAST_LOCKS:
+        problem = _too_few_locks(**found)
+        if problem is None:
             self.detail.pop("locks", None)
             return
-        wanted = max(_LEAST_EACH, -(-_LEAST_LOCKS // (found["connections"] + found["prepared"])))
-        problem = (
-            f"max_locks_per_transaction = {found['each']} leaves room for {room} locks, which is too few: "
-            f"set it to {wanted} or more and restart the server"
-        )
         if self.detail.get("locks") != problem:
             logger.warning(problem)
         self.detail["locks"] = problem
@@ -153,3 +151,22 @@ class Keeper(Worker):
                     else "table cannot be dropped, because transactions use it",
                     extra={"table": row["table_name"], "held_up_for": row["age"], "sessions": row["sessions"]},
                 )
+
+
+def _too_few_locks(each: int, own: int, connections: int, prepared: int) -> str | None:
+    """Say what is wrong with max_locks_per_transaction. None: it leaves room enough.
+
+    Args:
+        each: What it is.
+        own: PostgreSQL's own default of it.
+        connections: The setting max_connections.
+        prepared: The setting max_prepared_transactions.
+    """
+    room = each * _OWN // own * (connections + prepared)
+    if each >= own and room >= _LEAST_LOCKS:
+        return None
+    wanted = max(own, -(-_LEAST_LOCKS * own // _OWN // (connections + prepared)))
+    return (
+        f"max_locks_per_transaction = {each} leaves room for {room} locks, which is too few: "
+        f"set it to {wanted} or more and restart the server"
+    )

@@ -17,7 +17,7 @@ _MUST_BE = {
     "track_counts": ("on", "autovacuum does not know what to clean up"),
 }
 _SETTINGS = """
-select s.name, s.setting from pg_settings as s
+select s.name, s.setting, s.boot_val from pg_settings as s
 where s.name in ('fsync', 'full_page_writes', 'autovacuum', 'track_counts', 'synchronous_commit',
     'max_locks_per_transaction', 'max_stack_depth', 'server_version')
 """
@@ -25,15 +25,16 @@ _PGMQ = """
 select coalesce((select 'extension ' || e.extversion from pg_extension as e where e.extname = 'pgmq'),
     case when to_regclass('pgmq.q_mqpg_oplog') is not null then 'SQL from the PyPI package' end) as pgmq
 """
-_LEAST_LOCKS = 64  # PostgreSQL's default of max_locks_per_transaction
 
 
 def check_server(rows: Callable[[str], list[Row]]) -> list[Finding]:
     """Look at the server's settings, its clock, its sessions and PGMQ."""
-    settings = {row["name"]: row["setting"] for row in rows(_SETTINGS)}
+    found = {row["name"]: row for row in rows(_SETTINGS)}
+    settings = {name: row["setting"] for name, row in found.items()}
     return [
         Finding("server", True, f"PostgreSQL {settings['server_version']}"),
         *_settings(settings),
+        _locks(**found["max_locks_per_transaction"]),
         *check_moment(rows),
         _pgmq(rows(_PGMQ)[0]["pgmq"]),
     ]
@@ -52,11 +53,12 @@ def _settings(settings: dict[str, str]) -> Iterator[Finding]:
         level,
         "decisions and ticks are flushed anyway, but a crash may lose sends: set it to on" if relaxed else None,
     )
-    locks = int(settings["max_locks_per_transaction"])
-    few = locks < _LEAST_LOCKS
-    yield Finding(
-        "max_locks_per_transaction", not few, str(locks), f"set it to {_LEAST_LOCKS} or more" if few else None
-    )
+
+
+def _locks(name: str, setting: str, boot_val: str) -> Finding:
+    """PostgreSQL's own default is enough. From version 19 on that is 128, and means as many locks as 64 did."""
+    few = int(setting) < int(boot_val)
+    return Finding(name, not few, setting, f"set it to {boot_val} or more" if few else None)
 
 
 def _pgmq(found: str | None) -> Finding:

@@ -1,12 +1,13 @@
 """The keeper as a process: it drops segments under any load, and a killed one leaves nothing behind."""
 
 import logging
+import re
 import threading
 import time
 
 import pytest
 
-from mqpg.workers.keeper import Keeper
+from mqpg.workers.keeper import Keeper, _too_few_locks
 from mqpg.workers.session import connect
 from mqpg.workers.worker import Options
 from tests.support.broker import Broker, Session
@@ -201,12 +202,23 @@ def test_a_server_with_too_little_room_for_locks_is_reported(
     with connect(broker.dsn, "keeper") as conn, caplog.at_level(logging.WARNING, logger="mqpg.workers"):
         keeper.turn(conn)
         assert "locks" not in keeper.detail
-        monkeypatch.setattr("mqpg.workers.keeper._LEAST_EACH", 1_000_000)
+        monkeypatch.setattr("mqpg.workers.keeper._LEAST_LOCKS", 1_000_000)
         for _ in range(2):
             keeper.turn(conn)
         (found,) = [record.getMessage() for record in caplog.records if "max_locks" in record.getMessage()]
-        assert found.endswith("set it to 1000000 or more and restart the server")
+        assert re.search(r"which is too few: set it to \d{4} or more and restart the server$", found)
         assert keeper.detail["locks"] == found
+
+
+@pytest.mark.parametrize(
+    ("each", "own", "connections", "wanted"),
+    [(64, 64, 100, None), (128, 128, 100, None), (64, 128, 100, 128), (64, 64, 10, 300), (128, 128, 10, 600)],
+)
+def test_version_19_makes_half_the_room_by_the_same_number(
+    each: int, own: int, connections: int, wanted: int | None
+) -> None:
+    found = _too_few_locks(each, own, connections, prepared=0)
+    assert found is None if wanted is None else f"set it to {wanted} or more" in (found or "")
 
 
 @pytest.mark.parametrize("recovered_by", ["keeper", "keep()"])
