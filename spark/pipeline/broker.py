@@ -9,8 +9,10 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 import psycopg
 import pyarrow as pa
+import pyarrow.compute as pc
 from psycopg import sql
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
@@ -20,21 +22,33 @@ from pyarrow import csv
 from mqpg.connection.text_session import text_session
 from mqpg.values.translation import translate
 
+from .payloads import parse_objects
+
 __all__ = ["Broker", "Range", "TopicOffsets"]
 
-_CHUNK = 4 << 20  # bytes of text that become one Arrow table
-_STORED = {
-    "offset": ("queue_offset", pa.int64()),
-    "message_id": ("message_id", pa.int64()),
-    "key": ("key", pa.string()),
-    "tag": ("tag", pa.string()),
-    "headers": ("headers", pa.string()),
-    "payload": ("payload", pa.string()),
-    "born_at": ("born_at", pa.timestamp("us", "UTC")),
-    "appended_at": ("appended_at", pa.timestamp("us", "UTC")),
+_CHUNK = 8 << 20  # bytes of text that become one Arrow table
+_LABELS = pa.schema({"key": pa.list_(pa.string()), "tag": pa.list_(pa.string())})
+# What the rows of a COPY have. Each is a run of messages, and no JSON contains the character between theirs.
+_RUN = {
+    "queue_offset": pa.int64(),
+    "message_id": pa.int64(),
+    "n": pa.int32(),
+    "born_at": pa.timestamp("us", "UTC"),
+    "appended_at": pa.timestamp("us", "UTC"),
 }
+_TEXTS = {
+    "labels": """json_build_object(
+        'key', coalesce(keys, array_fill(null::text, array[n])),
+        'tag', coalesce(tags, array_fill(null::text, array[n]))
+    )""",
+    "headers": r"array_to_string(coalesce(headers, array_fill(null::jsonb, array[n])), E'\x1e', '')",
+    "payload": r"array_to_string(payloads, E'\x1e')",
+}
+_SEPARATOR = "\x1e"
 _BOUNDS = "select * from mqpg.topic_offsets(%s, %s, %s) order by queue_id"
-_COPY = "copy (select {} from mqpg.fetch_range({}, {}, {}, {}, {})) to stdout (format csv)"
+# Characters that are rare, so that values need no quotes.
+_COPY = r"""copy (select {} from mqpg.fetch_batches({}, {}, {}, {}, {}))
+    to stdout (format csv, delimiter E'\x1d', quote E'\x1f')"""
 
 
 @dataclass(frozen=True)
@@ -96,34 +110,34 @@ class Broker(AbstractContextManager["Broker"]):
 
     def read(self, part: Range, columns: tuple[str, ...]) -> Iterator[pa.Table]:
         """Read a range in one call, as tables of some MiB with the columns in this order."""
-        stored = [name for name in columns if name in _STORED] or ["offset"]
-        names = sql.SQL(", ").join(sql.Identifier(_STORED[name][0]) for name in stored)
+        texts = [name for name in _TEXTS if name in columns or (name == "labels" and {"key", "tag"} & set(columns))]
+        names = sql.SQL(", ").join(
+            [*(sql.Identifier(name) for name in _RUN), *(sql.SQL(_TEXTS[name]) for name in texts)]
+        )
         query = sql.SQL(_COPY).format(names, part.topic, part.queue, part.first, part.after, part.identity)
-        constants = {"topic": pa.scalar(part.topic), "queue": pa.scalar(part.queue, pa.int32())}
         try:
             for text in _chunks(self._conn.pgconn, query.as_bytes(self._conn)):
-                table = _parse(text, stored)
-                every = {name: pa.repeat(value, len(table)) for name, value in constants.items()}
-                yield pa.table({name: every[name] if name in every else table[name] for name in columns})
+                yield _expand(_parse(text, texts), part, columns)
         except psycopg.Error as error:
             raise translate(error) from error
 
 
-def _chunks(pgconn: PGconn, query: bytes) -> Iterator[bytearray]:
+def _chunks(pgconn: PGconn, query: bytes) -> Iterator[bytes]:
     """The rows of a COPY: whole ones, together about as much as one table should have.
 
     libpq is called directly: psycopg's Copy takes longer for a row than all the rest of reading it.
     """
     result = pgconn.exec_(query)
     if result.status == ExecStatus.COPY_OUT:
-        text = bytearray()
+        rows, size = [], 0
         while (row := pgconn.get_copy_data(0))[0] > 0:
-            text += row[1]
-            if len(text) >= _CHUNK:
-                yield text
-                text = bytearray()
-        if text:
-            yield text
+            rows.append(row[1])
+            size += row[0]
+            if size >= _CHUNK:
+                yield b"".join(rows)
+                rows, size = [], 0
+        if rows:
+            yield b"".join(rows)
         result = pgconn.get_result() or result
         while pgconn.get_result():
             pass  # the connection is free again when there is no more
@@ -131,17 +145,37 @@ def _chunks(pgconn: PGconn, query: bytes) -> Iterator[bytearray]:
         raise error_from_result(result)
 
 
-def _parse(text: bytearray, names: list[str]) -> pa.Table:
-    """Parse what COPY wrote: null is nothing, and an empty text is quoted."""
+def _parse(text: bytes, texts: list[str]) -> pa.Table:
+    """Parse what COPY wrote."""
+    types = _RUN | dict.fromkeys(texts, pa.string())
     return csv.read_csv(
         pa.BufferReader(text),
-        csv.ReadOptions(column_names=names, block_size=len(text) + 1, use_threads=False),
-        csv.ParseOptions(newlines_in_values=True),
-        csv.ConvertOptions(
-            column_types={name: _STORED[name][1] for name in names},
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-            check_utf8=False,
-        ),
+        csv.ReadOptions(column_names=list(types), block_size=len(text) + 1, use_threads=False),
+        csv.ParseOptions(delimiter="\x1d", quote_char="\x1f", newlines_in_values=True),
+        csv.ConvertOptions(column_types=types, null_values=[""], check_utf8=False),
     )
+
+
+def _expand(runs: pa.Table, part: Range, columns: tuple[str, ...]) -> pa.Table:
+    """Make a row of each message."""
+    lengths = runs["n"].to_numpy()
+    total = int(lengths.sum())
+    run = np.repeat(np.arange(len(lengths)), lengths)
+    within = np.arange(total) - np.repeat(lengths.cumsum() - lengths, lengths)
+    made: dict[str, Any] = {
+        "topic": pa.repeat(part.topic, total),
+        "queue": pa.repeat(pa.scalar(part.queue, pa.int32()), total),
+    }
+    for name, stored in (("offset", "queue_offset"), ("message_id", "message_id")):
+        made[name] = pa.array(runs[stored].to_numpy()[run] + within)
+    for name in ("born_at", "appended_at"):
+        made[name] = runs[name].take(pa.array(run))
+    for name in ("headers", "payload"):
+        if name in columns:
+            made[name] = pc.list_flatten(pc.split_pattern(runs[name], _SEPARATOR))
+    if "headers" in columns:
+        made["headers"] = pc.if_else(pc.equal(made["headers"], ""), None, made["headers"])
+    if "labels" in runs.column_names:
+        labels = parse_objects(runs["labels"], _LABELS)
+        made |= {name: pc.list_flatten(labels[name]) for name in _LABELS.names}
+    return pa.table({name: made[name] for name in columns})

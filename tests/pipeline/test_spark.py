@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[2]
 Load = Callable[..., DataFrame]
-ODD = ['"', "\\", "a,b", "line\nline", "\r\n", "\\N", "\\.", "", " ", "é€😀", "null", "'"]
+ODD = ['"', "\\", "a,b", "line\nline", "\r\n", "\\N", "\\.", "", " ", "é€😀", "null", "'", "\x1d\x1e\x1f"]
 
 
 def fill(mq: mqpg.Client, messages: int) -> None:

@@ -84,6 +84,7 @@ ROWS: dict[str, list[dict[str, str]]] = {
         {"receipt": "'{retry_receipt}'", "lease": "'1 s'"},
     ],
     "fetch": [{"topic": "'t'", "queue_id": "0", "from_offset": "0"}],
+    "fetch_batches": [{"topic": "'t'", "queue_id": "0", "from_offset": "0", "to_offset": "0"}],
     "fetch_range": [{"topic": "'t'", "queue_id": "0", "from_offset": "0", "to_offset": "0"}],
     "find_by_key": [{"topic": "'t'", "key": "'k'"}],
     "grant_auditor": [{"role": "'pg_monitor'"}],

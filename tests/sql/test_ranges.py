@@ -14,6 +14,18 @@ def read(mq: Session, topic: str, first: int, after: int, **named: object) -> li
     return [(row.queue_offset, row.payload) for row in rows]
 
 
+def batches(mq: Session, topic: str, first: int, after: int) -> list[tuple[Any, ...]]:
+    """The messages of a range by fetch_batches(), with the columns of fetch_range()."""
+    found: list[tuple[Any, ...]] = []
+    for run in mq.call("fetch_batches", topic, 0, first, after):
+        lists = [column or [None] * run.n for column in (run.keys, run.tags, run.headers, run.payloads)]
+        found += [
+            (run.queue_offset + i, run.message_id + i, *values, run.born_at, run.appended_at)
+            for i, values in enumerate(zip(*lists, strict=True))
+        ]
+    return found
+
+
 def advance(mq: Session, topic: str, queues: list[int], offsets: list[int], identity: str | None = None) -> None:
     mq.execute("select mqpg.advance('g', %s, %s::int[], %s::bigint[], %s)", topic, queues, offsets, identity)
 
@@ -49,6 +61,10 @@ def test_a_range_has_each_offset_once_and_in_order(filled: Session) -> None:
     assert {row.appended_at for row in whole} == {row.at for row in ticks}
     for first, after in ((0, 0), (0, 1), (7, 13), (19, 22), (25, 40), (40, 40)):
         assert read(filled, "one", first, after) == [(i, i) for i in range(first, after)]
+        assert batches(filled, "one", first, after) == list(
+            map(tuple, filled.call("fetch_range", "one", 0, first, after))
+        )
+    assert len(filled.call("fetch_batches", "one", 0, 0, 20)) == 1
 
 
 def test_a_range_has_several_rows_of_a_queue(mq: Session) -> None:
@@ -74,6 +90,11 @@ def test_what_retention_took_raises_and_what_it_kept_is_read(mq: Session) -> Non
     assert (row.oldest_offset, row.next_offset) == (3, 5)
     assert mq.scalar("select count(*) from mqpg.held") == 2, "the segment is gone"
     assert read(mq, "one", 3, 5) == [(3, 3), (4, 4)]
+    assert batches(mq, "one", 3, 5) == list(map(tuple, mq.call("fetch_range", "one", 0, 3, 5)))
+    mq.execute("delete from mqpg.held where payload::text = '4'")
+    mq.execute("update mqpg.segment set body_dropped_at = body_dropped_at - interval '1 hour'")
+    with refused("MQ014", "offsets 3 to 4"):
+        read(mq, "one", 3, 5)
     with refused("MQ013", "oldest offset 3"):
         read(mq, "one", 2, 5)
 
