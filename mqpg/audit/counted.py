@@ -22,7 +22,7 @@ __all__ = ["held_against_counts", "outbox_counts"]
 Counts = Mapping[tuple[str, str], int]
 """By the producer groups of the outboxes, with commas between, and topic."""
 
-_DROPPED = "select exists (select from mqpg.audit_segment s where s.family = 'log' and s.body_dropped_at is not null)"
+_DROPPED = "select exists (select from mqpg_audit.segment s where s.family = 'log' and s.dropped_at is not null)"
 
 
 def outbox_counts(options: AuditOptions, dsn: str, broker_id: str) -> Counts:

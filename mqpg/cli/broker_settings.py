@@ -9,7 +9,7 @@ from mqpg.cli.options import Dsn, Json, print_rows
 
 __all__ = ["settings"]
 
-_SETTINGS = "select s.* from mqpg.audit_settings as s order by s.name"
+_SETTINGS = "select s.* from mqpg_audit.setting as s order by s.name"
 
 
 def settings(json: Json = False, dsn: Dsn = None) -> None:

@@ -12,13 +12,13 @@ __all__ = ["estimate_messages"]
 _BROKER = """
 select greatest(
     (select coalesce(sum(e.tail - b.base_offset), 0)
-     from mqpg.audit_topic t cross join lateral generate_series(0, t.queues - 1) as q(queue_id)
+     from mqpg_audit.topic t cross join lateral generate_series(0, t.queues - 1) as q(queue_id)
      cross join lateral (
-         select c.base_offset from mqpg.audit_consume_queue c
+         select c.base_offset from mqpg_audit.queue_row c
          where c.topic_id = t.topic_id and c.queue_id = q.queue_id and c.subscription_id = 0
          order by c.base_offset limit 1) b
      cross join lateral (
-         select c.base_offset + c.n as tail from mqpg.audit_consume_queue c
+         select c.base_offset + c.n as tail from mqpg_audit.queue_row c
          where c.topic_id = t.topic_id and c.queue_id = q.queue_id and c.subscription_id = 0
          order by c.base_offset desc limit 1) e),
     (select coalesce(sum(c.reltuples), 0)::bigint
@@ -39,7 +39,7 @@ cross join lateral (select sum(pg_relation_size(t.relid)) as size from pg_partit
 _READABLE = """
 select exists (
     select from pg_class c
-    where c.relnamespace = to_regnamespace('mqpg') and c.relname = 'audit_consume_queue'
+    where c.relnamespace = to_regnamespace('mqpg_audit') and c.relname = 'queue_row'
         and has_schema_privilege(c.relnamespace, 'usage') and has_table_privilege(c.oid, 'select')) as readable
 """
 

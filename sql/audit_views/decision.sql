@@ -6,7 +6,16 @@ create view mqpg_audit.decision as
 select o.message_id, o.message_id >> 10 as batch_id, o.topic_id, t.name as topic,
     case o.op when 'c' then 'commit' when 'b' then 'rollback' when 'd' then 'due' when 'r' then 'recall' end
         as decision,
-    o.at as decided_at, o.decided_by, o.reason, o.order_no, nullif(o.visible_at, 'infinity') as due_at
+    o.at as decided_at, o.decided_by, o.reason, o.order_no, nullif(o.visible_at, 'infinity') as due_at,
+    case when o.visible_at = 'infinity' then o.deliver_id end as relayed_as,
+    case when o.op = 'c' and coalesce(o.visible_at <> 'infinity', true) then o.deliver_id end as final_id,
+    o.queue_id::int as queue_id, o.xid::text as xid, o.stage::int as stage, o.decided_by not in ('admin', 'expiry')
+    or o.stage <> 0
+    or exists (
+        select from mqpg.check_log as c
+        where c.message_id = o.message_id
+            and c.event = case o.decided_by when 'admin' then 'settled' else 'expired' end
+    ) as noted
 from mqpg.op_log as o
 left join mqpg.topic as t on o.topic_id = t.topic_id;
 comment on column mqpg_audit.decision.message_id is 'Id of the message; the cut column';
@@ -22,3 +31,12 @@ comment on column mqpg_audit.decision.reason is
 comment on column mqpg_audit.decision.order_no is
     'From one sequence with batch_id, so both together say what came first';
 comment on column mqpg_audit.decision.due_at is 'Commit with a delay: when the message becomes visible; else null';
+comment on column mqpg_audit.decision.relayed_as is
+    'Commit in a relay topic: id of the message that delivers it; else null';
+comment on column mqpg_audit.decision.final_id is
+    'Commit with a final payload: id of the message that holds it; else null';
+comment on column mqpg_audit.decision.queue_id is 'The queue of the topic that the message belongs to, from 0';
+comment on column mqpg_audit.decision.xid is 'The transaction that decided';
+comment on column mqpg_audit.decision.stage is '0: commit and rollback; 1: due and recall';
+comment on column mqpg_audit.decision.noted is
+    'false: by an administrator or the expiry, and the record that these leave beside a decision is missing';

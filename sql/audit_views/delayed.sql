@@ -2,19 +2,25 @@
 -- recall was rolled back may have several rows; the last one counts. Rows stay after their time,
 -- until retention drops them.
 -- A condition on written_at leaves out partitions, and one on due_at uses an index.
--- Cost: the rows in the range of written_at, and one look at the newest tick.
+-- Cost: the rows in the range of written_at, and two looks at the newest tick if is_due is read.
 create view mqpg_audit.delayed as
 select d.first_id + i.i as message_id, (d.first_id + i.i) >> 10 as batch_id, d.topic_id, t.name as topic,
     nullif(d.subscription_id, 0) as subscription_id, s.consumer_group, nullif(s.member, '') as consumer,
     d.visible_at as due_at, d.written_at, case when d.subscription_id <> 0 then d.attempt::int end as attempt, d.reason,
-    d.visible_at <= k.due_until and pg_visible_in_snapshot(d.xid, k.snapshot) as is_due
-from (
-    select n.due_until, n.snapshot
-    from mqpg.tick as n
-    order by n.tick_id desc
-    limit 1
-) as k
-cross join mqpg.delayed as d
+    coalesce(
+        d.visible_at <= (
+            select n.due_until from mqpg.tick as n
+            order by n.tick_id desc
+            limit 1
+        )
+        and pg_visible_in_snapshot(d.xid, (
+            select n.snapshot from mqpg.tick as n
+            order by n.tick_id desc
+            limit 1
+        )), false
+    ) as is_due,
+    d.deliver_id + i.i as final_id, d.queue_id::int as queue_id, d.xid::text as xid
+from mqpg.delayed as d
 cross join lateral generate_series(0, d.n - 1) as i (i)
 left join mqpg.topic as t on d.topic_id = t.topic_id
 left join mqpg.subscription as s on d.subscription_id = s.subscription_id;
@@ -35,3 +41,7 @@ comment on column mqpg_audit.delayed.attempt is
 comment on column mqpg_audit.delayed.reason is 'Retry: why the attempt before failed; else null';
 comment on column mqpg_audit.delayed.is_due is
     'true: the newest tick has reached it, so it is in a queue, unless it was recalled or purged';
+comment on column mqpg_audit.delayed.final_id is
+    'Id of the message that holds the final payload which a commit brought; null: its own';
+comment on column mqpg_audit.delayed.queue_id is 'The queue of the topic that it belongs to, from 0';
+comment on column mqpg_audit.delayed.xid is 'The transaction that wrote the row';

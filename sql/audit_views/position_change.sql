@@ -22,7 +22,7 @@ select c.subscription_id, s.consumer_group, nullif(s.member, '') as consumer, s.
         when 'c' then 'closed'
         when 'k' then 'carried'
     end as action,
-    c.committed as committed_offset, c.claimed as claimed_offset, c.epoch, c.slot
+    c.committed as committed_offset, c.claimed as claimed_offset, c.epoch, c.slot, c.owner, c.failed, c.reason
 from mqpg.cursor as c
 left join mqpg.subscription as s on c.subscription_id = s.subscription_id
 left join mqpg.topic as t on s.topic_id = t.topic_id;
@@ -48,3 +48,8 @@ comment on column mqpg_audit.position_change.epoch is
     'The delivery that it concerns, which is part of its receipt; null: none';
 comment on column mqpg_audit.position_change.slot is
     'Number of the period in which it was; the cut column, by which partitions are left out';
+comment on column mqpg_audit.position_change.owner is 'Mode pinned: the consumer that owns the queue; else null';
+comment on column mqpg_audit.position_change.failed is
+    'nack with on_failure block_key or block_queue: the offsets that failed; else null';
+comment on column mqpg_audit.position_change.reason is
+    'nack: why the offsets in failed did; without these, when the messages come back, in microseconds since 1970';

@@ -1,19 +1,46 @@
--- Segments of messages and queues: ranges of ids with the time of writing, and what retention
--- dropped. They turn a time into a range of ids: what was written at a time is in a segment that
--- was opened before it and closed after it.
+-- Segments: ranges of ids or times with the time of writing, and what retention dropped. They turn a
+-- time into a range of ids: what was written at a time is in a segment that was opened before it and
+-- closed after it.
 -- Cost: one row for each segment.
 create view mqpg_audit.segment as
-select case s.family when 'log' then 'messages' else 'queues' end as content, s.segment_no,
-    case s.family when 'log' then 'batch_id' else 'tick_id' end as cut_column, s.lower_bound::bigint as lower_bound,
-    s.upper_bound::bigint as upper_bound, s.opened_at, s.closed_at, s.body_dropped_at as dropped_at
-from mqpg.segment as s
-where s.family in ('log', 'tick');
-comment on column mqpg_audit.segment.content is 'messages (message, decision) | queues (queue_entry, tick)';
+select
+    case s.family
+        when 'log' then 'messages'
+        when 'tick' then 'queues'
+        when 'cursor' then 'positions'
+        when 'dedup' then 'dedup ids'
+        else s.family
+    end as content,
+    s.segment_no,
+    case s.family
+        when 'log' then 'batch_id' when 'tick' then 'tick_id' when 'delayed' then 'written_at' else 'slot'
+    end as cut_column,
+    case when s.family <> 'delayed' then s.lower_bound::bigint end as lower_bound,
+    case when s.family <> 'delayed' then s.upper_bound::bigint end as upper_bound,
+    s.opened_at, s.closed_at, s.body_dropped_at as dropped_at,
+    case when s.family = 'delayed' then nullif(s.lower_bound::timestamptz, '-infinity') end as lower_time,
+    case when s.family = 'delayed' then s.upper_bound::timestamptz end as upper_time,
+    s.family, s.leaving, s.dropped_at as decisions_dropped_at, s.left_out, s.merged_at
+from mqpg.segment as s;
+comment on column mqpg_audit.segment.content is
+    'messages (message, decision) | queues (queue_entry, tick) | positions (position_change) | delayed | dedup ids';
 comment on column mqpg_audit.segment.segment_no is 'Number of the segment among those of its content';
-comment on column mqpg_audit.segment.cut_column is 'What the bounds are of: batch_id | tick_id';
-comment on column mqpg_audit.segment.lower_bound is 'First id of the segment';
-comment on column mqpg_audit.segment.upper_bound is 'Id after the last one of the segment';
+comment on column mqpg_audit.segment.cut_column is 'What the bounds are of: batch_id | tick_id | slot | written_at';
+comment on column mqpg_audit.segment.lower_bound is 'First id of the segment; null: delayed';
+comment on column mqpg_audit.segment.upper_bound is 'Id after the last one of the segment; null: delayed';
 comment on column mqpg_audit.segment.opened_at is 'When writing into it began; null: it was made ahead of time';
 comment on column mqpg_audit.segment.closed_at is 'When writing into it ended; null: it has not';
 comment on column mqpg_audit.segment.dropped_at is
     'From then on its messages or offsets are gone, but for those that message shows as kept; null: it is there';
+comment on column mqpg_audit.segment.lower_time is
+    'delayed: first time of the segment; null: unlimited, or another content';
+comment on column mqpg_audit.segment.upper_time is
+    'delayed: time after the last one of the segment; null: another content';
+comment on column mqpg_audit.segment.family is
+    'The same as content, by the names of tables: log | tick | cursor | delayed | dedup';
+comment on column mqpg_audit.segment.leaving is 'The table whose part is about to be dropped; null: none';
+comment on column mqpg_audit.segment.decisions_dropped_at is
+    'From then on its last table, of messages that with the decisions, is gone, too; null: it is there';
+comment on column mqpg_audit.segment.left_out is
+    'Ids of topics whose messages were left out when segments were merged; 0: of dropped topics or segments';
+comment on column mqpg_audit.segment.merged_at is 'When several segments were put together into this one; null: never';

@@ -3,7 +3,8 @@
 -- Cost: one row for each subscription.
 create view mqpg_audit.subscription as
 select s.subscription_id, s.consumer_group, nullif(s.member, '') as consumer, s.topic_id, t.name as topic, s.mode,
-    s.start, s.filter::text as filter, s.tags, s.max_attempts, s.retry_delay, s.on_failure, s.paused, s.created_at
+    s.start, s.filter::text as filter, s.tags, s.max_attempts, s.retry_delay, s.on_failure, s.paused, s.created_at,
+    nullif(s.retries_from, '-infinity') as retries_from, s.member_of
 from mqpg.subscription as s
 inner join mqpg.topic as t on s.topic_id = t.topic_id
 where s.mode <> 'broadcast' or s.member <> '';
@@ -22,3 +23,7 @@ comment on column mqpg_audit.subscription.retry_delay is 'Time until the second 
 comment on column mqpg_audit.subscription.on_failure is 'skip | block_key | block_queue';
 comment on column mqpg_audit.subscription.paused is 'true: the group receives nothing';
 comment on column mqpg_audit.subscription.created_at is 'When it was created';
+comment on column mqpg_audit.subscription.retries_from is
+    'Retries that were written before this time are purged; null: none are';
+comment on column mqpg_audit.subscription.member_of is
+    'Mode broadcast: subscription_id of the group in broadcast_group; else null';

@@ -2,11 +2,21 @@
 -- Cost: one row for each topic.
 create view mqpg_audit.topic as
 select t.topic_id, t.name as topic, t.kind, t.queues, t.retention, t.message_ttl, t.on_expired, t.lose_after,
-    t.lose_over, t.paused, t.created_at, null::timestamptz as dropped_at
+    t.lose_over, t.paused, t.created_at, null::timestamptz as dropped_at, t.checksums, (
+        select min(w.queues_before) from mqpg.topic_growth as w
+        where w.topic_id = t.topic_id
+    ) as first_queues, (
+        select min(w.first_batch) from mqpg.topic_growth as w
+        where w.topic_id = t.topic_id
+    ) as grown_from, (
+        select case when bool_and(w.boundaries is not null) then max(w.settled_batch) end from mqpg.topic_growth as w
+        where w.topic_id = t.topic_id
+    ) as settled_batch
 from mqpg.topic as t
 union all
 select d.topic_id, d.name, null as kind, null as queues, null as retention, null as message_ttl, null as on_expired,
-    null as lose_after, null as lose_over, null as paused, null as created_at, d.dropped_at
+    null as lose_after, null as lose_over, null as paused, null as created_at, d.dropped_at, null as checksums,
+    null as first_queues, null as grown_from, null as settled_batch
 from mqpg.dropped_topic as d;
 comment on column mqpg_audit.topic.topic_id is 'Id; a name that is used again gets a new one';
 comment on column mqpg_audit.topic.topic is 'Name';
@@ -24,3 +34,10 @@ comment on column mqpg_audit.topic.lose_over is
 comment on column mqpg_audit.topic.paused is 'true: no group receives anything; null: dropped';
 comment on column mqpg_audit.topic.created_at is 'When it was created; null: dropped';
 comment on column mqpg_audit.topic.dropped_at is 'When it was dropped; null: it exists';
+comment on column mqpg_audit.topic.checksums is 'true: record batches get a checksum; null: dropped';
+comment on column mqpg_audit.topic.first_queues is
+    'Number of queues that it was made with; null: the present one, or dropped';
+comment on column mqpg_audit.topic.grown_from is
+    'Batch ids below it were placed by first_queues; null: the number has always been the same, or dropped';
+comment on column mqpg_audit.topic.settled_batch is
+    'Batch ids above it were placed by queues; null: not known yet, or always the same, or dropped';

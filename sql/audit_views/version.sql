@@ -3,7 +3,7 @@
 -- appear under the same number.
 -- Cost: reads two tables of one row.
 create view mqpg_audit.version as
-select 1 as contract, i.release, b.broker_id, b.incarnation, b.installed_at
+select 1 as contract, i.release, b.broker_id, b.incarnation, b.installed_at, b.system_identifier, b.timeline
 from mqpg.installation as i
 cross join mqpg.broker as b;
 comment on column mqpg_audit.version.contract is
@@ -14,3 +14,5 @@ comment on column mqpg_audit.version.broker_id is
 comment on column mqpg_audit.version.incarnation is
     'Number of this life of the broker; grows with each promotion, recovery or restore';
 comment on column mqpg_audit.version.installed_at is 'When the broker was installed';
+comment on column mqpg_audit.version.system_identifier is 'The server cluster that the rows were written in';
+comment on column mqpg_audit.version.timeline is 'The timeline of that cluster that they were written in';

@@ -1,4 +1,5 @@
--- The table ledger for the audit, as it is. Only auditors read it; see audit_commit_log.
+-- The ledger with its handles, for reconcile() with Spark, which commits by them. Only auditors read
+-- it. The view mqpg_audit.ledger has no handles.
 create view mqpg.audit_ledger as
 select l.handle, l.entry, l.at
 from mqpg.ledger as l;

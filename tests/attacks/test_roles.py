@@ -44,7 +44,7 @@ def test_an_application_does_its_own_work(app: Connection, company: Company) -> 
         "select message from pgmq.q_mqpg_oplog",
         "select * from mqpg.half_pending",
         "select * from mqpg.rights",
-        "select * from mqpg.audit_commit_log",
+        "select * from mqpg_audit.record_batch",
         "select * from mqpg_audit.message",
         "select mqpg._half_by_id(1)",
         "select mqpg._decide('x', 'c', 'admin')",

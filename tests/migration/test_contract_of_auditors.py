@@ -23,7 +23,17 @@ where c.relnamespace = 'mqpg_audit'::regnamespace
 order by c.relname, a.attnum
 """
 # Types that JDBC and the tools above it know. xid8, "char" and composite types are none of them.
-KNOWN = {"bigint", "boolean", "integer", "interval", "text", "text[]", "timestamp with time zone"}
+KNOWN = {
+    "bigint",
+    "boolean",
+    "integer",
+    "interval",
+    "text",
+    "timestamp with time zone",
+    "bigint[]",
+    "integer[]",
+    "text[]",
+}
 
 
 def test_views_columns_and_types_are_those_of_the_contract(db: Connection) -> None:

@@ -134,9 +134,12 @@ def test_views_call_only_entry_points(db: Connection, entries: dict[str, str]) -
 
 
 def test_views_of_auditors_call_no_function_of_mqpg(db: Connection) -> None:
-    """They show rows, as the audit does, and so no bug of a function can hide from them."""
-    called = {view for view, _ in db.execute(_CALLED_BY_VIEWS)}
-    assert [view for view in called if view.startswith("mqpg_audit.")] == []
+    """They show rows, as the audit does, and so no bug of a function can hide from them.
+
+    Only PL/pgSQL can evaluate a filter in spite of an error. That function shares no code with receive().
+    """
+    called = {(view, name) for view, name in db.execute(_CALLED_BY_VIEWS) if view.startswith("mqpg_audit.")}
+    assert called == {("mqpg_audit.unmatched", "_path_matches")}
 
 
 def test_views_of_auditors_need_no_other_view(db: Connection) -> None:

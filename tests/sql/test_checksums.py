@@ -40,7 +40,7 @@ def topic(request: pytest.FixtureRequest, mq: Session) -> str:
 
 
 def intact(mq: Session) -> set[bool | None]:
-    return {row.intact for row in mq.rows("select intact from mqpg.audit_commit_log")}
+    return {row.intact for row in mq.rows("select intact from mqpg_audit.record_batch")}
 
 
 @pytest.mark.parametrize("write", WRITES)

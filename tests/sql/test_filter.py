@@ -492,14 +492,14 @@ def test_what_is_not_chosen_does_not_expire_into_the_dead_letters(mq: Session) -
 
 
 def test_the_audit_can_tell_what_was_not_chosen(mq: Session) -> None:
-    """The view audit_unmatched names exactly the messages that a filter skipped."""
+    """The view unmatched names exactly the messages that a filter skipped."""
     ids = mq.send_batch("one", [str(i) for i in range(6)], tags=["a", "b"] * 3)
     mq.append()
     mq.call("subscribe", "f", "one", tags=["a"], filter="$ > 0")
     seen = {m.message_id for m in mq.drain("one", group="f")}
     with mq.transaction():
         mq.execute("set transaction isolation level repeatable read, read only")
-        left = {r.message_id for r in mq.rows("select * from mqpg.audit_unmatched")}
+        left = {r.message_id for r in mq.rows("select * from mqpg_audit.unmatched")}
     assert seen == {ids[2], ids[4]}
     assert left == set(ids) - seen
 
@@ -532,7 +532,7 @@ def test_the_audit_judges_each_message_by_the_filter_of_its_time(mq: Session) ->
         mq.call("alter_subscription", "f", "one", **change)
         age()
     assert mq.scalar("select count(*) from mqpg.former_filter") == 4
-    left = {r.message_id for r in mq.rows("select * from mqpg.audit_unmatched")}
+    left = {r.message_id for r in mq.rows("select * from mqpg_audit.unmatched")}
     assert left == everything - seen
     assert len(left) == 2 + 0 + 3 + 3
 

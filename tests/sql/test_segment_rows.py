@@ -11,8 +11,8 @@ pytestmark = pytest.mark.own_database
 
 # Which messages an audit takes for dropped: read/horizon.sql of the audit.
 DROPPED_SEGMENTS: LiteralString = """
-select s.lower_bound::bigint * 1024 as first_id, s.upper_bound::bigint * 1024 - 1 as last_id
-from mqpg.audit_segment s where s.family = 'log' and (s.body_dropped_at is not null or s.left_out <> '{}')
+select s.lower_bound * 1024 as first_id, s.upper_bound * 1024 - 1 as last_id
+from mqpg_audit.segment s where s.family = 'log' and (s.dropped_at is not null or s.left_out <> '{}')
 """
 YEARS = 10
 SEGMENTS = YEARS * 365 * 4  # one every six hours

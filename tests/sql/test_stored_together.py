@@ -15,7 +15,7 @@ select n, kind::text, queue_id between 0 and 3 as queue, producer_group_id, inca
     delay, keys, tags, array(select u.h - 'mqpg-handle' from unnest(headers) with ordinality u(h, o) order by o) as headers,
     headers is null as bare, payloads::text[] as bodies, array_lower(payloads, 1) as payloads_from,
     array_lower(tags, 1) as tags_from, array_lower(headers, 1) as headers_from, relay, checksum is not null as summed,
-    (select a.intact from mqpg.audit_commit_log as a where a.batch_id = l.batch_id), check_at - born_at as due,
+    (select a.intact from mqpg_audit.record_batch as a where a.batch_id = l.batch_id), check_at - born_at as due,
     (select array_agg((d.n, d.queue_id = l.queue_id, d.first_id = l.batch_id * 1024, d.xid = l.xid)::text)
      from mqpg.delayed d where d.first_id / 1024 = l.batch_id) as delayed
 from mqpg.commit_log l where batch_id > %s order by batch_id"""

@@ -92,12 +92,34 @@ class TestMessages:
             )
         assert (other.committed_at, other.decided_at) == (None, None)
 
+    def test_hashes_of_handles_are_comparable_and_give_no_handle_away(self, mq: Session) -> None:
+        mq.send("one")
+        handles = [row[0] for row in mq.rows("select mqpg.prepare_batch('t', array['1', '2', '3'], 'pg')")]
+        mq.execute(
+            "insert into mqpg.held (message_id, xid, born_at, topic_id, queue_id, kind, nonce, payload) "
+            "select (l.batch_id + 1000) * 1024 + 2, l.xid, l.born_at, l.topic_id, l.queue_id, l.kind, l.nonce, "
+            "l.payloads[3] from mqpg.commit_log l where l.kind = 'h'"
+        )
+        hashes = [hashlib.sha256(bytes.fromhex(handle.split(".")[3])).hexdigest() for handle in handles]
+        rows = mq.rows("select b.*, row_to_json(b)::text as text from mqpg_audit.record_batch b order by b.batch_id")
+        assert [(row.kind, row.kept) for row in rows] == [("normal", False), ("half", False), ("half", True)]
+        assert [row.handle_hashes for row in rows[:2]] == [None, hashes]
+        seen = " ".join(row.text for row in rows)
+        secret = mq.scalar("select nonce::text from mqpg.held")
+        for hidden in (secret, secret.replace("-", ""), *(handle.split(".")[3] for handle in handles)):
+            assert hidden not in seen
+
     def test_contents_are_read_only_where_they_are_asked_for(self, mq: Session) -> None:
         mq.send_batch("one", ["1", "2"], keys=["a", "b"])
         query = "select message_id, state, topic, created_at from mqpg_audit.message"
         assert "octet_length" not in plan(mq, query)
         assert "hashtext" not in plan(mq, query)
         assert "octet_length" in plan(mq, "select payload_bytes from mqpg_audit.message")
+        batch = "select {} from mqpg_audit.record_batch"
+        assert not re.search("sha256|hash|payloads", plan(mq, batch.format("batch_id, first_id, n, xid, kind")))
+        assert "payloads" in plan(mq, batch.format("intact"))
+        assert "check_log" not in plan(mq, "select message_id, decision, xid from mqpg_audit.decision")
+        assert "mqpg.tick" not in plan(mq, "select message_id, due_at, xid from mqpg_audit.delayed")
         assert "mqpg.tick" not in plan(mq, "select queue_offset from mqpg_audit.queue_entry")
         assert "mqpg.tick" in plan(mq, "select appended_at from mqpg_audit.queue_entry")
 
@@ -106,8 +128,11 @@ class TestMessages:
         [
             ("message", "batch_id >= 10 and batch_id < 20", "commit_log"),
             ("message", "batch_id < 20 or batch_id is null", "commit_log"),
+            ("record_batch", "batch_id >= 10 and batch_id < 20", "commit_log"),
+            ("record_batch", "batch_id >= 10 and batch_id < 20 and not kept", "commit_log"),
             ("decision", "message_id >= 10240 and message_id < 20480", "op_log"),
             ("queue_entry", "tick_id >= 1 and tick_id < 2", "consume_queue"),
+            ("queue_row", "tick_id >= 1 and tick_id < 2", "consume_queue"),
             ("tick", "tick_id < 2", "tick"),
         ],
     )
@@ -318,7 +343,7 @@ class TestGroups:
         source = mq.scalar("select col_description('mqpg.cursor'::regclass, attnum) from pg_attribute "
                            "where attrelid = 'mqpg.cursor'::regclass and attname = 'action'")  # fmt: skip
         codes = [part.split()[0] for part in source.partition(": ")[2].split(", ") if len(part.split()[0]) == 1]
-        view = mq.scalar("select pg_get_viewdef('mqpg.audit_cursor'::regclass)")
+        view = mq.scalar("select pg_get_viewdef('mqpg_audit.position_change'::regclass)")
         words = dict(re.findall(r"""WHEN '(.)'::"char" THEN '(\w+)'""", view))
         assert sorted(words) == sorted(codes)
         assert len(words) == 16

@@ -21,8 +21,7 @@ def queries(anomaly: dict[str, Any]) -> list[str]:
     if topic is not None and anomaly["queue_offset"] is not None:
         found.append(
             _text(
-                "select q.* from mqpg.audit_consume_queue q join mqpg.audit_topic t using (topic_id) "
-                "where t.name = {} and q.queue_id = {} and {} between q.base_offset and q.base_offset + q.n - 1",
+                "select * from mqpg_audit.queue_entry where topic = {} and queue_id = {} and queue_offset = {}",
                 topic,
                 anomaly["queue_id"],
                 anomaly["queue_offset"],
@@ -31,7 +30,7 @@ def queries(anomaly: dict[str, Any]) -> list[str]:
     if group is not None and topic is not None:
         found.append(
             _text(
-                "select * from mqpg.audit_position_jump where consumer_group = {} and topic = {} order by at",
+                "select * from mqpg_audit.position_jump where consumer_group = {} and topic = {} order by jumped_at",
                 group,
                 topic,
             )

@@ -68,10 +68,9 @@ BROKER: Mapping[str, Fingerprint] = {
     "delayed": Fingerprint(
         "delayed",
         "q.written_at",
-        "q.first_id, q.n, q.deliver_id, q.queue_id, q.written_at, q.visible_at, q.topic_id, q.subscription_id, "
-        "q.attempt, q.xid",
-        "q.first_id + q.n <= (select j.until_id from judged as j) and not exists (select from open_message as o "
-        "where o.message_id >= q.first_id and o.message_id < q.first_id + q.n)",
+        "q.message_id, q.deliver_id, q.queue_id, q.written_at, q.visible_at, q.topic_id, q.subscription_id, q.attempt, "
+        "q.xid",
+        CLOSED.format("q.message_id"),
     ),
     "letter": Fingerprint(
         None,
@@ -92,7 +91,7 @@ USERS: Mapping[str, Fingerprint] = {
     "ledger_row": Fingerprint(
         None,
         "q.ledger::text",
-        "q.ledger::text, q.message_id::bigint, q.nonce::text, q.entry::text, q.created_at::timestamptz, "
+        "q.ledger::text, q.message_id::bigint, q.handle_hash::text, q.entry::text, q.created_at::timestamptz, "
         "q.done_at::timestamptz, q.topic::text",
         CLOSED.format("q.message_id"),
     ),

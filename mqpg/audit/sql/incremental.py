@@ -25,7 +25,7 @@ select b.broker_id::text, array[
     b.incarnation::text, b.system_identifier::text, b.timeline,
     (select c.timeline_id::text from pg_control_checkpoint() as c)
 ] as life
-from mqpg.audit_broker as b
+from mqpg_audit.version as b
 """
 
 

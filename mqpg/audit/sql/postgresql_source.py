@@ -23,6 +23,17 @@ from .workspace import Workspace
 
 __all__ = ["PostgresqlSource"]
 
+# Label, table and broker.
+_MINE: LiteralString = (
+    "select {}::text as ledger, split_part(handle, '.', 3)::bigint as message_id, "
+    "encode(sha256(decode(split_part(handle, '.', 4), 'hex')), 'hex') as handle_hash, entry, created_at, done_at, "
+    "topic from {} where " + OF_BROKER.format("handle", "{}") + " offset 0"
+)
+_BROKERS: LiteralString = (
+    "select {}::text as ledger, message_id, handle_hash, entry, written_at as created_at, null as done_at, "
+    "null as topic from {} where broker_id = {}"
+)
+
 
 @dataclass
 class PostgresqlSource:
@@ -175,18 +186,9 @@ class PostgresqlSource:
         broker's own ledger. None: there is no ledger.
         """
         mine = self.find_table("mqpg_ledger")
-        found = mine or (self.find_table("mqpg.audit_ledger") if also_the_brokers else None)
+        found = mine or (self.find_table("mqpg_audit.ledger") if also_the_brokers else None)
         if found is None:
             return None
-        query = sql.SQL(
-            "select {}::text as ledger, split_part(handle, '.', 3)::bigint as message_id, "
-            "split_part(handle, '.', 4) as nonce, entry, {} from {} where "
-            + OF_BROKER.format("handle", "{}")
-            + " offset 0"
-        ).format(
-            sql.Literal(label),
-            sql.SQL("created_at, done_at, topic" if mine else "at as created_at, null as done_at, null as topic"),
-            found,
-            sql.Literal(broker_id),
-        )
+        named, broker = sql.Literal(label), sql.Literal(broker_id)
+        query = sql.SQL(_MINE if mine else _BROKERS).format(named, found, broker)
         return work.insert_copy("ledger_row", self.connection, self._open("ledger_row", query, judged)), mine is None

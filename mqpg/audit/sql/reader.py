@@ -37,27 +37,31 @@ __all__ = ["Inputs", "connect_once", "read_inputs"]
 
 _OTHER_SERVER_TOLERANCE = 5.0
 _SUBSCRIBED: LiteralString = """
-select s.consumer_group, bool_or(%s::text[] is null or t.name = any(%s::text[])) as in_scope
-from mqpg.audit_subscription as s join mqpg.audit_topic as t on t.topic_id = s.topic_id group by 1
+select s.consumer_group, bool_or(%s::text[] is null or s.topic = any(%s::text[])) as in_scope
+from (
+    select r.consumer_group, r.topic from mqpg_audit.subscription as r
+    union all select g.consumer_group, g.topic from mqpg_audit.broadcast_group as g
+) as s
+group by 1
 """
+_TOPICS: LiteralString = "select topic, topic_id from mqpg_audit.topic where dropped_at is null"
 # The producer groups with half messages in the audited topics.
 _PRODUCING: LiteralString = """
-select distinct p.name
-from mqpg.audit_producer_group as p
+select distinct p.producer_group as name
+from mqpg_audit.producer_group as p
 join (
-    select l.producer_group_id, l.topic_id from mqpg.audit_commit_log as l where l.kind = 'h' group by 1, 2
-    union select h.producer_group_id, h.topic_id from mqpg.audit_held as h where h.kind = 'h'
+    select b.producer_group_id, b.topic_id from mqpg_audit.record_batch as b where b.kind = 'half' group by 1, 2
 ) as m on m.producer_group_id = p.producer_group_id
-join mqpg.audit_topic as t on t.topic_id = m.topic_id
-where %s::text[] is null or t.name = any(%s::text[])
+join mqpg_audit.topic as t on t.topic_id = m.topic_id and t.dropped_at is null
+where %s::text[] is null or t.topic = any(%s::text[])
 order by 1
 """
 # The newest cursor of each queue. start_offset is null if the first version is gone.
 _CURSORS = sql.SQL("""
-select distinct on (c.subscription_id, c.queue_id) c.subscription_id, c.queue_id::int, c.committed,
-    (select s.committed from mqpg.audit_cursor s where s.subscription_id = c.subscription_id
+select distinct on (c.subscription_id, c.queue_id) c.subscription_id, c.queue_id, c.committed_offset,
+    (select s.committed_offset from mqpg_audit.position_change s where s.subscription_id = c.subscription_id
         and s.queue_id = c.queue_id and s.version = 1 and s.action = 'subscribe' limit 1), c.version
-from mqpg.audit_cursor c order by c.subscription_id, c.queue_id, c.version desc
+from mqpg_audit.position_change c order by c.subscription_id, c.queue_id, c.version desc
 """)
 
 
@@ -148,7 +152,7 @@ class _Reader:
         self.inputs.snapshots.append(SnapshotRecord(role, source.name, source.snapshot, source.taken_at))
 
     def _identify(self, broker: PostgresqlSource) -> None:
-        row = broker.rows("select broker_id, incarnation, system_identifier from mqpg.audit_broker")[0]
+        row = broker.rows("select broker_id, incarnation, system_identifier from mqpg_audit.version")[0]
         self.system_identifier = broker.system_identifier
         self.inputs.broker = {
             "database": broker.name,
@@ -161,7 +165,7 @@ class _Reader:
             self.inputs.doubts.append(
                 "the broker was restored into another cluster: its transaction ids mean nothing here"
             )
-        topics = {row["name"]: row["topic_id"] for row in broker.rows("select name, topic_id from mqpg.audit_topic")}
+        topics = {row["topic"]: row["topic_id"] for row in broker.rows(_TOPICS)}
         for topic in self.options.topics:
             if topic not in topics:
                 raise UnknownTopic(f"no topic {topic!r} in {broker.name}")
@@ -206,7 +210,7 @@ class _Reader:
 
     def _ledgers(self, broker: PostgresqlSource) -> dict[str, list[str]]:
         """Producer groups by URL. Groups that the broker's ledger checks are always included."""
-        rows = broker.rows("select producer_group_id, name, checker from mqpg.audit_producer_group")
+        rows = broker.rows("select producer_group_id, producer_group as name, checker from mqpg_audit.producer_group")
         self.producer_groups = {row["name"]: row["producer_group_id"] for row in rows}
         for group in self.options.ledgers:
             if group not in self.producer_groups:

@@ -140,7 +140,7 @@ class SqlalchemySource:
             return None
         rows = self._stream("select handle, entry, created_at, done_at, topic from mqpg_ledger")
         found = (
-            (label, int(match[2]), match[3], entry, _utc(created), _utc(done), topic)
+            (label, int(match[2]), _hash(match[3]), entry, _utc(created), _utc(done), topic)
             for handle, entry, created, done, topic in rows
             if (match := HANDLE.match(handle)) and match[1] == broker_id
         )
@@ -184,6 +184,10 @@ def _read_only(address: URL) -> URL:
 
 def _with_time(row: tuple[Any, ...], place: int) -> tuple[Any, ...]:
     return (*row[:place], _utc(row[place]), *row[place + 1 :])
+
+
+def _hash(nonce: str) -> str:
+    return hashlib.sha256(bytes.fromhex(nonce)).hexdigest()
 
 
 def _message_id(handle: str | None) -> int | None:

@@ -32,8 +32,8 @@ set default_transaction_isolation = 'read committed';
 BEGIN = "begin isolation level repeatable read read only"
 # The views of the tables with partitions. LOCK TABLE locks what a view reads, its partitions too.
 LOCK = """
-lock table mqpg.audit_commit_log, mqpg.audit_op_log, mqpg.audit_consume_queue, mqpg.audit_tick,
-    mqpg.audit_delayed, mqpg.audit_cursor, mqpg.audit_dedup in access share mode
+lock table mqpg_audit.record_batch, mqpg_audit.decision, mqpg_audit.queue_row, mqpg_audit.tick,
+    mqpg_audit.delayed, mqpg_audit.position_change, mqpg_audit.dedup in access share mode
 """
 _ADD = "insert into anomaly"
 _INDEXES = {"entry": "create index on entry (topic_id, queue_id, lane, queue_offset)"}

@@ -16,19 +16,20 @@ from (
     select l.* from mqpg.subscription_lag as l where l.consumer_group = %(group)s and l.topic = %(topic)s
 ) as v
 cross join lateral (
-    select c.claims from mqpg.audit_cursor as c
+    select c.version from mqpg_audit.position_change as c
     where c.subscription_id = v.subscription_id and c.queue_id = v.queue_id order by c.version desc limit 1
 ) as c
-cross join lateral unnest(c.claims) as u"""
+join mqpg_audit.claim as u
+    on u.subscription_id = v.subscription_id and u.queue_id = v.queue_id and u.version = c.version"""
 # An epoch is the version of the cursor at the delivery times 2^20, and something. That version has
 # the time.
 _CLAIMS = f"""
-select v.queue_id, v.owner, u.consumer, u.from_offset, u.to_offset, u.settled, u.picked, u.attempt, u.lease_until,
-    b.at as since, extract(epoch from clock_timestamp() - b.at)::float8 as seconds,
+select v.queue_id, v.owner, u.holder as consumer, u.from_offset, u.to_offset, u.settled, u.picked, u.attempt,
+    u.lease_until, b.at as since, extract(epoch from clock_timestamp() - b.at)::float8 as seconds,
     extract(epoch from u.lease_until - clock_timestamp())::float8 as lease_seconds
 {_OPEN}
 left join lateral (
-    select d.at from mqpg.audit_cursor as d
+    select d.changed_at as at from mqpg_audit.position_change as d
     where d.subscription_id = v.subscription_id and d.queue_id = v.queue_id and d.version = u.epoch >> 20
         and d.action in ('receive', 'ack_and_receive', 'take_over')
     limit 1
@@ -42,16 +43,17 @@ select g.queue_id, coalesce(g.consumer, g.owner) as consumer, g.deliveries, g.me
     extract(epoch from g.first_until - clock_timestamp())::float8 as first_seconds,
     extract(epoch from g.last_until - clock_timestamp())::float8 as last_seconds
 from (
-    select v.subscription_id, v.queue_id, v.owner, u.consumer, count(*) as deliveries, min(u.epoch >> 20) as version,
+    select v.subscription_id, v.queue_id, v.owner, u.holder as consumer, count(*) as deliveries,
+        min(u.epoch >> 20) as version,
         sum(case when u.picked is null then u.to_offset - u.from_offset - coalesce(cardinality(u.settled), 0)
             else cardinality(u.picked) end)::bigint as messages,
         min(u.lease_until) as first_until, max(u.lease_until) as last_until
     {_OPEN}
     where v.claims > 0 and u.epoch > 0
-    group by v.subscription_id, v.queue_id, v.owner, u.consumer
+    group by v.subscription_id, v.queue_id, v.owner, u.holder
 ) as g
 left join lateral (
-    select d.at from mqpg.audit_cursor as d
+    select d.changed_at as at from mqpg_audit.position_change as d
     where d.subscription_id = g.subscription_id and d.queue_id = g.queue_id and d.version = g.version
         and d.action in ('receive', 'ack_and_receive', 'take_over')
     limit 1

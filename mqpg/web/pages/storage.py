@@ -21,8 +21,8 @@ select s.family, s.segment_no, s.opened_at, s.closed_at,
         from unnest(case s.family when 'log' then array['commit_log', 'op_log', 'check_log']
             when 'tick' then array['consume_queue', 'tick', 'half_tick'] else array[s.family] end) as t(parent)
     ) as bytes
-from mqpg.audit_segment as s
-where s.dropped_at is null and s.merged_at is null
+from mqpg_audit.segment as s
+where s.decisions_dropped_at is null and s.merged_at is null
 order by s.family, s.segment_no desc limit %(limit)s
 """
 

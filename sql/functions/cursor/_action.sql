@@ -1,5 +1,5 @@
 -- The code of an action in the column cursor.action, by its word. The planner computes it, so that
--- the word costs nothing. The view audit_cursor says the words again.
+-- the word costs nothing. The view mqpg_audit.position_change says the words again.
 -- Locks: none. Cost: none.
 create function mqpg._action(word text) returns "char"
 language sql immutable as $$

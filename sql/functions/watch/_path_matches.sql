@@ -1,5 +1,5 @@
--- PostgreSQL's jsonb_path_match() for the view audit_unmatched, where an error is no match: of JSON
--- that jsonb refuses, or of the path. It shares no code with the filters of receive(), so the audit
+-- PostgreSQL's jsonb_path_match() for the view mqpg_audit.unmatched, where an error is no match: of
+-- JSON that jsonb refuses, or of the path. It shares no code with the filters of receive(), so the audit
 -- does not repeat an error of theirs. An error text could show a body to an auditor.
 -- Locks: none. Cost: parses the payload, in a subtransaction.
 create function mqpg._path_matches(document json, path jsonpath, vars jsonb) returns boolean

@@ -178,8 +178,7 @@ select
     format('its retry is due at %s, and no nack of it said so', d.visible_at::text)
 from delayed as d
 join since as s on s.subscription_id = d.subscription_id
-cross join lateral generate_series(0, d.n - 1) as i (i)
-join noted as n on n.subscription_id = d.subscription_id and n.message_id = d.first_id + i.i
+join noted as n on n.subscription_id = d.subscription_id and n.message_id = d.message_id
 where d.attempt > 1 and (s.at is null or d.written_at > s.at)
 group by 3, 6, d.visible_at
 having bool_and(n.whole) and not bool_or(coalesce(n.visible_at = d.visible_at, false))

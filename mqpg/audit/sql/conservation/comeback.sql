@@ -23,12 +23,11 @@ select
 from (
     select
         d.subscription_id,
-        d.first_id + i.i as message_id,
+        d.message_id,
         d.attempt = 1 as redriven,
         true as scheduled,
         d.due, d.written_at
     from delayed as d
-    cross join lateral generate_series(0, d.n - 1) as i (i)
     where d.subscription_id > 0
     union all
     select m.lane, m.message_id, m.attempt = 1, false, null, null

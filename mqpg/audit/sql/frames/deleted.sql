@@ -27,9 +27,8 @@ from (
     select d.message_id, 'the op log', null, null
     from decision as d
     union all
-    select d.first_id + i.i, 'the delayed messages', null, null
+    select d.message_id, 'the delayed messages', null, null
     from delayed as d
-    cross join lateral generate_series(0, d.n - 1) as i (i)
     union all
     -- A send writes its id into two slots. One that loses against another send, at the boundary of
     -- a slot, has its id in one slot only, and no message.

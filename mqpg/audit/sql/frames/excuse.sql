@@ -6,11 +6,10 @@ select j.subscription_id, j.message_id from jumped as j where not j.back
 union
 select u.subscription_id, u.message_id from unmatched as u
 union
-select d.subscription_id, d.first_id + i.i
+select d.subscription_id, d.message_id
 from delayed as d
 join reader as r on r.subscription_id = d.subscription_id
-cross join lateral generate_series(0, d.n - 1) as i (i)
 where d.written_at < r.retries_from and not exists (
     select from entry as e
-    where e.lane = d.subscription_id and e.message_id = d.first_id + i.i and e.attempt = d.attempt
+    where e.lane = d.subscription_id and e.message_id = d.message_id and e.attempt = d.attempt
 )

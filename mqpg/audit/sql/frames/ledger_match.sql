@@ -11,14 +11,6 @@ with half as (
     where m.kind = 'h'
 ),
 
-hashed as (
-    select
-        r.ledger, r.message_id,
-        encode(sha256(decode(r.nonce, 'hex')), 'hex') as handle_hash,
-        r.entry, r.created_at, r.done_at, r.topic
-    from ledger_row as r
-),
-
 matched as (
     select
         g.ledger, g.in_broker, true as audited, h.message_id, h.topic_id, h.state, h.relayed_as,
@@ -26,7 +18,7 @@ matched as (
         r.done_at, r.topic as named_topic
     from half as h
     join ledger_group as g on g.producer_group_id = h.producer_group_id
-    left join hashed as r
+    left join ledger_row as r
         on r.ledger = g.ledger and r.message_id = h.message_id and r.handle_hash = h.handle_hash
     union all
     -- An outbox deletes the row of a message that the broker has for good. So a committed half
@@ -50,7 +42,7 @@ matched as (
     select
         r.ledger, null, false, r.message_id, null, null, null, null, null, null, null, null, null,
         r.entry, r.created_at, r.done_at, r.topic
-    from hashed as r
+    from ledger_row as r
     where not exists (select from half as h where h.message_id = r.message_id and h.handle_hash = r.handle_hash)
         and not exists (
             select from other_half as o

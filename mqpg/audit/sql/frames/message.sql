@@ -25,12 +25,11 @@ with known as (
 -- A message has several rows where an open recall postponed it. The last of them counts.
 release as (
     select
-        d.first_id + i.i as message_id,
+        d.message_id,
         max(d.visible_at) as visible_at,
         bool_and(d.due) as due,
         bool_and(d.may_be_dropped) as may_be_dropped
     from delayed as d
-    cross join lateral generate_series(0, d.n - 1) as i (i)
     where d.subscription_id = 0
     group by 1
 ),
@@ -62,7 +61,7 @@ too_late as (
     from recall as r
     join tick as t on t.tick_id = r.tick_id
     join release as w on w.message_id = r.message_id and w.visible_at <= t.due_until
-    join delayed as d on d.subscription_id = 0 and r.message_id >= d.first_id and r.message_id < d.first_id + d.n
+    join delayed as d on d.subscription_id = 0 and d.message_id = r.message_id
     where pg_visible_in_snapshot(d.xid, t.snapshot) and d.visible_at = w.visible_at
 ),
 

@@ -7,10 +7,8 @@
 with scheduled as (
     select
         d.subscription_id,
-        d.first_id + i.i as message_id,
-        d.attempt, d.visible_at, d.xid, d.may_be_dropped
+        d.message_id, d.attempt, d.visible_at, d.xid, d.may_be_dropped
     from delayed as d
-    cross join lateral generate_series(0, d.n - 1) as i (i)
     where d.subscription_id > 0
 ),
 

@@ -9,10 +9,9 @@ with own (message_id) as (
     union
     select e.message_id from entry as e where e.tick_id > %(last_tick)s
     union
-    select d.first_id + i.i
+    select d.message_id
     from delayed as d
     cross join tick as t
-    cross join lateral generate_series(0, d.n - 1) as i (i)
     where t.tick_id = %(last_tick)s
         and not (d.visible_at <= t.due_until and pg_visible_in_snapshot(d.xid, t.snapshot))
     union

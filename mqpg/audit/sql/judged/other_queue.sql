@@ -9,8 +9,8 @@ from (
 ) as m
 join (
     select distinct l.topic_id, l.queue_id, k.key_hash
-    from mqpg.audit_commit_log as l
+    from mqpg_audit.record_batch as l
     cross join lateral unnest(l.key_hashes) as k (key_hash)
-    where l.batch_id < (select j.until_id >> 10 from judged as j) and l.kind <> 'f' and k.key_hash is not null
+    where l.batch_id < (select j.until_id >> 10 from judged as j) and not l.kept and l.kind <> 'final' and k.key_hash is not null
 ) as b on b.topic_id = m.topic_id and b.key_hash = m.key_hash and b.queue_id <> m.queue_id
 limit 1

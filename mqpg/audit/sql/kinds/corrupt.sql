@@ -38,7 +38,7 @@ named as (
     from entry as e
     where e.state = 'committed'
     union all
-    select d.first_id, coalesce(d.deliver_id, d.first_id), 'delayed row'
+    select d.message_id, coalesce(d.deliver_id, d.message_id), 'delayed row'
     from delayed as d
     union all
     select l.message_id, l.deliver_id, 'dead letter'

@@ -34,32 +34,31 @@ where d.lane > 0 and d.state = 'committed' and d.behind_position and d.times_app
 union all
 select
     r.consumer_group, r.topic, d.queue_id, null,
-    d.first_id + i.i,
+    d.message_id,
     format(
         'attempt %s was due at %s, which the newest tick has passed, but it is in no retry lane',
         d.attempt, d.visible_at::text
     )
 from delayed as d
 join reader as r on r.subscription_id = d.subscription_id
-cross join lateral generate_series(0, d.n - 1) as i (i)
 where d.due and d.covered and not d.may_be_dropped
     and (d.written_at is null or r.retries_from is null or d.written_at >= r.retries_from)
     and not exists (
         select from entry as e
         left join tick as k on k.tick_id = e.tick_id
-        where e.lane = d.subscription_id and e.message_id = d.first_id + i.i and e.attempt = d.attempt
+        where e.lane = d.subscription_id and e.message_id = d.message_id and e.attempt = d.attempt
             -- A redriven message may have been delivered by the same attempt before.
             and coalesce(d.visible_at <= k.due_until and pg_visible_in_snapshot(d.xid, k.snapshot), true)
     )
 union all
 -- A send waits no longer than its topic ever kept messages. A mismatch of the decision is one.
 select
-    null, t.topic, d.queue_id, null, d.first_id,
+    null, t.topic, d.queue_id, null, d.message_id,
     format('its time is %s, later than any call may ask', d.visible_at::text)
 from delayed as d
 join topic as t on t.topic_id = d.topic_id
 where d.subscription_id = 0 and extract(epoch from d.visible_at - d.written_at) > t.longest + 3600
-    and not exists (select from decision as o where o.message_id = d.first_id and o.visible_at <> d.visible_at)
+    and not exists (select from decision as o where o.message_id = d.message_id and o.visible_at <> d.visible_at)
 union all
 -- A standby that was promoted without the last transactions has neither the message nor a trace.
 select

@@ -99,9 +99,8 @@ select
 from decision as d
 join topic as t on t.topic_id = d.topic_id
 join (
-    select l.first_id + i.i as message_id, min(l.visible_at) as visible_at
+    select l.message_id, min(l.visible_at) as visible_at
     from delayed as l
-    cross join lateral generate_series(0, l.n - 1) as i (i)
     where l.subscription_id = 0
     group by 1
 ) as r on r.message_id = d.message_id

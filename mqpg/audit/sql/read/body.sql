@@ -7,55 +7,42 @@
 -- intact: whether the contents match their checksum. Null where there is none.
 -- decision_gone: a half message whose decision retention has dropped.
 select
-    b.batch_id, b.first_id, b.n, b.xid, b.born_at, b.topic_id, b.producer_group_id, b.kind, b.check_at,
-    b.queue_id, b.handle_hashes, b.key_hashes, b.sizes, b.intact,
-    coalesce(pg_visible_in_snapshot(b.xid, h.newest_snapshot), false) as covered,
-    h.ticks_dropped and coalesce(pg_visible_in_snapshot(b.xid, h.oldest_snapshot), true) as may_be_dropped,
-    b.survivor and b.first_id <@ h.dropped_decisions as decision_gone
+    b.batch_id, b.first_id, b.n, b.xid::xid8 as xid, b.created_at as born_at, b.topic_id, b.producer_group_id,
+    left(b.kind, 1) as kind,
+    b.check_at, b.queue_id, b.handle_hashes, b.key_hashes, b.sizes, b.intact,
+    coalesce(pg_visible_in_snapshot(b.xid::xid8, h.newest_snapshot), false) as covered,
+    h.ticks_dropped and coalesce(pg_visible_in_snapshot(b.xid::xid8, h.oldest_snapshot), true) as may_be_dropped,
+    b.kept and b.first_id <@ h.dropped_decisions as decision_gone
 from (
     select
-        l.batch_id,
-        l.batch_id * 1024 as first_id,
-        l.n::int as n,
-        l.xid, l.born_at, l.topic_id, l.producer_group_id,
-        l.kind::text as kind,
-        l.check_at,
-        l.queue_id::int as queue_id,
-        l.handle_hashes, l.key_hashes, l.sizes, l.intact, false as survivor
-    from mqpg.audit_commit_log as l
-    where l.batch_id >= (select case when j.reading then j.until_id >> 10 else 0 end from judged as j)
+        l.batch_id, l.first_id, l.n, l.xid, l.created_at, l.topic_id, l.producer_group_id, l.kind, l.check_at,
+        l.queue_id, l.handle_hashes, l.key_hashes, l.sizes, l.intact, l.kept
+    from mqpg_audit.record_batch as l
+    where not l.kept
+        and l.batch_id >= (select case when j.reading then j.until_id >> 10 else 0 end from judged as j)
         and l.batch_id < (select case when j.reading then 9223372036854775807 else j.until_id >> 10 end from judged as j)
     union all
     select
-        l.batch_id, o.message_id, 1, l.xid, l.born_at, l.topic_id, l.producer_group_id,
-        l.kind::text,
-        l.check_at,
-        l.queue_id::int,
+        l.batch_id, o.message_id, 1, l.xid, l.created_at, l.topic_id, l.producer_group_id, l.kind, l.check_at,
+        l.queue_id,
         array[l.handle_hashes[(o.message_id & 1023)::int + 1]],
         array[l.key_hashes[(o.message_id & 1023)::int + 1]],
         null::int [],
         null::boolean,
         false
     from open_message as o
-    join mqpg.audit_commit_log as l on l.batch_id = o.message_id >> 10
+    join mqpg_audit.record_batch as l on l.batch_id = o.message_id >> 10 and not l.kept
     cross join judged as j
     where j.reading and (o.message_id & 1023) < l.n
     union all
     select
-        e.message_id >> 10, e.message_id, 1, e.xid, e.born_at, e.topic_id, e.producer_group_id,
-        e.kind::text,
-        e.check_at,
-        e.queue_id::int,
-        array[e.handle_hash],
-        array[e.key_hash],
-        null::int [],
-        null::boolean,
-        true
-    from mqpg.audit_held as e
+        e.batch_id, e.first_id, e.n, e.xid, e.created_at, e.topic_id, e.producer_group_id, e.kind, e.check_at,
+        e.queue_id, e.handle_hashes, e.key_hashes, e.sizes, e.intact, e.kept
+    from mqpg_audit.record_batch as e
     cross join judged as j
-    where not exists (select from mqpg.audit_commit_log as c where c.batch_id = e.message_id >> 10)
+    where e.kept
         and j.reading
-        and (e.message_id >= j.until_id or exists (select from open_message as o where o.message_id = e.message_id))
+        and (e.first_id >= j.until_id or exists (select from open_message as o where o.message_id = e.first_id))
 ) as b
 cross join horizon as h
 where not exists (select from other_topic as o where o.topic_id = b.topic_id)

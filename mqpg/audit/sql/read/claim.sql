@@ -1,15 +1,12 @@
 -- The claims of each version of a cursor, one row for each. nth: its place in the version. held: how
 -- many offsets it holds.
 select
-    c.subscription_id,
-    c.queue_id::int as queue_id,
-    c.version, c.slot,
-    k.nth::int as nth,
-    k.epoch, k.from_offset, k.to_offset, k.lease_until, k.consumer, k.settled, k.picked,
+    c.subscription_id, c.queue_id, c.version, c.slot, c.nth, c.epoch, c.from_offset, c.to_offset,
+    coalesce(c.lease_until, '-infinity') as lease_until,
+    c.holder as consumer,
+    c.settled, c.picked,
     (case
-        when k.picked is not null then cardinality(k.picked)
-        else k.to_offset - k.from_offset - coalesce(cardinality(k.settled), 0)
+        when c.picked is not null then cardinality(c.picked)
+        else c.to_offset - c.from_offset - coalesce(cardinality(c.settled), 0)
     end)::bigint as held
-from mqpg.audit_cursor as c
-cross join lateral unnest(c.claims) with ordinality
-    as k (epoch, from_offset, to_offset, attempt, lease_until, consumer, settled, picked, key, nth)
+from mqpg_audit.claim as c

@@ -1,4 +1,4 @@
 -- The slots of cursors that retention has dropped.
 select s.segment_no::int as slot
-from mqpg.audit_segment as s
-where s.family = 'cursor' and s.body_dropped_at is not null
+from mqpg_audit.segment as s
+where s.family = 'cursor' and s.dropped_at is not null

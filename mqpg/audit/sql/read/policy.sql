@@ -13,7 +13,7 @@ from (
             null::bigint as before_id,
             null::timestamptz as used_until,
             w.value
-        from mqpg.audit_topic as t
+        from mqpg_audit.topic as t
         cross join lateral (
             values ('expired', t.message_ttl::text), ('age', t.lose_after::text), ('size', t.lose_over::text)
         ) as w (why, value)
@@ -24,7 +24,7 @@ from (
             f.setting_id,
             f.replaced_at + interval '1 hour',
             f.value
-        from mqpg.audit_former_setting as f
+        from mqpg_audit.setting_change as f
         where f.name in ('message_ttl', 'lose_after', 'lose_over')
     ) as s
 ) as p

@@ -3,19 +3,31 @@
 -- single_from: from then on one consumer at a time reads a queue. Null: several may. A transaction may
 -- still use a replaced mode for an hour.
 select
-    s.subscription_id, s.topic_id, t.topic, s.consumer_group, s.mode, s.on_failure, s.retries_from,
-    s.filter is not null or s.tags is not null as filtered,
-    s.mode <> 'broadcast' or s.member <> '' as reads,
-    s.retries_from = '-infinity' or exists (
-        select from mqpg.audit_former_setting as f
+    s.subscription_id, s.topic_id, t.topic, s.consumer_group, s.mode, s.on_failure,
+    coalesce(s.retries_from, '-infinity') as retries_from,
+    s.filtered, s.reads,
+    s.retries_from is null or exists (
+        select from mqpg_audit.setting_change as f
         where f.subscription_id = s.subscription_id and f.name = 'retries_from' and f.replaced_at = s.retries_from
     ) as purged,
     case when s.mode in ('exclusive', 'broadcast') then coalesce((
         select max(f.replaced_at) + interval '1 hour'
-        from mqpg.audit_former_setting as f
+        from mqpg_audit.setting_change as f
         where f.subscription_id = s.subscription_id and f.name = 'mode'
     ), '-infinity') end as single_from
-from mqpg.audit_subscription as s
+from (
+    select
+        r.subscription_id, r.topic_id, r.consumer_group, r.mode, r.on_failure, r.retries_from,
+        r.filter is not null or r.tags is not null as filtered,
+        true as reads
+    from mqpg_audit.subscription as r
+    union all
+    select
+        g.subscription_id, g.topic_id, g.consumer_group, 'broadcast', g.on_failure, g.retries_from,
+        g.filter is not null or g.tags is not null,
+        false
+    from mqpg_audit.broadcast_group as g
+) as s
 left join topic as t on t.topic_id = s.topic_id
 where not exists (select from other_topic as o where o.topic_id = s.topic_id)
     and not exists (select from other_group as g where g.consumer_group = s.consumer_group)

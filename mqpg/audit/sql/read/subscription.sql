@@ -3,9 +3,9 @@
 -- filtered: it has, or had, a filter or tags.
 select
     s.subscription_id, s.consumer_group, s.topic_id, s.start,
-    s.filter is not null or s.tags is not null
-    or exists (select from mqpg.audit_former_filter as f where f.subscription_id = s.subscription_id) as filtered
-from mqpg.audit_subscription as s
-where (s.mode <> 'broadcast' or s.member <> '')
-    and not exists (select from other_topic as o where o.topic_id = s.topic_id)
+    s.filter is not null or s.tags is not null or exists (
+        select from mqpg_audit.setting_change as f where f.subscription_id = s.subscription_id and f.name = 'filter'
+    ) as filtered
+from mqpg_audit.subscription as s
+where not exists (select from other_topic as o where o.topic_id = s.topic_id)
     and not exists (select from other_group as g where g.consumer_group = s.consumer_group)

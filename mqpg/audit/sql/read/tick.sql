@@ -1,17 +1,22 @@
 -- The ticks of the appender. The last judged one is read again, because the next one is compared with
 -- it. appended: how many messages the queues have of it. Null where retention has left rows out.
 select
-    t.tick_id, t.snapshot, t.due_until, t.at, t.xid, t.floor_id, t.batch_seq, t.messages,
+    t.tick_id,
+    t.snapshot::pg_snapshot as snapshot,
+    coalesce(t.due_until, '-infinity') as due_until,
+    t.appended_at as at,
+    t.xid::xid8 as xid,
+    t.floor_id, t.batch_seq, t.messages,
     case when exists (
-        select from mqpg.audit_segment as s
-        where s.family = 'tick' and s.body_dropped_at is null and s.left_out = '{}'
-            and t.tick_id >= s.lower_bound::bigint and t.tick_id < s.upper_bound::bigint
+        select from mqpg_audit.segment as s
+        where s.family = 'tick' and s.dropped_at is null and s.left_out = '{}'
+            and t.tick_id >= s.lower_bound and t.tick_id < s.upper_bound
     ) then coalesce(c.n, 0) end as appended
-from mqpg.audit_tick as t
+from mqpg_audit.tick as t
 cross join judged as j
 left join (
     select q.tick_id, sum(q.n)::bigint as n
-    from mqpg.audit_consume_queue as q
+    from mqpg_audit.queue_row as q
     cross join judged as b
     where q.tick_id >= case when b.reading then b.last_tick else -1 end
     group by 1

@@ -4,7 +4,7 @@
 -- longest: the longest retention that it ever had, in seconds. No call may ask for a longer time. Null: not
 -- known.
 select
-    t.topic_id, t.name as topic, t.first_queues, t.grown_from, t.settled_batch,
+    t.topic_id, t.topic, t.first_queues, t.grown_from, t.settled_batch,
     case
         when not t.checksums then null
         when f.since is null then '-infinity'
@@ -12,10 +12,10 @@ select
         else f.since + interval '1 hour'
     end as summed_from,
     case when r.known then extract(epoch from greatest(t.retention, r.longest))::float8 end as longest
-from mqpg.audit_topic as t
+from mqpg_audit.topic as t
 left join (
     select s.topic_id, max(s.replaced_at) as since
-    from mqpg.audit_former_setting as s
+    from mqpg_audit.setting_change as s
     where s.name = 'checksums'
     group by 1
 ) as f on f.topic_id = t.topic_id
@@ -23,13 +23,13 @@ cross join lateral (
     select
         coalesce(bool_and(s.value <> 'unknown'), true) as known,
         max(case when s.value <> 'unknown' then s.value::interval end) as longest
-    from mqpg.audit_former_setting as s
+    from mqpg_audit.setting_change as s
     where s.topic_id = t.topic_id and s.name = 'retention'
 ) as r
 left join lateral (
-    select bool_and(coalesce(l.born_at > f.since, false)) as unused
-    from mqpg.audit_consume_queue as c
-    left join mqpg.audit_commit_log as l on l.batch_id = c.first_ids[1] >> 10
+    select bool_and(coalesce(l.created_at > f.since, false)) as unused
+    from mqpg_audit.queue_row as c
+    left join mqpg_audit.record_batch as l on l.batch_id = c.first_ids[1] >> 10 and not l.kept
     where c.topic_id = t.topic_id and c.subscription_id = 0 and c.base_offset = 0
 ) as o on t.checksums and f.since is not null
-where not exists (select from other_topic as o where o.topic_id = t.topic_id)
+where t.dropped_at is null and not exists (select from other_topic as o where o.topic_id = t.topic_id)

@@ -1,3 +1,3 @@
 -- Messages that filters or tags of subscriptions leave out.
 select u.subscription_id, u.message_id
-from mqpg.audit_unmatched as u
+from mqpg_audit.unmatched as u

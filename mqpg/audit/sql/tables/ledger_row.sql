@@ -2,7 +2,7 @@
 create temp table ledger_row (
     ledger text,
     message_id bigint,
-    nonce text,
+    handle_hash text,
     entry text,
     created_at timestamptz,
     done_at timestamptz,

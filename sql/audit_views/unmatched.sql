@@ -1,5 +1,5 @@
 -- Messages in the topics' queues that filters or tags of subscriptions do not choose. Such a
--- message counts as consumed without a delivery. Only auditors read it, and it shows no body.
+-- message counts as consumed without a delivery.
 -- Each message is judged by the filter with which the group passed it: a filter holds for the
 -- offsets between what was claimed when it came and what was claimed when it was replaced. The
 -- transaction that replaces a filter may commit later than it says, so a former filter also holds
@@ -8,7 +8,7 @@
 -- Bodies are read from commit_log, or from held if their segment is dropped. A message without a
 -- body is not judged.
 -- Cost: reads the bodies of all filtered topics, once for each such subscription and filter.
-create view mqpg.audit_unmatched as
+create view mqpg_audit.unmatched as
 select p.subscription_id, r.first_id + m.o - 1 as message_id
 from (
     select v.subscription_id, v.topic_id, q.queue_id, v.filter, v.tags,
@@ -74,3 +74,5 @@ where r.first_offset + m.o - 1 >= p.from_offset and r.first_offset + m.o - 1 < p
         else not mqpg._path_matches(
             m.payload, p.filter, jsonb_build_object('headers', m.headers, 'key', m.key, 'tag', m.tag))
     end;
+comment on column mqpg_audit.unmatched.subscription_id is 'Id of the subscription';
+comment on column mqpg_audit.unmatched.message_id is 'Id of the message';

@@ -1,0 +1,78 @@
+-- Record batches of up to 1024 messages as they are stored, without their contents, and messages
+-- that outlived their segment, as batches of one message. The view message has a row for each
+-- message of them.
+-- A condition on batch_id leaves out partitions and uses the index.
+-- handle_hashes and key_hashes: nobody can compute a handle or test a guess of a key with them.
+-- intact repeats _checksum(), because a view of auditors calls no function of mqpg. Checksums of
+-- earlier releases cover the bodies only.
+-- Cost: as the log. If handle_hashes is read, two hashes for each half message; if key_hashes is
+-- read, one for each key; if sizes or intact is read, the bodies.
+create view mqpg_audit.record_batch as
+select l.batch_id, l.batch_id * 1024 as first_id, l.n::int as n, l.topic_id, l.queue_id::int as queue_id,
+    case l.kind
+        when 'h' then 'half' when 'd' then 'delayed' when 'f' then 'final' when 'n' then 'normal' else l.kind::text
+    end as kind,
+    l.born_at as created_at, l.xid::text as xid, l.producer_group_id, l.check_at, false as kept,
+    case
+        when l.nonce is not null then array(
+            select encode(sha256(substr(sha256(uuid_send(l.nonce) || int8send(l.batch_id * 1024 + i.i)), 1, 16)), 'hex')
+            from generate_series(0, l.n - 1) as i (i)
+            order by i.i
+        )
+    end as handle_hashes,
+    case
+        when l.keys is not null then array(
+            select hashtextextended(k.key, (select b.key_hash_seed from mqpg.broker as b))
+            from unnest(l.keys) with ordinality as k (key, place)
+            order by k.place
+        )
+    end as key_hashes,
+    array[cardinality(l.payloads), cardinality(l.keys), cardinality(l.tags), cardinality(l.headers)] as sizes,
+    case
+        when l.checksum is not null
+            then l.checksum = hash_array_extended(
+                l.payloads::text []
+                || coalesce(l.keys, array_fill(null::text, array[cardinality(l.payloads)]))
+                || coalesce(l.tags, array_fill(null::text, array[cardinality(l.payloads)]))
+                || coalesce(l.headers::text [], array_fill(null::text, array[cardinality(l.payloads)])),
+                int8xor(
+                    int8xor(l.batch_id, l.topic_id::bigint << 32),
+                    coalesce(hash_array_extended(array[l.check_at - l.born_at], l.producer_group_id), 0)))
+            or l.checksum = hash_array_extended(l.payloads::text [], l.batch_id)
+    end as intact
+from mqpg.commit_log as l
+union all
+select h.message_id >> 10 as batch_id, h.message_id as first_id, 1 as n, h.topic_id, h.queue_id::int as queue_id,
+    case h.kind
+        when 'h' then 'half' when 'd' then 'delayed' when 'f' then 'final' when 'n' then 'normal' else h.kind::text
+    end as kind,
+    h.born_at as created_at, h.xid::text as xid, h.producer_group_id, h.check_at, true as kept,
+    array[encode(sha256(substr(sha256(uuid_send(h.nonce) || int8send(h.message_id)), 1, 16)), 'hex')] as handle_hashes,
+    array[hashtextextended(h.key, (select b.key_hash_seed from mqpg.broker as b))] as key_hashes,
+    null::int [] as sizes, null::boolean as intact
+from mqpg.held as h
+where not exists (
+    select from mqpg.commit_log as c
+    where c.batch_id = h.message_id >> 10
+);
+comment on column mqpg_audit.record_batch.batch_id is 'Id of the batch; the cut column';
+comment on column mqpg_audit.record_batch.first_id is 'Id of its first message; the others follow';
+comment on column mqpg_audit.record_batch.n is 'Number of messages';
+comment on column mqpg_audit.record_batch.topic_id is 'Id of the topic';
+comment on column mqpg_audit.record_batch.queue_id is 'The queue of the topic that they belong to, from 0';
+comment on column mqpg_audit.record_batch.kind is
+    'normal | half | delayed | final (payloads that commits brought, which are not delivered by themselves)';
+comment on column mqpg_audit.record_batch.created_at is 'When they were sent or prepared';
+comment on column mqpg_audit.record_batch.xid is 'The transaction that wrote it';
+comment on column mqpg_audit.record_batch.producer_group_id is 'Half: id of the producer group; else null';
+comment on column mqpg_audit.record_batch.check_at is 'Half: from this time on an undecided one is overdue; else null';
+comment on column mqpg_audit.record_batch.kept is
+    'true: retention dropped the batch, and this message of it was kept because somebody still needs it';
+comment on column mqpg_audit.record_batch.handle_hashes is
+    'Half: one element per message, the SHA-256 of the 16 bytes that the last part of its handle writes';
+comment on column mqpg_audit.record_batch.key_hashes is
+    'One element per message, equal for equal keys (null: without key); null: no message has a key';
+comment on column mqpg_audit.record_batch.sizes is
+    'Number of payloads, keys, tags and headers; null: there is no such array, or kept';
+comment on column mqpg_audit.record_batch.intact is
+    'Whether the contents match their checksum; null: the batch has none, or kept';
