@@ -25,7 +25,7 @@ def drain(client: mqpg.Client, *consumers: mqpg.Consumer, wait: float = 0.0) -> 
             The default leaves them until they are due.
 
     Returns:
-        How many messages the consumers processed.
+        How many messages the consumers processed, also those whose handler raised.
     """
     processed, deadline = 0, time.monotonic() + wait
     while True:
@@ -50,7 +50,7 @@ async def adrain(client: mqpg.AsyncClient, *consumers: mqpg.AsyncConsumer, wait:
             The default leaves them until they are due.
 
     Returns:
-        How many messages the consumers processed.
+        How many messages the consumers processed, also those whose handler raised.
     """
     import asyncio
 

@@ -12,6 +12,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,10 @@ def run_page(page: Path, conn: psycopg.Connection[Any]) -> dict[str, Any]:
 
 
 def main(page: str, dsn: str) -> None:
-    """Run a page in a process of its own."""
+    """Run a page in a process of its own, in whose folder its files are saved first."""
+    for name, code in saved_files(Path(page)).items():
+        Path(name).write_text(code)
+    sys.path.insert(0, str(Path.cwd()))
     with psycopg.connect(dsn, autocommit=True) as conn:
         run_page(Path(page), conn)
 
