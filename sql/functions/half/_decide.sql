@@ -35,9 +35,8 @@ begin
             _decide.reason
         from mqpg.commit_log l
         join mqpg.producer_group g on g.producer_group_id = l.producer_group_id
-        cross join mqpg.broker b
         where l.batch_id = v_id / 1024 and v_id % 1024 < l.n and l.delay is null and l.relay is null
-            and mqpg._handle(b.broker_id, l.incarnation, v_id, l.nonce) = _decide.handle
+            and mqpg._handle((select b.broker_id from mqpg.broker b), l.incarnation, v_id, l.nonce) = _decide.handle
             and (_decide.decided_by <> 'producer' or mqpg._may(g.producers))
         on conflict do nothing;
         if found then
