@@ -20,6 +20,9 @@ comment on column mqpg.tick.floor_id is 'Rows that a later append() may append h
 comment on column mqpg.tick.due_until is 'Delayed messages up to this time are appended';
 comment on column mqpg.tick.messages is 'Number of messages appended';
 comment on column mqpg.tick.topic_ids is 'Topics that got messages';
+create sequence mqpg.tick_mark as bigint minvalue 0 start 0 cache 1;
+comment on sequence mqpg.tick_mark is
+    'The newest tick_id, or a greater one: a statement that names it opens no partitions of later ticks';
 create index tick_snapshot_xmax on mqpg.tick (snapshot_xmax);
 -- snapshot_xmax is the newest finished xid plus one, so a running transaction may have a greater
 -- xid. Batch ids up to batch_seq are therefore known to be finished only when all xids below this

@@ -187,6 +187,14 @@ def test_adopt_in_the_same_cluster_keeps_the_transaction_ids(mq: Session) -> Non
     assert [r.event for r in mq.call("trace", first)][:2] == ["born", "appended"]
 
 
+def test_a_copy_without_the_sequences_is_received_before_anything_is_appended(mq: Session) -> None:
+    mq.send("one", "1")
+    mq.append()
+    mq.execute("alter sequence mqpg.tick_mark restart")
+    mq.value("adopt")
+    assert got(mq) == [1]
+
+
 def test_a_receipt_from_behind_the_copys_time_fits_nothing(mq: Session) -> None:
     """The lost time handed out more versions than the copy knows.
 

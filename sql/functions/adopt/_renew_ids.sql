@@ -5,7 +5,7 @@
 -- It writes the newest tick again under the new ids. After a restore into another cluster, that
 -- tick's snapshot is one in which only the caller's own rows are new.
 -- The sequence moves by ALTER SEQUENCE, because a setval() would outlast a rollback or a crash, which
--- takes the new partitions away, so that no message could be sent.
+-- takes the new partitions away, so that no message could be sent. tick_mark may be too great.
 -- Locks: the caller's; batch_id, until commit, against whoever has drawn or wants to draw an id; those
 -- of making a segment.
 -- Cost: a few inserts; after a restore also every row of the hot tables.
@@ -46,6 +46,7 @@ begin
         pg_snapshot_xmax(v_snapshot), case when _renew_ids.foreign_xids then v_batch else t.batch_seq end, t.floor_id,
         t.due_until, 0, '{}', clock_timestamp()
     from mqpg.tick t order by t.tick_id desc limit 1;
+    perform setval('mqpg.tick_mark', v_tick_id);
     insert into mqpg.half_tick (half_tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
     values (v_tick_id, v_half.xid, v_half.snapshot, pg_snapshot_xmax(v_half.snapshot), v_half.batch_seq,
         v_half.floor_id, 0, clock_timestamp());

@@ -88,6 +88,7 @@ begin
                 where k.tick_id >= v_recent and k.xid <= pg_snapshot_xmin(v_upto)
                 order by k.xid desc, k.tick_id desc limit 1)),
             v_due_until, v_messages, v_topic_ids, clock_timestamp());
+        v_mark := setval('mqpg.tick_mark', v_tick.tick_id + 1);
         v_mark := setval('mqpg.due_mark', greatest(1, (date_part('epoch', v_due_until) * 1000000)::bigint));
     end if;
     if v_messages > 0 then

@@ -5,7 +5,8 @@
 -- deliver.
 -- Arguments: those of _claim_next(), and
 --   queue_id: the queue; -1: the retry lane.
---   tail: the queue's next offset, as the caller has just seen it.
+--   tail: the queue's next offset, or one that lies max_messages behind the cursor, as the caller has
+--       just seen it. So a call that lost a race may claim less than there is.
 -- `acked` is written in the version of the new claim if that is one of fresh messages of the same
 -- queue, else in a version of its own.
 -- Locks: none; the caller holds the queue's cursor lock.

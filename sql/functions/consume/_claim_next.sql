@@ -3,10 +3,11 @@
 -- The queue that waited longest comes first, and the one of `acked` last. A queue that another
 -- consumer has locked is skipped. If there is no other one, this function looks again when keep()
 -- has copied its cursors, and in mode shared it waits for the first locked queue.
+-- If one run of message ids has all that is claimed, and its row was looked up here, `run_id` is the
+-- id at the first offset, `run_body` where its body lies, and `run_attempt` as in the row. Otherwise
+-- they are null, and _runs() says more.
 -- Arguments: those of receive(), and
 --   subscription: in mode broadcast that of the member.
--- It also returns `from_tick` and `until_tick`, the bounds of the segment in which the newest
--- messages are.
 --   acked: the cursor without the claim that receive() acknowledges, not written yet; null: none. It
 --       is written here in any case; see _claim().
 -- Locks: those of receive().
@@ -15,48 +16,47 @@
 -- Errors: 40001.
 create function mqpg._claim_next(
     subscription mqpg.subscription, topic mqpg.topic, only_queue int, max_messages int, lease interval, consumer text,
-    acked mqpg.cursor, out queue_id int, out claim mqpg.claim, out from_tick bigint, out until_tick bigint
+    acked mqpg.cursor, out queue_id int, out claim mqpg.claim,
+    out run_id bigint, out run_body bigint, out run_attempt int
 )
 language plpgsql as $$
 declare
     v_id int := _claim_next.subscription.subscription_id;
+    -- Fresh messages behind a cursor without claims can be claimed as they are.
+    v_plain boolean := _claim_next.subscription.mode <> 'pinned' and _claim_next.subscription.max_attempts > 1
+        and _claim_next.subscription.filter is null and _claim_next.subscription.tags is null
+        and _claim_next.topic.message_ttl is null;
+    v_most int := case when v_plain then _claim_next.max_messages else 2147483647 end;
     v_awaited int;          -- mode shared: the queue that this call waits for
-    v_to_tick bigint := 9223372036854775807;
+    v_from_tick bigint;
+    v_to_tick bigint;
     -- A cursor, because a loop over a query would read the ends of ten queues at once.
     c_waiting cursor for
         select q.* from mqpg._queues_with_messages(
             _claim_next.topic.topic_id, v_id, _claim_next.consumer,
             coalesce(v_awaited, _claim_next.only_queue, -1),
-            coalesce(v_awaited, _claim_next.only_queue, _claim_next.topic.queues - 1), from_tick, v_to_tick,
-            _claim_next.acked.queue_id) as q;
+            coalesce(v_awaited, _claim_next.only_queue, _claim_next.topic.queues - 1), v_from_tick, v_to_tick,
+            v_most, _claim_next.acked.queue_id) as q;
     v_nth int;
     v_locked int;           -- the first queue that another call had locked
     v_shut boolean;         -- the lock of all queues was not free
     v_waits int := 0;
     v_version bigint;
-    -- Fresh messages behind a cursor without claims can be claimed as they are.
-    v_plain boolean := _claim_next.subscription.mode <> 'pinned' and _claim_next.subscription.max_attempts > 1
-        and _claim_next.subscription.filter is null and _claim_next.subscription.tags is null
-        and _claim_next.topic.message_ttl is null;
 begin
     loop
-        -- The ends of queues are in the ticks from here on, or noted.
-        select s.lower_bound::bigint, s.upper_bound::bigint into from_tick, until_tick
+        -- The ends of queues are in these ticks, or noted. The executor does not open the partitions of
+        -- later ones. An append() that began before an upgrade sets no mark, hence the margin.
+        select s.lower_bound::bigint, pg_sequence_last_value('mqpg.tick_mark') + 1048576 into v_from_tick, v_to_tick
         from mqpg.segment s
         where s.family = 'tick' and s.tails_noted_at is null
         order by s.segment_no limit 1;
-        if _claim_next.topic.queues > 16 then     -- it costs less to find the partitions that are still empty
-            select t.tick_id into v_to_tick from mqpg.tick t
-            where t.tick_id >= from_tick
-            order by t.tick_id desc limit 1;
-        end if;
         -- Look before taking the lock, because it is held until the end of the transaction.
         for v_waiting in c_waiting loop
             if v_waiting.claims <> '{}' then
                 if v_waiting.queue_id = _claim_next.acked.queue_id then
                     v_waiting.claims := _claim_next.acked.claims;
                 end if;
-                if v_waiting.lane <> 0 and _claim_next.subscription.mode = 'pinned' then
+                if v_waiting.queue_id = -1 and _claim_next.subscription.mode = 'pinned' then
                     continue when v_waiting.claimed >= v_waiting.tail and not exists (
                         select from unnest(v_waiting.claims) c
                         where mqpg._is_claim_for(v_id, c, _claim_next.consumer));
@@ -76,7 +76,7 @@ begin
             -- A purge or a seek of all queues has or waits for this one exclusively.
             v_shut := not pg_try_advisory_xact_lock_shared(1836150843, v_id);
             exit when v_shut;
-            if v_plain and v_waiting.claims = '{}' and v_waiting.lane = 0
+            if v_plain and v_waiting.claims = '{}' and v_waiting.queue_id <> -1
                 and v_waiting.action <> mqpg._action('closed') then
                 if _claim_next.acked.queue_id <> v_waiting.queue_id and _claim_next.acked.version is not null then
                     v_version := mqpg._write_ack(_claim_next.acked);
@@ -97,19 +97,34 @@ begin
                     end,
                     claim.epoch, array[claim])
                 on conflict do nothing;
-                if found then
-                    if mqpg._has_newer_slot(v_waiting.slot) then
-                        perform mqpg._copy_own_cursor(v_id, v_waiting.queue_id, v_waiting.slot);
-                    end if;
-                    queue_id := v_waiting.queue_id;
-                    return;
+                if not found then
+                    claim := null;
+                elsif mqpg._has_newer_slot(v_waiting.slot) then
+                    perform mqpg._copy_own_cursor(v_id, v_waiting.queue_id, v_waiting.slot);
                 end if;
             end if;
-            claim := mqpg._claim(
-                _claim_next.subscription, _claim_next.topic, v_waiting.queue_id, v_waiting.tail,
-                _claim_next.max_messages, _claim_next.lease, _claim_next.consumer, _claim_next.acked);
+            if claim.epoch is null then
+                claim := mqpg._claim(
+                    _claim_next.subscription, _claim_next.topic, v_waiting.queue_id, v_waiting.tail,
+                    _claim_next.max_messages, _claim_next.lease, _claim_next.consumer, _claim_next.acked);
+            end if;
             if claim.epoch is not null then
                 queue_id := v_waiting.queue_id;
+                if v_waiting.base_offset <= claim.from_offset and claim.to_offset <= v_waiting.tail then
+                    v_nth := width_bucket((claim.from_offset - v_waiting.base_offset)::int, v_waiting.starts);
+                    if (v_waiting.starts[v_nth + 1] < claim.to_offset - v_waiting.base_offset) is not true then
+                        run_id := v_waiting.first_ids[v_nth]
+                            + claim.from_offset - v_waiting.base_offset - v_waiting.starts[v_nth];
+                        run_body := run_id;
+                        if v_waiting.deliver_ids is not null then
+                            run_body := run_id + coalesce(
+                                v_waiting.deliver_ids[v_nth] - v_waiting.first_ids[v_nth], 0);
+                        end if;
+                        if v_waiting.attempts is not null then
+                            run_attempt := v_waiting.attempts[v_nth];
+                        end if;
+                    end if;
+                end if;
                 return;
             end if;
             _claim_next.acked.version := null;      -- it is written

@@ -52,8 +52,10 @@ declare
     v_version bigint;
     v_next record;
     v_claim mqpg.claim;
-    v_lane int;             -- under which subscription the queue's rows are stored
-    v_run record;           -- the only one
+    v_attempt int;          -- of the only run
+    v_batch bigint;         -- where its bodies are
+    v_first int;
+    v_last int;
     v_runs record;
     v_receipt text;
     v_count int;            -- how many messages the claim has
@@ -106,7 +108,6 @@ begin
 
     -- 4. How many messages these are, and the receipt for them.
     v_claim := v_next.claim;
-    v_lane := case v_next.queue_id when -1 then v_subscription.subscription_id else 0 end;
     v_count := v_claim.to_offset - v_claim.from_offset;
     if v_claim.picked is not null or v_claim.settled is not null then
         v_count := coalesce(
@@ -120,27 +121,27 @@ begin
     -- Their arguments are variables, because the planner puts the queries in place of the calls,
     -- where an expression would be computed for each row.
     -- One run, all of it: what a call finds behind larger sends.
-    if v_count = v_claim.to_offset - v_claim.from_offset then
-        select r.id, r.batch_id, r.first, r.last, coalesce(r.attempt, 1) + v_claim.attempt - 1 as attempt into v_run
-        from mqpg._single_run(
-            v_topic.topic_id, v_next.queue_id, v_lane, v_claim.from_offset, v_claim.to_offset, v_next.from_tick,
-            v_next.until_tick) as r;
-        if found then
-            return query
-            select d.* from mqpg._deliveries_of_run(
-                v_topic.name, v_next.queue_id, v_run.attempt, v_receipt, v_run.id, v_run.batch_id, v_run.first,
-                v_run.last, v_claim.from_offset) as d;
-            get diagnostics v_rows = row_count;
-            if v_rows = v_count then
-                return;
-            end if;
+    if v_next.run_id is not null and v_count = v_claim.to_offset - v_claim.from_offset then
+        v_attempt := coalesce(v_next.run_attempt, 1) + v_claim.attempt - 1;
+        v_batch := v_next.run_body / 1024;
+        v_first := v_next.run_body % 1024 + 1;
+        v_last := v_first + v_count - 1;
+        return query
+        select d.* from mqpg._deliveries_of_run(
+            v_topic.name, v_next.queue_id, v_attempt, v_receipt, v_next.run_id, v_batch, v_first, v_last,
+            v_claim.from_offset) as d;
+        get diagnostics v_rows = row_count;
+        if v_rows = v_count then
+            return;
         end if;
     end if;
     -- Otherwise, or if that record batch is gone because its segment was dropped: the runs of ids
     -- without gaps.
     if v_rows is null or v_rows = 0 then
         v_runs := mqpg._runs(
-            v_topic.topic_id, v_next.queue_id, v_lane, v_claim.from_offset, v_claim.to_offset);
+            v_topic.topic_id, v_next.queue_id,
+            case v_next.queue_id when -1 then v_subscription.subscription_id else 0 end,
+            v_claim.from_offset, v_claim.to_offset);
         if v_claim.picked is not null then
             v_runs := mqpg._matching_runs(
                 v_claim.picked, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts,
