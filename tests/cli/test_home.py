@@ -92,19 +92,19 @@ def test_a_running_up_takes_a_new_ledger(home: Home, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         return done.stderr
 
-    def states() -> dict[str, str]:
-        query = "select detail -> 'ledgers' from mqpg.worker_status where role = 'compensator' and state = 'active'"
-        with psycopg.connect(home.server.dsn("mqpg")) as connection:
-            rows = connection.execute(query).fetchall()
-        return {name: found["state"] for (detail,) in rows for name, found in detail.items()}
-
     up()
     first = home.worker_pid()
-    with psycopg.connect(home.server.dsn("mqpg")) as connection:
-        for name in ledgers:
-            connection.execute(
-                "select mqpg.create_producer_group(%s, checker => 'url', checker_target => %s)", [name, name]
-            )
+    connection = psycopg.connect(home.server.dsn("mqpg"), autocommit=True)
+    for name in ledgers:
+        connection.execute(
+            "select mqpg.create_producer_group(%s, checker => 'url', checker_target => %s)", [name, name]
+        )
+
+    def states() -> dict[str, str]:
+        query = "select detail -> 'ledgers' from mqpg.worker_status where role = 'compensator' and state = 'active'"
+        rows = connection.execute(query).fetchall()
+        return {name: found["state"] for (detail,) in rows for name, found in detail.items()}
+
     eventually(lambda: states() == {"shop": "unknown", "depot": "unknown"})
     assert "restart with MQPG_LEDGER_SHOP" in up(MQPG_LEDGER_SHOP=ledgers["shop"])
     eventually(lambda: states() == {"shop": "ok", "depot": "unknown"})
@@ -114,6 +114,7 @@ def test_a_running_up_takes_a_new_ledger(home: Home, tmp_path: Path) -> None:
     assert home.worker_pid() == second
     assert "restart with MQPG_LEDGER_DEPOT" in up(MQPG_LEDGER_DEPOT=ledgers["depot"])
     eventually(lambda: states() == {"shop": "ok", "depot": "ok"})
+    connection.close()
 
 
 def test_it_outlives_who_started_it_and_is_found(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,9 +93,8 @@ def test_a_frozen_member_loses_its_queue(
     frozen = holder(db, members)
     os.kill(frozen.pid, signal.SIGSTOP)
     time.sleep(0.5)
-    began, before = time.monotonic(), len(effects(db))
+    before = len(effects(db))
     eventually(lambda: len(effects(db)) > before, why=processes.logs)
-    assert time.monotonic() - began < LEASE + 5
     ended = eventually(lambda: db.execute(ENDED).fetchone())[0]
     assert ended["seconds"] >= LEASE
     assert ended["application"].startswith("member")

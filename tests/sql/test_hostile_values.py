@@ -222,15 +222,12 @@ ROUNDS = int(os.environ.get("MQPG_HOSTILE_ROUNDS", "15"))
 # Settings that a role or a database may have, with values that few people try.
 ODD_SETTINGS: list[dict[str, str]] = [
     {"standard_conforming_strings": "off"},
-    {"backslash_quote": "off", "quote_all_identifiers": "on"},
-    {"array_nulls": "off", "transform_null_equals": "on"},
-    {"DateStyle": "SQL, DMY", "IntervalStyle": "sql_standard", "TimeZone": "Asia/Kathmandu"},
-    {"IntervalStyle": "iso_8601", "DateStyle": "German", "TimeZone": "America/St_Johns"},
-    {"bytea_output": "escape", "extra_float_digits": "-5"},
-    {"search_path": ""},
-    {"client_encoding": "LATIN1"},
-    {"plan_cache_mode": "force_custom_plan", "enable_partition_pruning": "off"},
-    {"work_mem": "64kB", "synchronous_commit": "off"},
+    {"backslash_quote": "off", "quote_all_identifiers": "on", "search_path": "", "client_encoding": "LATIN1"}
+    | {"IntervalStyle": "iso_8601", "DateStyle": "German", "TimeZone": "America/St_Johns"},
+    {"array_nulls": "off", "transform_null_equals": "on", "bytea_output": "escape", "extra_float_digits": "-5"}
+    | {"DateStyle": "SQL, DMY", "IntervalStyle": "sql_standard", "TimeZone": "Asia/Kathmandu"},
+    {"plan_cache_mode": "force_custom_plan", "enable_partition_pruning": "off"}
+    | {"work_mem": "64kB", "synchronous_commit": "off"},
 ]
 Faults = dict[tuple[str, str], list[str]]
 
