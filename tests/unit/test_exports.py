@@ -4,6 +4,7 @@ import importlib
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +40,17 @@ def loaded(code: str) -> set[str]:
 def test_importing_loads_nothing_heavy() -> None:
     assert loaded("import mqpg") == set()
     assert loaded("import sqlalchemy") == {"sqlalchemy"}
+
+
+def test_a_program_in_the_folder_of_a_clone() -> None:
+    """It finds that folder's mqpg before the one that pip installed. The tests' own is found by an editable install."""
+    code = (
+        "import sys; sys.meta_path = [one for one in sys.meta_path if 'Editable' not in repr(one)];"
+        "import mqpg.sql, mqpg.workers.worker, mqpg.spark; print(mqpg.sql.__file__)"
+    )
+    root = Path(mqpg.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == str(root / "sql" / "__init__.py")
 
 
 def test_a_worker_loads_what_its_role_needs() -> None:
