@@ -1,0 +1,1 @@
+"""Who is silent loses what he holds: how long a leader's work, or a member's queue, stands still."""
