@@ -231,9 +231,9 @@ def leader(site: Site, fault: str) -> float:
         done = pool.submit(hit, site.containers[host], fault)
         time.sleep(0.5)  # what was on its way when the fault began
         first = site.sent["leader"] + 1
-        arrived = wait(f"the standby of {host} appends after {fault}", lambda: site.at.get(first))
+        wait(f"the standby of {host} appends after {fault}", lambda: first in site.at)
         done.result()
-    return arrived - began
+    return site.at[first] - began
 
 
 def member(site: Site, group: str, fault: str) -> float | None:
