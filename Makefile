@@ -16,7 +16,7 @@ export PYTHON
 # Tests start hundreds of Python processes, and each would compile mqpg again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help targets setup java containers demo test test-long test-cancel fuzz soak years test-mariadb test-rabbitmq test-node test-java test-pgbouncer test-patroni test-browser test-deploy test-containers test-kills test-chaos test-crashtest test-audit test-slow test-lab test-lowest test-postgres matrix size pgspot dist lint format prove sql bench bench-rocketmq cost cost-check chaos failover docs clean
+.PHONY: help targets setup java containers demo test test-long test-cancel fuzz soak years test-mariadb test-rabbitmq test-node test-java test-pgbouncer test-patroni test-browser test-deploy test-containers test-kills test-chaos test-crashtest test-audit test-slow test-lab test-lowest test-postgres matrix size pgspot dist lint format prove sql bench bench-rocketmq cost cost-check chaos failover pipeline pipeline-kills docs clean
 
 # What `make` shows. `make targets` shows all.
 FIRST := demo test setup docs clean
@@ -188,6 +188,12 @@ test-chaos: setup ## Run chaos on broken builds, which must end invalid, and ste
 
 failover: setup ## Destroy the primary TRIALS (20) times and promote its standby; workers and clients follow
 	@$(BIN)/python -m lab.failover $(ARGS)
+
+pipeline: setup java ## Spark's source beside JDBC, or ARGS="copy": 10 million messages in and out, ARGS="lag": its delay
+	@$(BIN)/python -m lab.pipeline $(or $(ARGS),rate)
+
+pipeline-kills: setup java ## Kill driver, executors and broker of a stream on a Spark cluster KILLS (50) times; MQPG_TEST_SEED
+	@MQPG_TEST_ROUNDS=$${KILLS:-50} $(BIN)/python -m pytest -p randomly -s -m audits -k whatever_is_killed tests/pipeline/test_cluster.py $(ARGS)
 
 clean: ## Remove .venv and the files of tools; the data of `mqpg up` (.mqpg) stay
 	@if [ -x $(BIN)/mqpg ] && [ -d .mqpg ]; then $(BIN)/mqpg down; fi

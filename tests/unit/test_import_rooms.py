@@ -120,6 +120,7 @@ LAB: Rooms = {
         ("audit", "connection", "embedded", "public"),
     ),
     # floor 9
+    "lab/pipeline": (("lab.pipeline.*",), ("embedded", "lab/shared", "public", "spark", "spark/read")),
     "lab/soak": (("lab.soak.*",), ("embedded", "lab/shared", "public")),
     # floor 10
     "lab/bench": (("lab.bench.*",), ("cli", "connection", "embedded", "lab/shared", "public", "schema", "workers")),
