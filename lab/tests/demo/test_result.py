@@ -11,6 +11,8 @@ from lab.audits import Audit
 from lab.demo.counts import Counts, Decisions
 from lab.demo.flights import ALL, JANUARY, Cell, expected_board, known_flights
 from lab.demo.result import Mismatch, Result, differing
+from lab.demo.run import _require_the_same
+from lab.processes import LabError
 
 
 def audited(verdict: str, **anomalies: int) -> Audit:
@@ -74,3 +76,13 @@ def test_the_board_of_january_is_the_file_without_cancelled_flights() -> None:
     other = board | {("JFK", "2013-01-01"): Cell(2, 0)}
     assert differing(board, board) == []
     assert differing(board, other) == [Mismatch("JFK", "2013-01-01", board["JFK", "2013-01-01"], Cell(2, 0))]
+
+
+def test_an_audit_that_failed_says_why() -> None:
+    """It is no verdict of the other engine."""
+    failed = Audit("broker", "spark", "drained", 2, {"verdict": "unknown", "reasons": ["no space left on device"]})
+    with pytest.raises(LabError, match="the audit by spark failed with status 2: no space left on device"):
+        _require_the_same(audited("valid"), failed)
+    with pytest.raises(LabError, match="the engines differ: SQL says valid and Spark invalid"):
+        _require_the_same(audited("valid"), audited("invalid", lost=1))
+    _require_the_same(audited("valid"), audited("valid"))
