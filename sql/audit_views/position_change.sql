@@ -52,4 +52,5 @@ comment on column mqpg_audit.position_change.owner is 'Mode pinned: the consumer
 comment on column mqpg_audit.position_change.failed is
     'nack with on_failure block_key or block_queue: the offsets that failed; else null';
 comment on column mqpg_audit.position_change.reason is
-    'nack: why the offsets in failed did; without these, when the messages come back, in microseconds since 1970';
+    'nack: why the offsets in failed did; without these, when the messages come back, in microseconds since 1970. '
+    'expired: dead_letter, if the messages became dead letters';

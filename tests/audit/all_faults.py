@@ -2,6 +2,7 @@
 
 from tests.audit import conservation_faults as _conservation  # noqa: F401
 from tests.audit import content_faults as _contents  # noqa: F401
+from tests.audit import contradiction_faults as _contradictions  # noqa: F401
 from tests.audit import cursor_faults as _cursors  # noqa: F401
 from tests.audit import excuse_faults as _excuses  # noqa: F401
 from tests.audit import faults as _faults  # noqa: F401

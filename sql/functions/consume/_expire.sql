@@ -16,6 +16,7 @@ declare
     v_tick_id bigint;
     v_to bigint;
     v_chosen bigint [];
+    v_reason text;  -- for the audit: there is a dead letter of each
 begin
     select c.tick_id into v_tick_id from mqpg.consume_queue c
     where c.topic_id = (_expire.topic).topic_id and c.queue_id = v_cursor.queue_id and c.subscription_id = 0
@@ -30,6 +31,7 @@ begin
         return v_cursor;
     end if;
     if (_expire.topic).on_expired = 'dead_letter' then
+        v_reason := 'dead_letter';
         -- A message that does not match the filter was never the group's.
         if (_expire.subscription).filter is not null or (_expire.subscription).tags is not null then
             v_chosen := (mqpg._matching_offsets(
@@ -43,7 +45,8 @@ begin
             row(null, v_cursor.claimed, v_to, 1, null, null, null, v_chosen, null)::mqpg.claim) m;
     end if;
     perform mqpg._note_position_jump(_expire.subscription, v_cursor.queue_id, v_cursor.claimed, v_to, 'expired');
-    perform mqpg._write_cursor(v_cursor, mqpg._action('expired'), null, v_to, v_cursor.owner, v_cursor.claims);
+    perform mqpg._write_cursor(
+        v_cursor, mqpg._action('expired'), null, v_to, v_cursor.owner, v_cursor.claims, reason => v_reason);
     return mqpg._cursor(v_cursor.subscription_id, v_cursor.queue_id);
 end
 $$;

@@ -109,6 +109,21 @@ where d.buried_at > k.purged_before and not exists (
 )
 union all
 select
+    5, 'lost', e.subscription_id, e.queue_id, e.queue_offset, e.message_id, e.version,
+    format('version %s let it expire and become a dead letter, but there is none', e.version)
+from ending as e
+join cursor_version as v
+    on v.subscription_id = e.subscription_id and v.queue_id = e.queue_id and v.version = e.version and v.buries
+join known as k on k.subscription_id = e.subscription_id
+where e.ending = 'expired' and e.at > k.purged_before
+    and not exists (
+        select from grave as g where g.subscription_id = e.subscription_id and g.message_id = e.message_id
+    )
+    and not exists (
+        select from unmatched as u where u.subscription_id = e.subscription_id and u.message_id = e.message_id
+    )
+union all
+select
     6, 'skipped', e.subscription_id, e.queue_id, e.queue_offset, e.message_id, e.version,
     format('version %s (action %s) moved over it, but no position jump says so', e.version, e.action)
 from standing as e
@@ -176,16 +191,20 @@ union all
 select
     12, 'mismatch', d.subscription_id, -1, null, n.message_id, null,
     format('its retry is due at %s, and no nack of it said so', d.visible_at::text)
-from delayed as d
-join since as s on s.subscription_id = d.subscription_id
+from (
+    select l.subscription_id, l.message_id, l.visible_at, count(*) as times
+    from delayed as l
+    join since as s on s.subscription_id = l.subscription_id
+    where l.attempt > 1 and (s.at is null or l.written_at > s.at)
+    group by 1, 2, 3
+) as d
 join noted as n on n.subscription_id = d.subscription_id and n.message_id = d.message_id
-where d.attempt > 1 and (s.at is null or d.written_at > s.at)
-group by 3, 6, d.visible_at
-having bool_and(n.whole) and not bool_or(coalesce(n.visible_at = d.visible_at, false))
+group by 3, 6, d.visible_at, d.times
+having bool_and(n.whole) and count(case when n.visible_at = d.visible_at then 1 end) < d.times
 union all
 select
     13, 'gap', c.subscription_id, -1, null, c.message_id, null,
-    format('in the retry lane %s times, and the delayed messages have %s rows that say when', c.landed, c.due)
+    format('in the retry lane %s times, and the delayed messages have %s rows that say when', c.landed_ever, c.due)
 from comebacks as c
 cross join horizon as h
-where c.landed > c.due and c.landed <= c.causes and c.appended_at > h.delayed_from
+where c.landed_ever > c.due and c.landed <= c.causes and c.appended_at > h.delayed_from

@@ -2,8 +2,9 @@
 -- redrive. times: by the rows in `delayed` or, because these may be dropped once their message is in
 -- the retry lane, by those of the lane. scheduled: by the rows in `delayed` from the time from which
 -- on the subscription's cursors are known. landed: by those of the lane, if that was so already when
--- the message was appended. due: those of `scheduled` whose time a tick has reached. appended_at: when
--- the message came into its queue, before each of these rows.
+-- the message was appended. landed_ever: all of the lane. due: the rows in
+-- `delayed` whose time a tick has reached. appended_at: when the message came into its queue, before
+-- each of these rows.
 with appended as (
     select m.message_id, min(k.at) as at
     from stored_message as m
@@ -17,7 +18,8 @@ select
     greatest(count(case when b.scheduled then 1 end), count(case when not b.scheduled then 1 end)) as times,
     count(case when b.scheduled and (s.at is null or b.written_at > s.at) then 1 end) as scheduled,
     count(case when not b.scheduled and (s.at is null or a.at > s.at) then 1 end) as landed,
-    count(case when b.scheduled and b.due and (s.at is null or b.written_at > s.at) then 1 end) as due,
+    count(case when not b.scheduled then 1 end) as landed_ever,
+    count(case when b.due then 1 end) as due,
     max(b.written_at) as written_at,
     max(a.at) as appended_at
 from (

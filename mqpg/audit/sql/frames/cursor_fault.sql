@@ -176,6 +176,9 @@ ruled as (
             ) then 'went back'
             when not c.carried and c.step = 'first' and c.version > 1 then 'first missing'
             when not c.carried and c.step = 'gap' then 'missing'
+            when c.epoch is not null
+                and c.action in ('subscribe', 'filtered', 'expired', 'unpin', 'moved', 'incarnation', 'closed', 'carried')
+                then 'no such epoch'
             when c.step <> 'next' then case when c.first_pending <> c.committed then 'not pending' end
             when c.action in ('ack', 'nack', 'extend', 'release') and not c.epoch_held
                 and c.claimed = c.previous_claimed
@@ -193,7 +196,7 @@ ruled as (
             when c.action in ('receive', 'ack_and_receive', 'take_over') and c.mode = 'pinned' and c.queue_id >= 0
                 and c.not_owned
                 then 'not its owner'
-            when c.first_pending <> c.committed then 'moved'
+            when c.first_pending <> c.committed or (c.action = 'carried') <> (c.slot <> c.previous_slot) then 'moved'
             when c.action in ('ack', 'nack') and (c.moved or c.others_gone) then 'moved'
             when c.action in ('extend', 'release', 'unpin', 'incarnation', 'closed', 'carried')
                 and (c.moved or c.done <> 0) then 'moved'

@@ -13,6 +13,13 @@ where l.judged
         select from failure as f where f.subscription_id = l.subscription_id and f.message_id = l.message_id
     )
 union all
+-- Redriven and dead again it has another time.
+select r.consumer_group, r.topic, null, null, l.message_id, format('%s dead letters of %s', count(*), l.died_at::text)
+from letter as l
+join reader as r on r.subscription_id = l.subscription_id
+group by r.consumer_group, r.topic, l.subscription_id, l.message_id, l.died_at
+having count(*) > 1
+union all
 -- A consumer that was killed after its effect never acknowledged it. Its lease ends, and with it
 -- the last attempt, so such a dead letter contradicts nothing. A nack says that nothing was done.
 select

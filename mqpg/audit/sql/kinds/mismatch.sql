@@ -60,7 +60,7 @@ left join (
 ) as oldest
     on oldest.subscription_id = e.subscription_id and oldest.queue_id = e.queue_id
 where e.state = 'committed' and e.expected
-    and (oldest.queue_offset is null or e.queue_offset >= oldest.queue_offset)
+    and (oldest.queue_offset is null or e.queue_offset >= oldest.queue_offset or e.queue_offset < 0)
     -- A subscription that has ended had a retry lane of its own, with its own offsets.
     and exists (select from delivery as d where d.subscription_id = e.subscription_id)
     and exists (
@@ -106,6 +106,81 @@ join (
 ) as r on r.message_id = d.message_id
 where d.stage = 0 and d.visible_at <> r.visible_at
 union all
+-- What is stored of a message in two places.
+select
+    null, t.topic, null, null, w.message_id,
+    format('its %s says topic %s and queue %s, its record batch topic %s and queue %s',
+        w.what, w.topic_id, w.queue_id, m.topic_id, m.queue_id)
+from (
+    select 'delayed row' as what, d.topic_id, d.message_id, null::int as queue_id from delayed as d
+    union all
+    select 'dedup id', p.topic_id, p.message_id, null from dedup as p
+    union all
+    select 'decision', d.topic_id, d.message_id, null from decision as d
+    union all
+    select 'dead letter', r.topic_id, l.message_id, l.queue_id
+    from letter as l
+    join reader as r on r.subscription_id = l.subscription_id
+) as w
+join message as m on m.message_id = w.message_id
+join topic as t on t.topic_id = m.topic_id
+where (
+    w.topic_id <> m.topic_id or (
+        -- Where the record itself is of another queue, it is misplaced.
+        w.queue_id <> m.queue_id and exists (
+            select from entry as e where e.lane = 0 and e.message_id = w.message_id and e.queue_id = m.queue_id
+        )
+    )
+)
+    and not exists (select from body as b where not b.intact and b.batch_id = w.message_id >> 10)
+union all
+select
+    null, t.topic, d.queue_id, null, d.message_id,
+    format('its record batch says %s delay, and its commit %s', case when b.postponed then 'a' else 'no' end,
+        case when b.postponed then 'none' else 'one' end)
+from decision as d
+join body as b on b.batch_id = d.message_id >> 10
+    and d.message_id >= b.first_id and d.message_id < b.first_id + b.n
+join topic as t on t.topic_id = d.topic_id
+where d.stage = 0 and d.op = 'c' and d.relayed_as is null and b.kind = 'h' and b.postponed <> (d.visible_at is not null)
+union all
+-- Each tick goes on where the one before it was.
+select
+    null, null, null, null, null,
+    format('tick %s is behind the tick before it, or has not seen its transaction %s', k.tick_id, k.xid_before)
+from (
+    select
+        t.*,
+        lag(t.xid) over ticks as xid_before,
+        lag(t.due_until) over ticks as due_before,
+        lag(t.floor_id) over ticks as floor_before,
+        lag(t.batch_seq) over ticks as batch_before
+    from tick as t
+    window ticks as (order by t.tick_id)
+) as k
+where k.due_until < k.due_before or k.floor_id < k.floor_before or k.batch_seq < k.batch_before
+    -- A new segment begins with a copy of the last tick.
+    or (k.xid <> k.xid_before and not pg_visible_in_snapshot(k.xid_before, k.snapshot))
+union all
+select
+    null, w.topic, null, null, w.message_id,
+    format('the time of %s is %s, and the audit read it at %s', w.what, w.at::text, u.taken_at::text)
+from (
+    select 'its effect' as what, e.topic, e.message_id, e.applied_at as at from effect as e
+    union all
+    select 'its decision', t.topic, d.message_id, d.at
+    from decision as d
+    join topic as t on t.topic_id = d.topic_id
+    union all
+    select 'its dead letter', r.topic, l.message_id, l.died_at
+    from letter as l
+    join reader as r on r.subscription_id = l.subscription_id
+    union all
+    select 'its ledger row', l.topic, l.message_id, greatest(l.created_at, l.done_at) from ledger_match as l
+) as w
+cross join run as u
+where extract(epoch from w.at - u.taken_at) > 86400
+union all
 -- What is stored of a position in two columns.
 select
     o.consumer_group, o.topic, o.queue_id, e.queue_offset, e.message_id,
@@ -123,6 +198,23 @@ where e.queue_offset >= o.next_offset
             and b.queue_id = o.queue_id
             and b.message_id = o.last_message_id
             and b.queue_offset < o.next_offset
+    )
+union all
+select
+    o.consumer_group, o.topic, o.queue_id, o.next_offset, o.last_message_id,
+    'the group has stored that this message is the last that it took, and the queue does not have it'
+from stored_offset as o
+join run as u on u.broker_id = o.broker
+join topic as t on t.topic = o.topic
+left join message as m on m.message_id = o.last_message_id
+cross join horizon as h
+where coalesce(m.topic_id = t.topic_id, true) and o.last_message_id >> 10 <= h.newest_id and not o.last_message_id <@ h.dropped_ids and not h.queues_dropped
+    and not exists (
+        select from entry as e
+        where e.topic_id = t.topic_id
+            and e.lane = 0
+            and e.queue_id = o.queue_id
+            and e.message_id = o.last_message_id
     )
 union all
 -- Where that column is empty, the journal beside it says how far the group was, unless a seek followed.
@@ -162,3 +254,16 @@ cross join run as u
 cross join horizon as h
 where u.incarnation = 1
     and (e.subscription_id > e.owner_id or (e.subscription_id <> e.owner_id and not h.had_others))
+union all
+-- One that has ended has got no more than its cursors say.
+select
+    e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
+    format('its row in the journal names subscription %s, which never got this offset', e.subscription_id)
+from effect as e
+join (
+    select v.subscription_id, v.queue_id, max(v.claimed) as claimed
+    from cursor_version as v
+    group by 1, 2
+) as c on c.subscription_id = e.subscription_id and c.queue_id = e.queue_id
+cross join run as u
+where u.incarnation = 1 and e.subscription_id < e.owner_id and e.queue_offset >= c.claimed

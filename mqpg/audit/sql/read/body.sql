@@ -5,10 +5,12 @@
 -- key_hashes: a hash for each message that is equal for equal keys.
 -- sizes: the number of payloads, keys, tags and headers.
 -- intact: whether the contents match their checksum. Null where there is none.
+-- postponed: its commit was to be delayed.
 -- decision_gone: a half message whose decision retention has dropped.
 select
     b.batch_id, b.first_id, b.n, b.xid::xid8 as xid, b.created_at as born_at, b.topic_id, b.producer_group_id,
     left(b.kind, 1) as kind,
+    b.delay is not null as postponed,
     b.check_at, b.queue_id, b.handle_hashes, b.key_hashes, b.sizes, b.intact,
     coalesce(pg_visible_in_snapshot(b.xid::xid8, h.newest_snapshot), false) as covered,
     h.ticks_dropped and coalesce(pg_visible_in_snapshot(b.xid::xid8, h.oldest_snapshot), true) as may_be_dropped,
@@ -16,7 +18,7 @@ select
 from (
     select
         l.batch_id, l.first_id, l.n, l.xid, l.created_at, l.topic_id, l.producer_group_id, l.kind, l.check_at,
-        l.queue_id, l.handle_hashes, l.key_hashes, l.sizes, l.intact, l.kept
+        l.queue_id, l.handle_hashes, l.key_hashes, l.sizes, l.intact, l.kept, l.delay
     from mqpg_audit.record_batch as l
     where not l.kept
         and l.batch_id >= (select case when j.reading then j.until_id >> 10 else 0 end from judged as j)
@@ -29,7 +31,8 @@ from (
         array[l.key_hashes[(o.message_id & 1023)::int + 1]],
         null::int [],
         null::boolean,
-        false
+        false,
+        l.delay
     from open_message as o
     join mqpg_audit.record_batch as l on l.batch_id = o.message_id >> 10 and not l.kept
     cross join judged as j
@@ -37,7 +40,7 @@ from (
     union all
     select
         e.batch_id, e.first_id, e.n, e.xid, e.created_at, e.topic_id, e.producer_group_id, e.kind, e.check_at,
-        e.queue_id, e.handle_hashes, e.key_hashes, e.sizes, e.intact, e.kept
+        e.queue_id, e.handle_hashes, e.key_hashes, e.sizes, e.intact, e.kept, e.delay
     from mqpg_audit.record_batch as e
     cross join judged as j
     where e.kept

@@ -2,7 +2,7 @@
 select
     l.subscription_id, l.message_id,
     l.final_id as deliver_id,
-    l.attempts, l.died_at,
+    l.queue_id, l.attempts, l.died_at,
     l.state = 'dead' as present,
     l.state in ('dead', 'discarded') as excuses
 from mqpg_audit.dead_letter as l

@@ -1,0 +1,172 @@
+"""Planted faults of rows that contradict another row, each changed alone."""
+
+import time
+
+from tests.audit.planting import Story, fault
+from tests.audit.story import JOURNAL_DDL
+
+_DEAD = "select min(message_id) from mqpg.dead_letter"
+
+
+def _change(story: Story, statement: str, *parameters: object, rows: int = 1) -> None:
+    changed = story.broker.execute(statement.encode(), parameters)
+    assert changed.rowcount == rows, statement
+
+
+def _new_slot(story: Story) -> None:
+    """Let the cursors continue in a new slot, and the versions of older ones be dropped."""
+    story.broker.execute("update mqpg.settings set value = '0 s' where name = 'cursor_slot_age'")
+    story.broker.execute("select * from mqpg.keep()")
+
+
+@fault("lost", "let it expire and become a dead letter, but there is none", alone=True)
+def dead_letter_of_an_expiry_deleted(story: Story) -> None:
+    broker = story.broker
+    broker.execute("select mqpg.create_topic('short', 1)")
+    broker.execute("select mqpg.alter_topic('short', message_ttl => '20 ms', on_expired => 'dead_letter')")
+    broker.execute("select mqpg.subscribe('late', 'short')")
+    messages = [story.one("select mqpg.send('short', '{}'::text)") for _ in range(2)]
+    story.append()
+    time.sleep(0.05)
+    assert broker.execute("select * from mqpg.receive('late', 'short')").fetchall() == []
+    _change(story, "delete from mqpg.dead_letter where message_id = %s", messages[0])
+
+
+@fault("dead_letter", "2 dead letters of")
+def dead_letter_recorded_twice(story: Story) -> None:
+    _change(
+        story,
+        "insert into mqpg.former_dead_letter (subscription_id, message_id, attempts, reason, died_at, fate) "
+        "select subscription_id, message_id, attempts, reason, died_at, 'discarded' from mqpg.dead_letter",
+    )
+
+
+@fault("mismatch", "its dead letter says topic")
+def dead_letter_of_another_queue(story: Story) -> None:
+    _change(story, "update mqpg.dead_letter set queue_id = 1 - queue_id")
+
+
+@fault("mismatch", "its delayed row says topic")
+def delayed_row_of_another_topic(story: Story) -> None:
+    _change(story, "update mqpg.delayed set topic_id = topic_id + 5 where subscription_id = 0")
+
+
+@fault("mismatch", "its dedup id says topic")
+def dedup_id_of_another_topic(story: Story) -> None:
+    story.broker.execute("select mqpg.send('orders', '{}'::text, dedup_id => 'once')")
+    story.drain()
+    _change(story, "update mqpg.dedup set topic_id = topic_id + 5", rows=2)
+
+
+@fault("mismatch", "its record batch says a delay, and its commit none")
+def delay_of_a_half_that_was_not_delayed(story: Story) -> None:
+    _change(
+        story,
+        "update mqpg.commit_log set delay = '1 hour' where batch_id = "
+        "(select min(message_id) >> 10 from mqpg.op_log where stage = 0 and op = 'c')",
+    )
+
+
+@fault("mismatch", "is behind the tick before it")
+def tick_that_reached_a_later_time(story: Story) -> None:
+    story.append()
+    _change(story, "update mqpg.tick set due_until = due_until + interval '1 hour' where tick_id = 2")
+
+
+@fault("mismatch", "or has not seen its transaction", alone=True)
+def tick_of_a_later_transaction(story: Story) -> None:
+    _change(story, "update mqpg.tick set xid = '4000000000' where tick_id = 2")
+
+
+@fault("mismatch", "the time of its effect is", alone=True)
+def effect_in_the_next_year(story: Story) -> None:
+    story.consumer.execute(
+        "update mqpg_applied set applied_at = applied_at + interval '400 days' where queue_id = 1 and queue_offset = "
+        "(select max(queue_offset) from mqpg_applied where queue_id = 1)"
+    )
+
+
+@fault("mismatch", "the time of its dead letter is", alone=True)
+def dead_letter_of_the_next_year(story: Story) -> None:
+    _change(story, "update mqpg.dead_letter set died_at = died_at + interval '400 days'")
+
+
+@fault("mismatch", "is the last that it took, and the queue does not have it", alone=True)
+def stored_offset_behind_an_unknown_message(story: Story) -> None:
+    story.consumer.execute("update mqpg_offsets set last_message_id = 1 where queue_id = 0")
+
+
+@fault("mismatch", "but the queue has the message at another one")
+def effect_before_the_beginning_of_its_lane(story: Story) -> None:
+    story.consumer.execute(
+        "update mqpg_applied set queue_offset = -1 where ctid = "
+        "(select min(ctid) from mqpg_applied where queue_id = -1)"
+    )
+
+
+@fault("mismatch", "which never got this offset", alone=True)
+def effect_of_a_subscription_that_has_ended(story: Story) -> None:
+    story.broker.execute(JOURNAL_DDL)
+    story.broker.execute("select mqpg.subscribe('inside', 'orders', start => 'latest')")
+    ended = story.one("select max(subscription_id) from mqpg.subscription")
+    story.broker.execute("select mqpg.unsubscribe('inside', 'orders')")
+    story.broker.execute("select mqpg.subscribe('inside', 'orders', start => 'latest')")
+    story.business()
+    story.drain()
+    (row,) = story.broker.execute("select * from mqpg.receive('inside', 'orders')").fetchall()
+    with story.broker.transaction():
+        story.broker.execute(
+            "insert into mqpg_applied select 'inside', 'orders', %s, %s, %s, clock_timestamp(), broker_id, %s "
+            "from mqpg.broker",
+            (row["queue_id"], row["queue_offset"], row["message_id"], ended),
+        )
+        story.broker.execute(
+            "insert into mqpg_offsets select 'inside', 'orders', %s, %s, broker_id, 1, clock_timestamp() from mqpg.broker",
+            (row["queue_id"], row["queue_offset"] + 1),
+        )
+        story.broker.execute("select mqpg.ack(%s)", (row["receipt"],))
+
+
+@fault("mismatch", "and no nack of it said so", alone=True)
+def retry_of_a_dead_letter_twice(story: Story) -> None:
+    """The message has a nack more than retries, because the last one made it a dead letter."""
+    _change(
+        story,
+        "insert into mqpg.delayed select d.* from mqpg.delayed as d where d.subscription_id > 0 and d.first_id = "
+        f"({_DEAD}) order by d.written_at limit 1",
+    )
+
+
+@fault("gap", "in the retry lane 1 times, and the delayed messages have 0 rows that say when", alone=True)
+def row_of_a_retry_deleted_after_its_nack(story: Story) -> None:
+    _new_slot(story)
+    newest = "(select max(slot) from mqpg.cursor)"
+    story.broker.execute(f"delete from mqpg.cursor where slot < {newest}")
+    story.broker.execute(
+        "update mqpg.segment set closed_at = clock_timestamp(), body_dropped_at = clock_timestamp(), "
+        f"dropped_at = clock_timestamp() where family = 'cursor' and segment_no < {newest}"
+    )
+    _change(
+        story,
+        "delete from mqpg.delayed where subscription_id > 0 and first_id = "
+        f"(select min(d.first_id) from mqpg.delayed as d where d.first_id <> ({_DEAD}) and d.subscription_id > 0)",
+    )
+
+
+@fault("stale_epoch", "(action subscribe): no claim had epoch 1")
+def epoch_of_no_delivery(story: Story) -> None:
+    _change(
+        story,
+        "update mqpg.cursor set epoch = 1 where action = 's' and queue_id = 1 and subscription_id = "
+        "(select subscription_id from mqpg.subscription where consumer_group = 'mail')",
+    )
+
+
+@fault("skipped", "which its action does not explain", alone=True)
+def carried_into_the_slot_where_it_was(story: Story) -> None:
+    _new_slot(story)
+    _change(
+        story,
+        "update mqpg.cursor set action = 'k' where action = 'c' and queue_id = 1 and subscription_id = "
+        "(select subscription_id from mqpg.subscription where consumer_group = 'mail')",
+    )
