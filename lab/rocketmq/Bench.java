@@ -16,6 +16,8 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.UUID;
+import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
@@ -46,6 +48,7 @@ public class Bench {
     static volatile double from = Double.MAX_VALUE, until = Double.MAX_VALUE; // the measured time
     static final AtomicLong sent = new AtomicLong(), received = new AtomicLong();
     static final List<Double> waits = Collections.synchronizedList(new ArrayList<>());
+    static final BlockingQueue<String> undecided = new ArrayBlockingQueue<>(1000); // if it is full, clients wait
     static final List<Throwable> failed = Collections.synchronizedList(new ArrayList<>());
 
     public static void main(String[] args) throws Exception {
@@ -58,6 +61,7 @@ public class Bench {
         List<Thread> threads = new ArrayList<>();
         if (consuming && ours) threads.add(started(Bench::consume));
         if (consuming && !ours) rocketConsumer();
+        if (ours && cell.equals("transaction-background")) threads.add(started(Bench::decide));
         for (int client = 0; client < clients; client++) {
             threads.add(started(() -> {
                 Call call = ours ? mqpgCall(cell) : rocketCall(cell, producer);
@@ -160,7 +164,8 @@ public class Bench {
                     queue.commit();
                     return 1;
                 };
-            case "transaction":
+            case "transaction", "transaction-background":
+                boolean later = cell.endsWith("background");
                 Connection shop = connected("SHOP_JDBC_URL");
                 PreparedStatement ledger = shop.prepareStatement("insert into ledger values (?, 'local')");
                 PreparedStatement insert = shop.prepareStatement(INSERT);
@@ -171,7 +176,8 @@ public class Bench {
                     ledger.executeUpdate();
                     business(insert, handle);
                     shop.commit();
-                    value(commit, handle);
+                    if (later) undecided.put(handle);
+                    else value(commit, handle);
                     return 1;
                 };
             default:
@@ -180,6 +186,22 @@ public class Bench {
                     return 1;
                 };
         }
+    }
+
+    // What a producer does that decides in the background, as RocketMQ's one-way commit
+    static Object decide() throws Exception {
+        Connection queue = connected("QUEUE_JDBC_URL");
+        PreparedStatement commit = queue.prepareStatement("select count(*) from mqpg.commit_batch(?)");
+        while (!stopped || !undecided.isEmpty()) {
+            List<String> handles = new ArrayList<>();
+            if (undecided.drainTo(handles, BATCH) == 0) {
+                Thread.sleep(1);
+                continue;
+            }
+            commit.setArray(1, queue.createArrayOf("text", handles.toArray()));
+            commit.executeQuery().close();
+        }
+        return null;
     }
 
     static String value(PreparedStatement statement, String argument) throws SQLException {

@@ -30,6 +30,8 @@ _CELLS = (
     ("transaction-one-database", 64),
     ("transaction", 16),
     ("transaction", 64),
+    ("transaction-background", 16),
+    ("transaction-background", 64),
     ("half-commit", 16),
     ("half-commit", 64),
 )
