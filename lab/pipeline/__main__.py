@@ -169,7 +169,7 @@ def lag(
         query = stream.load().writeStream.foreachBatch(note).trigger(processingTime="1 second").start()
         ended = threading.Event()
         with mqpg.connect(dsn) as mq:
-            appender = threading.Thread(target=_append_until, args=(dsn, ended))
+            appender = threading.Thread(target=_append_until, args=(dsn, ended), daemon=True)
             appender.start()
             for _ in range(10):  # until everything is compiled
                 _send(mq, range(per_second))
