@@ -169,15 +169,15 @@ class Site:
         with self.connect() as conn:
             while "leader" in self.targets and not self._drained.is_set():
                 with conn.transaction():
-                    rows = conn.execute(
-                        "select payload, receipt from mqpg.receive('leader', 'leader', 500, wait => '1 s')"
-                    ).fetchall()
+                    rows = conn.execute("select payload, receipt from mqpg.receive('leader', 'leader', 500)").fetchall()
                     if rows:
                         conn.execute("select mqpg.ack(%s)", [rows[0][1]])
                 now = time.monotonic()
                 for payload, _ in rows:
                     self.received[payload] += 1
                     self.at.setdefault(payload, now)
+                if not rows:
+                    time.sleep(_PAUSE)
 
     def _drain(self) -> None:
         for target in self.targets:
