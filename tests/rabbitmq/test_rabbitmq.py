@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -130,7 +131,7 @@ def test_killed_broker(rabbitmq: RabbitMQ, tmp_path: Path) -> None:
     for victim in victims:
         victim.wait_at_point()
     for site in sites:
-        eventually(lambda queue=site.queue: rabbitmq.has_on_disk(queue))
+        eventually(partial(rabbitmq.has_on_disk, site.queue))
     rabbitmq.kill()
     for victim in victims:
         victim.resume()
