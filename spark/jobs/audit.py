@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
@@ -11,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mqpg.audit.options import AuditOptions, every_url
 from mqpg.audit.report import Report
 from mqpg.audit.sql.engine import conclude, describe_run
-from mqpg.audit.sql.reader import read_inputs
+from mqpg.audit.sql.reader import Inputs, read_inputs
 from mqpg.audit.sql.sources import open_source
 from mqpg.audit.sql.statements import statement
 from mqpg.embedded.locate import resolve
@@ -23,9 +25,9 @@ from ..read.session import open_session, own_session
 from ..read.size import estimate_messages
 from ..read.stores import open_store
 from ..read.tuning import Tuning
-from ..workspace import open_spark_workspace
+from ..workspace import SparkWorkspace, open_spark_workspace
 
-__all__ = ["AuditOptions", "connect_once", "findings_frame", "run_audit", "run_audit_in"]
+__all__ = ["AuditOptions", "audit_frames", "connect_once", "findings_frame", "run_audit", "run_audit_in"]
 
 
 def connect_once(options: AuditOptions) -> int:
@@ -111,6 +113,40 @@ def run_audit_in(
         ConfigurationError: A URL is wrong.
     """
     begun = time.monotonic()
+    with _derived(spark, options, messages) as (work, inputs, read_seconds):
+        counts = work.judge()
+        run = describe_run("spark", inputs, options, read_seconds) | {
+            "spark_version": pyspark.__version__,
+            "jdbc": str(jar) if jar else "the session's own",
+            "master": spark.sparkContext.master,
+        }
+        return conclude(work, inputs, options, counts, run, started or begun)
+
+
+@contextmanager
+def audit_frames(spark: SparkSession, options: AuditOptions) -> Iterator[SparkSession]:
+    """Open a session with the frames that an audit derives, and does not judge, until the block ends.
+
+    Its views are those of the audit's texts, whose headers explain the columns (`mqpg/audit/sql/`,
+    `read` and `frames`). Among them are `message`, `delivery` (one row for each group with a journal
+    and each offset), `decision` and `effect` (a row of a journal).
+
+    Args:
+        spark: The session. Its views and settings stay as they are.
+        options: What is read. `examples` counts for nothing.
+
+    Raises:
+        Error: As in `run_audit_in`.
+    """
+    with _derived(spark, options) as (work, _, _):
+        yield work.spark
+
+
+@contextmanager
+def _derived(
+    spark: SparkSession, options: AuditOptions, messages: int | None = None
+) -> Iterator[tuple[SparkWorkspace, Inputs, float]]:
+    """Read all databases, and derive the frames. Yields also the seconds of the reading."""
     messages = connect_once(options) if messages is None else messages
     tuning = Tuning(messages, spark.sparkContext.defaultParallelism)
     dsn = resolve(options.dsn)
@@ -124,13 +160,7 @@ def run_audit_in(
             inputs = read_inputs(work, dsn, options)
             read_seconds = time.monotonic() - read_from
             work.derive()
-            counts = work.judge()
-            run = describe_run("spark", inputs, options, read_seconds) | {
-                "spark_version": pyspark.__version__,
-                "jdbc": str(jar) if jar else "the session's own",
-                "master": spark.sparkContext.master,
-            }
-            return conclude(work, inputs, options, counts, run, started or begun)
+            yield work, inputs, read_seconds
     finally:
         # Objects of py4j refer to themselves, so their plans stay in the JVM until Python's
         # collector runs. The JVM of a session with many audits would fill up before.
