@@ -41,7 +41,7 @@ def dead_letter_recorded_twice(story: Story) -> None:
     )
 
 
-@fault("mismatch", "its dead letter says topic")
+@fault("mismatch", "its dead letter says queue")
 def dead_letter_of_another_queue(story: Story) -> None:
     _change(story, "update mqpg.dead_letter set queue_id = 1 - queue_id")
 

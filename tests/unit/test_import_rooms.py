@@ -131,6 +131,7 @@ LAB: Rooms = {
     # floor 11
     "lab/cost": (("lab.cost.*",), ("embedded", "lab/bench")),
     "lab/rocketmq": (("lab.rocketmq.*",), ("embedded", "lab/bench", "lab/shared", "public", "schema")),
+    "lab/silence": (("lab.silence.*",), ("lab/chaos", "lab/shared", "public")),
     # floor 12
     "lab/tests": (
         ("lab.tests.*",),
@@ -142,6 +143,7 @@ LAB: Rooms = {
             "lab/demo",
             "lab/fuzz",
             "lab/shared",
+            "lab/silence",
             "lab/years",
             "public",
             "schema",

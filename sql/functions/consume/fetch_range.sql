@@ -21,12 +21,15 @@ create function mqpg.fetch_range(
     queue_offset bigint, message_id bigint, key text, tag text, headers jsonb, payload json, born_at timestamptz,
     appended_at timestamptz
 )
-language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
     select b.queue_offset + m.i - 1, b.message_id + m.i - 1, m.key, m.tag, m.headers, m.payload, b.born_at,
         b.appended_at
     from mqpg.fetch_batches(
         fetch_range.topic, fetch_range.queue_id, fetch_range.from_offset, fetch_range.to_offset, fetch_range.identity)
         as b
     cross join lateral unnest(b.keys, b.tags, b.headers, b.payloads)
-        with ordinality as m(key, tag, headers, payload, i)
+        with ordinality as m(key, tag, headers, payload, i);
+end
 $$;

@@ -109,30 +109,35 @@ union all
 -- What is stored of a message in two places.
 select
     null, t.topic, null, null, w.message_id,
-    format('its %s says topic %s and queue %s, its record batch topic %s and queue %s',
-        w.what, w.topic_id, w.queue_id, m.topic_id, m.queue_id)
+    format('its %s says topic %s, its record batch topic %s', w.what, w.topic_id, m.topic_id)
 from (
-    select 'delayed row' as what, d.topic_id, d.message_id, null::int as queue_id from delayed as d
+    select 'delayed row' as what, d.topic_id, d.message_id from delayed as d
     union all
-    select 'dedup id', p.topic_id, p.message_id, null from dedup as p
+    select 'dedup id', p.topic_id, p.message_id from dedup as p
     union all
-    select 'decision', d.topic_id, d.message_id, null from decision as d
+    select 'decision', d.topic_id, d.message_id from decision as d
     union all
-    select 'dead letter', r.topic_id, l.message_id, l.queue_id
+    select 'dead letter', r.topic_id, l.message_id
     from letter as l
     join reader as r on r.subscription_id = l.subscription_id
 ) as w
 join message as m on m.message_id = w.message_id
 join topic as t on t.topic_id = m.topic_id
-where (
-    w.topic_id <> m.topic_id or (
-        -- Where the record itself is of another queue, it is misplaced.
-        w.queue_id <> m.queue_id and exists (
-            select from entry as e where e.lane = 0 and e.message_id = w.message_id and e.queue_id = m.queue_id
-        )
-    )
-)
+where w.topic_id <> m.topic_id
     and not exists (select from body as b where not b.intact and b.batch_id = w.message_id >> 10)
+union all
+select
+    null, t.topic, l.queue_id, null, l.message_id,
+    format('its dead letter says queue %s, its record batch queue %s', l.queue_id, m.queue_id)
+from letter as l
+join reader as r on r.subscription_id = l.subscription_id
+join message as m on m.message_id = l.message_id and m.topic_id = r.topic_id
+join topic as t on t.topic_id = m.topic_id
+where l.queue_id <> m.queue_id
+    and exists (  -- else the record itself is of another queue, and is misplaced
+        select from entry as e where e.lane = 0 and e.message_id = l.message_id and e.queue_id = m.queue_id
+    )
+    and not exists (select from body as b where not b.intact and b.batch_id = l.message_id >> 10)
 union all
 select
     null, t.topic, d.queue_id, null, d.message_id,
