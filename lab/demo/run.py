@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 import sys
 import tempfile
@@ -147,11 +146,13 @@ def _prepare(databases: Databases) -> None:
     migrate.upgrade(databases.broker)
     with mqpg.connect(databases.broker) as mq:
         mq.create_topic(TOPIC, queues=QUEUES)
-        # It warns that no compensator knows the ledger. They start later.
-        logging.getLogger("mqpg").disabled = True
-        mq.create_producer_group(PRODUCER_GROUP, check_after=_CHECK_AFTER, checker="url", checker_target="airline")
-        logging.getLogger("mqpg").disabled = False
         mq.subscribe(CONSUMER_GROUP, TOPIC, mode="pinned")
+    with psycopg.connect(databases.broker) as conn:
+        # The client would log that no compensator knows the ledger. They start later.
+        conn.execute(
+            "select mqpg.create_producer_group(%s, check_after => %s, checker => 'url', checker_target => 'airline')",
+            [PRODUCER_GROUP, _CHECK_AFTER],
+        )
     for dsn, tables in ((databases.airline, AIRLINE), (databases.board, BOARD)):
         with psycopg.connect(dsn, autocommit=True) as conn:
             conn.execute(tables.encode())

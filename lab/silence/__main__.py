@@ -31,7 +31,7 @@ def silence(
     try:
         with interruptible() as say:
             result = run(times, new_seed(seed), tuple(faults.split(",")), tuple(targets.split(",")), say)
-    except Error as error:
+    except (Error, AssertionError) as error:
         typer.echo(f"mqpg: {' '.join(str(error).split())}", err=True)
         raise typer.Exit(2) from None
     finish(result, 0 if result.holds else 1, as_json=as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import signal
@@ -13,9 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import psycopg
 from rich.console import Console
@@ -23,14 +22,12 @@ from rich.console import Console
 import mqpg
 from lab.chaos.containers import Container, Server, engine
 from lab.command import percentiles
-from lab.processes import LabError
 from mqpg import migrate
+from tests.support.waiting import eventually
 
 from .handlers import LEASE
 
 __all__ = ["FAULTS", "LIMITS", "Result", "TARGETS", "run"]
-
-T = TypeVar("T")
 
 FAULTS = ("kill", "freeze", "detach", "link")
 TARGETS = ("leader", "c1", "c3")
@@ -70,7 +67,7 @@ class Result:
     seconds: dict[tuple[str, str], list[float]]
     passed: int
     counts: dict[str, dict[str, int]]
-    duration: float = field(default=0.0)
+    duration: float
 
     @property
     def holds(self) -> bool:
@@ -95,7 +92,7 @@ class Result:
 
     def show(self, console: Console) -> None:
         """Print it on a terminal."""
-        console.print_json(json.dumps(self.as_json()))
+        console.print_json(data=self.as_json())
 
 
 class Site:
@@ -109,8 +106,8 @@ class Site:
         self.at: dict[int, float] = {}
         self._over, self._drained = threading.Event(), threading.Event()
         migrate.upgrade(self.dsn)
-        with self.connect() as conn:
-            conn.execute(_TABLES.encode())
+        self._asking = self.connect()
+        self._asking.execute(_TABLES.encode())
         with mqpg.connect(self.dsn) as mq:
             for target in targets:
                 mq.create_topic(target, queues=1)
@@ -121,8 +118,8 @@ class Site:
         return psycopg.connect(self.dsn, autocommit=True, connect_timeout=10)
 
     def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        with self.connect() as conn:
-            return conn.execute(statement.encode(), values).fetchall()
+        """Ask by one session, which threads use in turns."""
+        return self._asking.execute(statement.encode(), values).fetchall()
 
     def now(self) -> Any:
         """The server's time."""
@@ -132,7 +129,7 @@ class Site:
         """Wait until both containers of a target work, or stand by."""
         role, name = ("appender", "worker") if target == "leader" else ("consumer", target)
         hosts, since = [f"{name}-1", f"{name}-2"], self.now()
-        wait(f"{' and '.join(hosts)} live", lambda: self.query(_READY, role, hosts, since))
+        eventually(lambda: self.query(_READY, role, hosts, since), _PATIENCE, why=lambda: f"waits for {hosts}")
 
     def effects(self, target: str) -> Counter[int]:
         """How often each message was applied."""
@@ -181,10 +178,7 @@ class Site:
 
     def _drain(self) -> None:
         for target in self.targets:
-            wait(
-                f"all of {target} is applied",
-                lambda: len(self.effects(target)) >= self.sent[target],  # noqa: B023 (called at once)
-            )
+            eventually(lambda: len(self.effects(target)) >= self.sent[target], _PATIENCE)  # noqa: B023 (called at once)
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Messages that were sent, lost and applied twice; C3 may apply twice."""
@@ -194,16 +188,6 @@ class Site:
             twice = 0 if target == "c3" else sum(times > 1 for times in effects.values())
             found[target] = {"sent": self.sent[target], "lost": self.sent[target] - len(effects), "doubled": twice}
         return found
-
-
-def wait(what: str, probe: Callable[[], T]) -> T:
-    """Wait until something is so."""
-    until = time.monotonic() + _PATIENCE
-    while not (found := probe()):
-        if time.monotonic() > until:
-            raise LabError(f"{what}: not within {_PATIENCE:g} s")
-        time.sleep(0.05)
-    return found
 
 
 def hit(container: Container, fault: str) -> None:
@@ -231,7 +215,7 @@ def leader(site: Site, fault: str) -> float:
         done = pool.submit(hit, site.containers[host], fault)
         time.sleep(0.5)  # what was on its way when the fault began
         first = site.sent["leader"] + 1
-        wait(f"the standby of {host} appends after {fault}", lambda: first in site.at)
+        eventually(lambda: first in site.at, _PATIENCE, why=lambda: f"{fault} of {host}: no standby appends")
         done.result()
     return site.at[first] - began
 
@@ -243,15 +227,17 @@ def member(site: Site, group: str, fault: str) -> float | None:
     """
     site.ready(group)
     before = site.now()
-    wait(
-        f"{group} goes on",
-        lambda: site.query("select 1 from began where consumer_group = %s and at > %s", group, before),
+    eventually(
+        lambda: site.query("select 1 from began where consumer_group = %s and at > %s", group, before), _PATIENCE
     )
     ((host, id),) = site.query(_LAST, group)
     at, began = site.query("select clock_timestamp(), extract(epoch from clock_timestamp())::float")[0]
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(hit, site.containers[host], fault)
-        ((taken, when),) = wait(f"{fault} of {host} gives its queue away", lambda: site.query(_TAKEN, group, host, at))
+        found = eventually(
+            lambda: site.query(_TAKEN, group, host, at), _PATIENCE, why=lambda: f"{fault} of {host}: it keeps its queue"
+        )
+        ((taken, when),) = found
         done.result()
     return when - began if taken == id else None
 

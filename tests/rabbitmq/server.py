@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import time
 from contextlib import suppress
@@ -17,6 +16,8 @@ from pathlib import Path
 import pika
 import pika.exceptions
 import pytest
+
+from lab.processes import free_ports
 
 __all__ = ["RabbitMQ"]
 
@@ -109,11 +110,3 @@ def find(name: str) -> str:
     if found := shutil.which(name, path=os.pathsep.join(map(str, folders))):
         return found
     pytest.fail(f"{name} is not installed: run make test-rabbitmq, which says how")
-
-
-def free_ports(count: int) -> list[int]:
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(probe.getsockname()[1]) for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports

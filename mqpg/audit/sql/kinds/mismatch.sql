@@ -149,7 +149,7 @@ join body as b on b.batch_id = d.message_id >> 10
 join topic as t on t.topic_id = d.topic_id
 where d.stage = 0 and d.op = 'c' and d.relayed_as is null and b.kind = 'h' and b.postponed <> (d.visible_at is not null)
 union all
--- Each tick goes on where the one before it was.
+-- A tick does not fall behind the tick before it.
 select
     null, null, null, null, null,
     format('tick %s is behind the tick before it, or has not seen its transaction %s', k.tick_id, k.xid_before)
@@ -213,7 +213,10 @@ join run as u on u.broker_id = o.broker
 join topic as t on t.topic = o.topic
 left join message as m on m.message_id = o.last_message_id
 cross join horizon as h
-where coalesce(m.topic_id = t.topic_id, true) and o.last_message_id >> 10 <= h.newest_id and not o.last_message_id <@ h.dropped_ids and not h.queues_dropped
+where coalesce(m.topic_id = t.topic_id, true)
+    and o.last_message_id >> 10 <= h.newest_id
+    and not o.last_message_id <@ h.dropped_ids
+    and not h.queues_dropped
     and not exists (
         select from entry as e
         where e.topic_id = t.topic_id
