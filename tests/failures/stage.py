@@ -45,7 +45,7 @@ end $$
 """
 
 # Settings of a client that soon gives a broker up.
-IMPATIENT: dict[str, Any] = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
+IMPATIENT: dict[str, Any] = {"retry_timeout": 0.2, "pool_timeout": 2, "connect_timeout": 5}
 SHOP_TABLES = "create table if not exists sale (id int primary key); create table if not exists effect (id int)"
 
 

@@ -6,9 +6,9 @@ decision stored, 7 check-backs, 8 too many checks.
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -442,30 +442,36 @@ def test_1_3_24_answer_that_nobody_asked_for_is_refused(app: Stage) -> None:
 # a standby
 
 
-def _sell_until_lost(dsn: str, shop: str, ids: Iterable[int]) -> None:
-    """Sell until the broker is gone. Only mqpg makes these sessions wait for the standby."""
+def _sell_until_lost(dsn: str, shop: str, ids: Iterator[int], lost: threading.Event) -> None:
+    """Sell until the broker is lost. Only mqpg makes these sessions wait for the standby."""
     hasty = make_conninfo(dsn, application_name="seller", options="-c synchronous_commit=off")
     with (
         mqpg.connect(hasty, **IMPATIENT) as mq,
         mqpg.TransactionalProducer(mq, group="shop", ledger=shop) as producer,
-        suppress(errors.ConnectionFailed),
     ):
-        for id in ids:
-            with producer.transaction("orders", {"id": id}, key=str(id % 7)) as tx:
+        while not lost.is_set():
+            id = next(ids)
+            with (
+                suppress(errors.ConnectionFailed),
+                producer.transaction("orders", {"id": id}, key=str(id % 7)) as tx,
+            ):
                 tx.execute(SALE, {"id": id})
 
 
 def _consume_until(dsn: str, done: Callable[[], bool]) -> None:
-    """Append, and consume with an effect in the broker's database (C1), until that is done or the broker is gone."""
+    """Append, and consume with an effect in the broker's database (C1), until that is done. A broker that does not answer
+    in time is tried again.
+    """
 
     @mqpg.consumer("orders", group="effects")
     def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
         conn.execute("insert into effect values (%s)", [message.payload["id"]])
 
-    with mqpg.connect(dsn, **IMPATIENT) as mq, suppress(errors.ConnectionFailed):
+    with mqpg.connect(dsn, **IMPATIENT) as mq:
         while not done():
-            mq.append()
-            handle.step(mq)
+            with suppress(errors.ConnectionFailed):
+                mq.append()
+                handle.step(mq)
 
 
 @pytest.mark.chaos
@@ -480,9 +486,13 @@ def test_1_3_25_primary_and_its_disk_are_lost(pair: Pair, shop_dsn: str) -> None
     stage.sell_here()
     for group in ("effects", "slow"):
         stage.mq.subscribe(group, "orders")
-    with ThreadPoolExecutor() as pool:
-        sellers = [pool.submit(_sell_until_lost, primary, stage.shop_url, itertools.count(n, 3)) for n in range(3)]
-        consumer = pool.submit(_consume_until, primary, lambda: False)
+    lost = threading.Event()
+    with ThreadPoolExecutor() as pool, ExitStack() as ending:
+        ending.callback(lost.set)  # also if the test fails, or the pool waits for ever
+        sellers = [
+            pool.submit(_sell_until_lost, primary, stage.shop_url, itertools.count(n, 3), lost) for n in range(3)
+        ]
+        consumer = pool.submit(_consume_until, primary, lost.is_set)
         eventually(lambda: len(stage.effects_and_lag("effects")[0]) > 10)
         held = stage.mq.receive("slow", "orders", lease=600)
         assert held
@@ -490,6 +500,7 @@ def test_1_3_25_primary_and_its_disk_are_lost(pair: Pair, shop_dsn: str) -> None
         waiting = "select count(*) from pg_stat_activity where application_name = 'seller' and wait_event = 'SyncRep'"
         eventually(lambda: stage.sql.scalar(waiting) == 3)
         pair.destroy_primary()
+        lost.set()
         for worker in (*sellers, consumer):
             worker.result(30)
     stage.close()
