@@ -45,7 +45,7 @@ end $$
 """
 
 # Settings of a client that soon gives a broker up.
-IMPATIENT: dict[str, Any] = {"retry_timeout": 0.2, "pool_timeout": 2, "connect_timeout": 5}
+IMPATIENT: dict[str, Any] = {"retry_timeout": 0.2, "pool_timeout": 1.5, "connect_timeout": 5}
 SHOP_TABLES = "create table if not exists sale (id int primary key); create table if not exists effect (id int)"
 
 
@@ -366,9 +366,7 @@ def two_brokers(stage: Stage, other: str) -> Iterator[tuple[Proxy, mqpg.protocol
         mq.subscribe("readers", "orders")
     with proxy(*stage.address(stage.dsn)) as cut:
         first = make_conninfo(stage.dsn, host="127.0.0.1", port=cut.port, sslmode="disable", gssencmode="disable")
-        with mqpg.protocols.Brokers(
-            [first, other], pause=0.01, longest_pause=0.01, retry_timeout=0.2, pool_timeout=0.2, connect_timeout=1
-        ) as brokers:
+        with mqpg.protocols.Brokers([first, other], pause=0.01, longest_pause=0.01, **IMPATIENT) as brokers:
             key = next(k for k in map(str, range(99)) if next(brokers._candidates(k)).dsn == first)
             yield cut, brokers, key
 

@@ -14,7 +14,7 @@ import pytest
 
 import mqpg
 from mqpg import errors
-from tests.failures.stage import SALE, CrashingStage, Stage, expire, message_id
+from tests.failures.stage import IMPATIENT, SALE, CrashingStage, Stage, expire, message_id
 from tests.support.broker import refused, seconds
 from tests.support.waiting import eventually
 
@@ -147,9 +147,8 @@ def test_1_2_9_service_unreachable_resumes_where_it_was(crashing: CrashingStage)
     What was prepared and sold while it was unreachable is delivered when it is back.
     """
     stage = crashing.stage
-    settings: dict[str, Any] = {"retry_timeout": 0.2, "pool_timeout": 0.5, "connect_timeout": 1}
     with (
-        mqpg.connect(stage.dsn, **settings) as mq,
+        mqpg.connect(stage.dsn, **IMPATIENT) as mq,
         mqpg.TransactionalProducer(mq, group="shop", ledger=stage.engine) as made,
     ):
         with made.transaction("orders", {"id": 1}) as tx:
@@ -292,8 +291,7 @@ def test_1_2_18_checker_that_does_not_know_yet_says_so(stage: Stage) -> None:
 
 def test_1_2_19_commit_whose_own_retries_fail_is_left_to_the_op_log(stage: Stage) -> None:
     """The producer used up its retries and never comes back. The check-back commits."""
-    settings: dict[str, Any] = {"retry_timeout": 0.3, "pool_timeout": 0.2, "connect_timeout": 1}
-    with stage.through_proxy(**settings) as (cut, mq):
+    with stage.through_proxy(**IMPATIENT) as (cut, mq):
         cut.cut_at(b"mqpg.commit", forward=False, stay_down=True)
         handle = stage.sell(1, producer=mqpg.TransactionalProducer(mq, group="shop", ledger=stage.engine))
     stage.check_back()

@@ -185,7 +185,7 @@ def test_a_handler_that_waits_for_the_database_is_interrupted(
 ) -> None:
     """The handler's statement is cancelled, so its thread returns and the transaction continues."""
 
-    @mqpg.consumer(topic, group="g", timeout=0.3, max_attempts=2, retry_delay="10 ms")
+    @mqpg.consumer(topic, group="g", timeout=0.8, max_attempts=2, retry_delay="10 ms")
     def bill(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
         conn.execute("insert into business (id) values (%s)", [message.payload["id"]])
         if message.payload["id"] == 1:
@@ -197,7 +197,7 @@ def test_a_handler_that_waits_for_the_database_is_interrupted(
     assert time.monotonic() - began < 20
     assert here(db) == [0, 2]
     (dead,) = mq.dead_letters("g", topic)
-    assert (dead.attempts, dead.reason) == (2, "HandlerTimeout: not finished within 0.3 s")
+    assert (dead.attempts, dead.reason) == (2, "HandlerTimeout: not finished within 0.8 s")
 
 
 def test_a_handler_that_never_returns_is_left_alone(
@@ -210,7 +210,7 @@ def test_a_handler_that_never_returns_is_left_alone(
     monkeypatch.setattr("mqpg._sync._acompat._GRACE", 0.1)
     for_ever = threading.Event()
 
-    @mqpg.consumer(topic, group="g", timeout=0.2, max_attempts=2, retry_delay="10 ms")
+    @mqpg.consumer(topic, group="g", timeout=0.8, max_attempts=2, retry_delay="10 ms")
     def bill(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
         if message.payload["id"] == 1:
             for_ever.wait(60)
@@ -220,7 +220,7 @@ def test_a_handler_that_never_returns_is_left_alone(
     drain(bill, mq)
     assert here(db) == [0, 2]
     assert [(letter.attempts, letter.reason) for letter in mq.dead_letters("g", topic)] == [
-        (2, "HandlerTimeout: not finished within 0.2 s")
+        (2, "HandlerTimeout: not finished within 0.8 s")
     ]
     for_ever.set()
     time.sleep(0.1)
@@ -233,7 +233,7 @@ def test_a_handler_with_its_own_database_that_never_returns(
     monkeypatch.setattr("mqpg._sync._acompat._GRACE", 0.1)
     for_ever = threading.Event()
 
-    @mqpg.consumer(topic, group="g", database=local_url, consumer="one", timeout=0.2, max_attempts=2, retry_delay=0.01)
+    @mqpg.consumer(topic, group="g", database=local_url, consumer="one", timeout=0.8, max_attempts=2, retry_delay=0.01)
     def bill(message: mqpg.Message, conn: Any) -> None:
         conn.execute(INSERT, {"id": message.payload["id"]})
         if message.payload["id"] == 1:
@@ -253,7 +253,7 @@ def test_a_batch_that_never_returns_is_searched_for_the_culprit(
     monkeypatch.setattr("mqpg._sync._acompat._GRACE", 0.1)
     for_ever = threading.Event()
 
-    @mqpg.consumer(topic, group="g", batch=True, timeout=0.2, max_attempts=1)
+    @mqpg.consumer(topic, group="g", batch=True, timeout=0.8, max_attempts=1)
     def bill(messages: Sequence[mqpg.Message], conn: psycopg.Connection[Any]) -> None:
         if 1 in ids_of(messages):
             for_ever.wait(60)
@@ -273,7 +273,7 @@ def test_an_external_handler_that_never_returns(mq: mqpg.Client, topic: str) -> 
     """
     for_ever, seen = threading.Event(), []
 
-    @mqpg.consumer(topic, group="g", effect="external", timeout=0.2, max_attempts=2, retry_delay="10 ms")
+    @mqpg.consumer(topic, group="g", effect="external", timeout=0.8, max_attempts=2, retry_delay="10 ms")
     def mail(message: mqpg.Message) -> None:
         if message.payload["id"] == 1:
             for_ever.wait(60)
@@ -282,7 +282,7 @@ def test_an_external_handler_that_never_returns(mq: mqpg.Client, topic: str) -> 
     send(mq, range(3))
     drain(mail, mq)
     assert seen == [0, 2]
-    assert [letter.reason for letter in mq.dead_letters("g", topic)] == ["HandlerTimeout: not finished within 0.2 s"]
+    assert [letter.reason for letter in mq.dead_letters("g", topic)] == ["HandlerTimeout: not finished within 0.8 s"]
     for_ever.set()
 
 
@@ -318,7 +318,7 @@ async def test_an_asynchronous_handler_is_cancelled(
                 cancelled.append(message.attempt)
                 raise
 
-    consumer = mqpg.consumer(topic, group="g", timeout=0.2, max_attempts=2, retry_delay="10 ms", **options)(handle)
+    consumer = mqpg.consumer(topic, group="g", timeout=0.8, max_attempts=2, retry_delay="10 ms", **options)(handle)
     assert isinstance(consumer, mqpg.AsyncConsumer)
     assert await consumer.step(amq) == 0
     await amq.send_batch(topic, [{"id": n} for n in range(3)], keys=["k"] * 3)
@@ -328,7 +328,7 @@ async def test_an_asynchronous_handler_is_cancelled(
             await consumer.step(amq)
     (dead,) = await amq.dead_letters("g", topic)
     assert (dead.payload, dead.attempts, dead.reason) == (
-        {"id": 1}, 2, "HandlerTimeout: not finished within 0.2 s",
+        {"id": 1}, 2, "HandlerTimeout: not finished within 0.8 s",
     )  # fmt: skip
     assert set(cancelled) == {1, 2}
     await consumer.close()
