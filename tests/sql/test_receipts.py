@@ -1,4 +1,4 @@
-"""Receipts that are stale, spent, foreign or malformed have their own errors, and late ones count."""
+"""I8: receipts that are stale, spent, foreign or malformed have their own errors, and late ones count."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +38,11 @@ def receive(mq: Session, **named: Any) -> list[Any]:
 
 
 def state(mq: Session) -> list[Any]:
-    return mq.rows("select subscription_id, queue_id, max(version) from mqpg.cursor group by 1, 2 order by 1, 2")
+    return [
+        mq.rows("select * from mqpg.cursor order by subscription_id, queue_id, version"),
+        mq.rows("select * from mqpg.delayed"),
+        mq.rows("select * from mqpg.dead_letter"),
+    ]
 
 
 def is_refused(mq: Session, receipt: str, message_id: int, sqlstate: str, mention: str | None = None) -> None:
