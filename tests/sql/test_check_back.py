@@ -160,14 +160,6 @@ def test_passes_refuse_a_caller_that_has_written(quick: Session, call: str) -> N
 # the fence
 
 
-def test_ledger_row_there_means_commit(quick: Session) -> None:
-    handle = quick.prepare("one", "1", "led")
-    quick.call("local_begin", handle)
-    compensated(quick)
-    assert decision(quick, handle) == ("c", "checker")
-    assert quick.append() == 1
-
-
 def test_no_ledger_row_means_rollback_and_a_late_local_transaction_fails(quick: Session) -> None:
     handle = quick.prepare("one", "1", "led")
     compensated(quick)
@@ -624,13 +616,6 @@ def test_one_groups_entries_are_found_by_index(quick: Session) -> None:
         )
     )
     assert "q_mqpg_oplog_producer_group" in plan
-
-
-def test_two_due_checks_hand_out_a_half_once(quick: Session, broker: Broker) -> None:
-    enqueued(quick, group="app")
-    one, two = broker.session(), broker.session()
-    with one.transaction(), two.transaction():
-        assert [len(session.call("due_checks", "app")) for session in (one, two)] == [1, 0]
 
 
 # incarnations

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from tests.support.broker import Broker, Session, message_id, positions, refused, seconds
 from tests.support.waiting import eventually
 
@@ -129,16 +127,6 @@ def test_trace_of_redeliveries_among_many_versions(mq: Session) -> None:
     assert story(mq, ids[39]) == ["born", "appended", "delivered", "done"]
 
 
-def test_trace_of_two_groups(mq: Session) -> None:
-    mq.call("subscribe", "h", "one")
-    sent = mq.send("one", "1")
-    mq.append()
-    mq.drain("one")
-    mq.receive("one", group="h")
-    groups = [row.detail["consumer_group"] for row in mq.call("trace", sent) if row.event == "delivered"]
-    assert groups == ["g", "h"]
-
-
 def test_trace_of_a_half_checked_and_decided(mq: Session) -> None:
     mq.call("create_producer_group", "app", check_after=seconds(0.01))
     handle = mq.prepare("one", "1", "app")
@@ -151,30 +139,6 @@ def test_trace_of_a_half_checked_and_decided(mq: Session) -> None:
     assert [row.event for row in rows] == ["prepared", "asked", "waited", "asked", "decided", "appended"]
     assert rows[0].detail["producer_group"] == "app"
     assert rows[4].detail == {"decision": "commit", "by": "producer"}
-
-
-def test_trace_of_retries_and_a_dead_letter(mq: Session) -> None:
-    mq.call("subscribe", "strict", "one", max_attempts=2, retry_delay=seconds(0.02))
-    sent = mq.send("one", "1", key="k")
-    mq.append()
-    (message,) = mq.receive("one", group="strict")
-    mq.nack(message.receipt, [sent], reason="first")
-    (retry,) = eventually(lambda: (mq.append(), mq.receive("one", group="strict"))[1])
-    assert (retry.queue_id, retry.attempt) == (-1, 2)
-    mq.nack(retry.receipt, [sent], reason="second")
-    rows = mq.call("trace", sent)
-    assert [row.event for row in rows if row.event != "done"] == [
-        "born",
-        "appended",
-        "delivered",
-        "retry",
-        "appended",
-        "delivered",
-        "dead",
-    ]
-    assert [row.detail["reason"] for row in rows if row.event in ("retry", "dead")] == ["first", "second"]
-    assert [row.detail["attempt"] for row in rows if row.event == "delivered"] == [1, 2]
-    assert [row.at for row in rows] == sorted(row.at for row in rows)
 
 
 def test_trace_of_an_unknown_id_and_of_null(mq: Session) -> None:
@@ -203,12 +167,3 @@ def test_dead_letters_latest_first_with_the_final_payload(mq: Session) -> None:
     assert rows[1].message_id == message_id(handle)
     assert len(mq.call("dead_letters", "strict", "one", 1)) == 1
     assert mq.call("dead_letters", "g", "one") == []
-
-
-@pytest.mark.parametrize(
-    ("args", "code"),
-    [(("g", "none"), "MQ003"), (("none", "one"), "MQ005"), (("g", "one", 0), "MQ001"), (("g", "one", None), "MQ001")],
-)
-def test_dead_letters_refuses(mq: Session, args: tuple[Any, ...], code: str) -> None:
-    with refused(code):
-        mq.call("dead_letters", *args)

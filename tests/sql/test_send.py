@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.support.broker import Broker, Session, messages_by_queue, positions, refused, seconds
+from tests.support.broker import Session, positions, refused, seconds
 from tests.support.waiting import eventually
 
 KIB = 1024
@@ -34,14 +34,6 @@ def test_batch_returns_ids_in_argument_order(mq: Session) -> None:
     mq.append()
     got = {m.message_id: m.payload for m in mq.drain("one")}
     assert [got[i] for i in ids] == list(range(50))
-
-
-def test_keyed_batch_returns_ids_in_argument_order(mq: Session) -> None:
-    keys = [f"k{i % 7}" for i in range(60)]
-    ids = mq.send_batch("t", [str(i) for i in range(60)], keys=keys)
-    mq.append()
-    got = {m.message_id: m.payload for m in mq.drain("t")}
-    assert [got[i] for i in ids] == list(range(60))
 
 
 def test_empty_batch_returns_nothing_and_stores_nothing(mq: Session) -> None:
@@ -79,11 +71,6 @@ def test_a_batch_over_256_kib_is_cut_into_pieces(mq: Session) -> None:
     assert [m.payload for m in delivered(mq, "t")] == ["x" * (50 * KIB)] * 12
 
 
-def test_a_piece_without_keys_is_one_row_on_one_queue(mq: Session) -> None:
-    mq.send_batch("t", ["1"] * 1000)
-    assert mq.scalar("select count(*) from mqpg.commit_log") == 1
-
-
 def test_the_queue_of_a_batch_is_not_its_id_modulo(mq: Session) -> None:
     """Decisions draw from the same sequence, so `id % n` would use only every second queue for
     halves.
@@ -93,13 +80,6 @@ def test_the_queue_of_a_batch_is_not_its_id_modulo(mq: Session) -> None:
         mq.scalar("select nextval('mqpg.batch_id')")
     used = mq.rows("select distinct queue_id from mqpg.commit_log")
     assert len(used) == 4
-
-
-def test_messages_without_key_spread_over_the_queues(mq: Session) -> None:
-    for _ in range(60):
-        mq.send("t")
-    mq.append()
-    assert set(messages_by_queue(mq, "t")) == {0, 1, 2, 3}
 
 
 def test_same_key_same_queue(mq: Session) -> None:
@@ -206,11 +186,6 @@ def test_batch_payload_overloads(mq: Session) -> None:
     assert [m.payload for m in delivered(mq, "one")] == [1, 2] * 4
 
 
-def test_payloads_sent_as_a_driver_parameter(mq: Session) -> None:
-    mq.execute("select mqpg.send('one', %s)", '{"a": "é"}')
-    assert delivered(mq, "one")[0].payload == {"a": "é"}
-
-
 def test_bytes_are_kept_verbatim(mq: Session) -> None:
     bodies = ['{"b" :1,   "a": 1.10, "a":2}', "[ ]", "null", '"x"', "\t{}\n", "1e400"]
     for body in bodies:
@@ -221,11 +196,6 @@ def test_bytes_are_kept_verbatim(mq: Session) -> None:
         "select payload::text as body from mqpg.fetch('one', 0, 0, max_messages => 100) order by queue_offset"
     )
     assert [r.body for r in got] == bodies * 2
-
-
-def test_json_null_is_a_message_but_sql_null_is_not(mq: Session) -> None:
-    mq.send("one", "null")
-    assert [m.payload for m in delivered(mq, "one")] == [None]
 
 
 def test_payload_of_exactly_the_limit_is_taken(mq: Session) -> None:
@@ -249,19 +219,6 @@ def test_the_limit_counts_bytes_not_characters(mq: Session) -> None:
 
 
 # transactions
-
-
-def test_a_savepoint_rolled_back_takes_its_sends_along(mq: Session) -> None:
-    with mq.transaction():
-        mq.send("one", "1")
-        try:
-            with mq.transaction():
-                mq.send("one", "2")
-                raise ZeroDivisionError
-        except ZeroDivisionError:
-            pass
-        mq.send("one", "3")
-    assert [m.payload for m in delivered(mq, "one")] == [1, 3]
 
 
 # delay
@@ -293,16 +250,6 @@ def test_deliver_at_is_a_time_on_the_database_clock(mq: Session) -> None:
     assert mq.receive("one") == []
     eventually(mq.append)
     assert [m.payload for m in mq.receive("one")] == [1]
-
-
-def test_recall_takes_a_delayed_message_back(mq: Session) -> None:
-    recalled = mq.send("one", "1", delay=seconds(0.15))
-    kept = mq.send("one", "2", delay=seconds(0.15))
-    assert mq.value("recall", recalled) is True
-    mq.execute("select pg_sleep(0.2)")
-    mq.append()
-    mq.append()
-    assert [m.message_id for m in mq.drain("one")] == [kept]
 
 
 def test_recall_out_of_the_middle_of_a_batch_splits_its_run(mq: Session) -> None:
@@ -371,35 +318,6 @@ def test_a_batch_of_known_dedup_ids_only_stores_nothing(mq: Session) -> None:
     first = mq.send_batch("one", ["1", "2"], dedup_ids=["a", "b"])
     assert mq.send_batch("one", ["1", "2"], dedup_ids=["a", "b"]) == first
     assert stored(mq) == 2
-
-
-def test_a_dedup_id_of_a_rolled_back_send_is_free(mq: Session) -> None:
-    with mq.transaction() as tx:
-        mq.send("one", "1", dedup_id="d")
-        tx.force_rollback = True
-    mq.send("one", "2", dedup_id="d")
-    assert [m.payload for m in delivered(mq, "one")] == [2]
-
-
-def test_concurrent_sends_of_one_dedup_id_store_once(mq: Session, broker: Broker) -> None:
-    other = broker.session()
-    with mq.transaction():
-        first = mq.send("one", "1", dedup_id="d")
-        racing = broker.background(other.send, "one", "2", dedup_id="d")
-        broker.wait_blocked(other)
-    assert racing.result(45) == first
-    assert [m.payload for m in delivered(mq, "one")] == [1]
-
-
-def test_the_second_send_of_a_dedup_id_stores_when_the_first_rolls_back(mq: Session, broker: Broker) -> None:
-    other = broker.session()
-    with mq.transaction() as tx:
-        first = mq.send("one", "1", dedup_id="d")
-        racing = broker.background(other.send, "one", "2", dedup_id="d")
-        broker.wait_blocked(other)
-        tx.force_rollback = True
-    assert racing.result(45) != first
-    assert [m.payload for m in delivered(mq, "one")] == [2]
 
 
 def test_delayed_send_with_dedup_id(mq: Session) -> None:

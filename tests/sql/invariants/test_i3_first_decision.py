@@ -27,29 +27,6 @@ def test_I3_repeats_in_every_form_say_what_stands(mq: Session) -> None:
     assert mq.append() == 1
 
 
-def test_I3_the_first_of_two_open_decisions_stands(mq: Session, broker: Broker) -> None:
-    other = broker.session()
-    handle = mq.prepare("one", "1")
-    with mq.transaction():
-        assert mq.commit(handle) == "committed"
-        racing = broker.background(other.rollback, handle)
-        broker.wait_blocked(other)
-    assert racing.result(45) == "already_committed"
-    assert mq.append() == 1
-
-
-def test_I3_the_second_decides_when_the_first_rolls_back(mq: Session, broker: Broker) -> None:
-    other = broker.session()
-    handle = mq.prepare("one", "1")
-    with mq.transaction() as tx:
-        assert mq.commit(handle) == "committed"
-        racing = broker.background(other.rollback, handle)
-        broker.wait_blocked(other)
-        tx.force_rollback = True
-    assert racing.result(45) == "rolled_back"
-    assert mq.append() == 0
-
-
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
 def test_I3_a_caller_with_an_old_snapshot_is_not_told_a_lie(mq: Session, broker: Broker, level: str) -> None:
     """The caller cannot see the decision that it lost to.
