@@ -32,14 +32,6 @@ def dead(mq: Session, topic: str = "one") -> list[Any]:
 # receive and ack
 
 
-def test_delivery_carries_everything(mq: Session) -> None:
-    (message_id,) = fill(mq, 1)
-    (m,) = mq.receive("one")
-    assert (m.message_id, m.topic, m.queue_id, m.queue_offset) == (message_id, "one", 0, 0)
-    assert (m.key, m.tag, m.headers, m.payload, m.attempt) == (None, None, None, 0, 1)
-    assert m.receipt
-
-
 def test_one_call_has_one_receipt_and_one_queue(mq: Session) -> None:
     for i in range(40):
         mq.send("t", str(i))
@@ -47,24 +39,6 @@ def test_one_call_has_one_receipt_and_one_queue(mq: Session) -> None:
     got = mq.receive("t")
     assert len({m.receipt for m in got}) == 1
     assert len({m.queue_id for m in got}) == 1
-
-
-def test_max_messages_bounds_a_delivery(mq: Session) -> None:
-    ids = fill(mq, 10)
-    got = mq.receive("one", max_messages=3)
-    assert ids_of(got) == ids[:3]
-    mq.ack(got[0].receipt)
-    assert ids_of(mq.receive("one", max_messages=3)) == ids[3:6]
-
-
-def test_messages_come_in_offset_order_across_batches(mq: Session) -> None:
-    ids = []
-    for i in range(30):
-        ids += mq.send_batch("one", [str(i)] * (1 + i % 3))
-    mq.append()
-    got = mq.drain("one", max_messages=7)
-    assert ids_of(got) == ids
-    assert [m.queue_offset for m in got] == list(range(len(ids)))
 
 
 @pytest.mark.own_database  # emptying one does not take back what is noted
@@ -87,11 +61,6 @@ def test_messages_on_both_sides_of_a_new_tick_segment_come_in_order(mq: Session,
         mq.ack(rows[0].receipt)
     assert got == before + after
     assert mq.receive("one") == []
-
-
-def test_nothing_to_receive_is_no_rows(mq: Session) -> None:
-    assert mq.receive("one") == []
-    assert mq.receive("t") == []
 
 
 def test_exclusive_queue_with_an_open_claim_gives_nothing_to_anyone(mq: Session, broker: Broker) -> None:
@@ -129,13 +98,6 @@ def test_each_receive_takes_the_queue_that_waited_longest(mq: Session) -> None:
         mq.ack(got[0].receipt)
     assert sorted(order[:4]) == [0, 1, 2, 3]
     assert order[4:] == order[:4]
-
-
-def test_groups_are_independent(mq: Session) -> None:
-    mq.call("subscribe", "h", "one")
-    ids = fill(mq, 3)
-    assert ids_of(mq.drain("one")) == ids
-    assert ids_of(mq.drain("one", group="h")) == ids
 
 
 def test_ack_through_is_inclusive_and_the_rest_stays_claimed(mq: Session) -> None:
@@ -223,18 +185,6 @@ def test_unsubscribe_forgets_the_position(mq: Session) -> None:
 
 
 # leases
-
-
-def test_lease_expiry_redelivers_and_counts_an_attempt(mq: Session) -> None:
-    ids = fill(mq, 3)
-    old = mq.receive("one", lease=LEASE)[0].receipt
-    got = again(mq)
-    assert ids_of(got) == ids
-    assert {m.attempt for m in got} == {2}
-    assert got[0].receipt != old
-    with refused("MQ009"):
-        mq.ack(old)
-    mq.ack(got[0].receipt)
 
 
 def test_extend_prolongs_the_lease(mq: Session) -> None:
@@ -325,17 +275,6 @@ def test_a_retry_comes_by_the_retry_lane_with_its_own_offsets(strict: Session) -
     assert strict.receive("s") == []
 
 
-def test_nacking_everything_spends_the_receipt(strict: Session) -> None:
-    ids = fill(strict, 2, "s")
-    receipt = strict.receive("s")[0].receipt
-    strict.nack(receipt, ids)
-    strict.ack(receipt)
-    with refused("MQ008"):
-        strict.nack(receipt, ids)
-    later = fill(strict, 1, "s")
-    assert ids_of(strict.receive("s", queue_id=0)) == later
-
-
 def test_nack_of_an_id_outside_the_delivery_is_refused_whole(strict: Session) -> None:
     ids = fill(strict, 4, "s")
     receipt = strict.receive("s", max_messages=2)[0].receipt
@@ -396,14 +335,6 @@ def test_retries_back_off(strict: Session) -> None:
     assert waits[1] > waits[0] * 1.5
 
 
-def test_nack_delay_sets_the_back_off(strict: Session) -> None:
-    (message_id,) = fill(strict, 1, "s")
-    receipt = strict.receive("s")[0].receipt
-    strict.nack(receipt, [message_id], delay=seconds(20))
-    wait = strict.scalar("select visible_at - written_at from mqpg.delayed")
-    assert wait.total_seconds() == pytest.approx(20, abs=1)
-
-
 def test_max_attempts_deliveries_then_dead_letter(strict: Session) -> None:
     ids = fill(strict, 3, "s")
     attempts = []
@@ -453,17 +384,6 @@ def again_or_none(mq: Session) -> list[Any]:
             return []
         mq.execute("select pg_sleep(0.01)")
     raise AssertionError("nothing was delivered and nothing died")
-
-
-def test_with_one_attempt_messages_come_together(mq: Session) -> None:
-    """All are at their only attempt, so nothing is gained by delivering each alone."""
-    mq.call("create_topic", "s", queues=1)
-    mq.call("subscribe", "g", "s", max_attempts=1)
-    ids = fill(mq, 3, "s")
-    delivery = mq.receive("s", max_messages=10)
-    assert [(m.message_id, m.attempt) for m in delivery] == [(message_id, 1) for message_id in ids]
-    mq.nack(delivery[0].receipt, ids, reason="no")
-    assert sorted(d.message_id for d in dead(mq, "s")) == ids
 
 
 def test_a_retry_of_a_committed_half_keeps_its_id_and_final_payload(strict: Session) -> None:

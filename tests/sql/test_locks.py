@@ -52,16 +52,6 @@ def test_receive_passes_by_a_locked_queue(mq: Session, other: Session) -> None:
             assert other.receive("one") == []
 
 
-def test_a_shared_receive_waits_a_moment_only(mq: Session, other: Session) -> None:
-    mq.call("subscribe", "many", "one", mode="shared")
-    filled(mq)
-    with mq.transaction():
-        assert len(mq.receive("one", group="many", max_messages=1)) == 1
-        with within(10):
-            assert other.receive("one", group="many") == []
-    assert len(other.receive("one", group="many")) == 1
-
-
 SETTLING: dict[str, Callable[[Session, str, list[int]], object]] = {
     "ack": lambda s, receipt, ids: s.ack(receipt),
     "nack": lambda s, receipt, ids: s.nack(receipt, ids),
@@ -210,17 +200,6 @@ def test_who_begins_at_the_oldest_offset_keeps_the_keeper_from_moving_it(
         assert other.receive("one", group="all", consumer="y")
         sql = "select pg_try_advisory_xact_lock(1836150838, 0)"
         assert mq.scalar(sql) is False
-
-
-def test_two_that_join_a_broadcast_group_under_one_name_are_one(mq: Session, other: Session) -> None:
-    mq.call("subscribe", "all", "one", mode="broadcast")
-    filled(mq)
-    with mq.transaction():
-        assert len(mq.receive("one", group="all", consumer="x")) == 2
-        with within(10):
-            assert other.receive("one", group="all", consumer="x") == []
-    assert other.receive("one", group="all", consumer="x") == []
-    assert mq.scalar("select count(*) from mqpg.subscription where member = 'x'") == 1
 
 
 # recall
@@ -494,19 +473,6 @@ def test_a_last_nack_waits_for_a_group_that_ends_with_a_time_out(mq: Session, ot
     assert len(mq.call("dead_letters", "g", "one")) == 1
 
 
-def test_two_redrives_send_each_letter_once(mq: Session, broker: Broker) -> None:
-    mq.call("subscribe", "mortal", "one", max_attempts=1)
-    (message_id,) = filled(mq, n=1)
-    mq.nack(mq.receive("one", group="mortal")[0].receipt, [message_id])
-    other = broker.session()
-    with mq.transaction():
-        assert mq.value("redrive", "mortal", "one") == 1
-        driving = broker.background(other.value, "redrive", "mortal", "one")
-        broker.wait_blocked(other)
-    assert driving.result(45) == 0
-    assert mq.append() == 1
-
-
 # callers that read one snapshot
 
 
@@ -520,14 +486,6 @@ def old_snapshot(session: Session) -> Iterator[None]:
         session.execute("set transaction isolation level repeatable read")
         session.execute("select 1 from mqpg.topic")
         yield
-
-
-def test_a_receive_with_an_old_snapshot_is_told_to_start_over(mq: Session, other: Session) -> None:
-    filled(mq)
-    with old_snapshot(other):
-        mq.call("release", mq.receive("one", max_messages=1)[0].receipt)
-        other.receive("one")
-    assert len(other.receive("one")) == 1
 
 
 @pytest.mark.parametrize("call", ["ack", "nack", "extend", "release", "seek"])
@@ -571,10 +529,3 @@ def test_a_member_that_joins_with_an_old_snapshot_is_told_to_start_over(mq: Sess
         mq.receive("one", group="all", consumer="x", max_messages=1)
         other.receive("one", group="all", consumer="x")
     assert mq.scalar("select count(*) from mqpg.subscription where member = 'x'") == 1
-
-
-@pytest.mark.parametrize("call", [("append",), ("keep",), ("compensate",), ("due_checks", "pg")])
-def test_passes_refuse_a_caller_with_one_snapshot(mq: Session, call: tuple[str, ...]) -> None:
-    with refused("MQ015"), mq.transaction():
-        mq.execute("set transaction isolation level repeatable read")
-        mq.call(*call)

@@ -111,20 +111,6 @@ def test_what_was_given_back_goes_first(shared: Session) -> None:
     assert offsets(shared.receive("s", max_messages=10)) == [9, 10, 11]
 
 
-def test_an_expired_claim_goes_first_and_its_receipt_is_stale(shared: Session) -> None:
-    fill(shared, 9)
-    lost = shared.receive("s", max_messages=3)
-    kept = shared.receive("s", max_messages=3)
-    expire(shared, lost[0].receipt)
-    got = shared.receive("s", max_messages=3)
-    assert (offsets(got), {m.attempt for m in got}) == ([0, 1, 2], {2})
-    with refused("MQ009"):
-        shared.ack(lost[0].receipt)
-    shared.ack(kept[0].receipt)
-    shared.ack(got[0].receipt)
-    assert lag(shared).committed == 6
-
-
 def test_extend_and_nack_concern_their_claim_only(shared: Session) -> None:
     fill(shared, 6)
     a = shared.receive("s", max_messages=3)
@@ -136,17 +122,6 @@ def test_extend_and_nack_concern_their_claim_only(shared: Session) -> None:
     shared.ack(a[0].receipt)
     with refused("MQ009"):
         shared.ack(b[0].receipt)
-
-
-def test_a_claim_whose_transaction_rolls_back_returns_at_once(shared: Session, broker: Broker) -> None:
-    fill(shared, 6)
-    kept = shared.receive("s", max_messages=2)
-    with shared.transaction() as tx:
-        assert offsets(shared.receive("s", max_messages=2)) == [2, 3]
-        tx.force_rollback = True
-    got = broker.session().receive("s", max_messages=2)
-    assert (offsets(got), {m.attempt for m in got}) == ([2, 3], {1})
-    shared.ack(kept[0].receipt)
 
 
 def test_a_member_that_dies_in_its_transaction_gives_back_at_once(shared: Session, broker: Broker) -> None:
@@ -197,16 +172,6 @@ def test_receive_waits_a_moment_for_the_only_queue(shared: Session, broker: Brok
         waiting = broker.background(lambda: eventually(lambda: other.receive("s", max_messages=2)))
     assert offsets(waiting.result(45)) == [2, 3]
     assert other.scalar("select current_setting('lock_timeout')") == before
-
-
-def test_an_exclusive_receive_does_not_wait(mq: Session, broker: Broker) -> None:
-    fill(mq, 6, "one")
-    other = broker.session("set log_lock_waits = on")
-    with mq.transaction():
-        assert mq.receive("one", max_messages=2)
-        assert other.receive("one", max_messages=2) == []
-        held = mq.scalar("select count(*) from pg_locks where pid = %s and locktype = 'advisory'", other.pid)
-    assert held == 0
 
 
 def test_retries_are_shared_too(shared: Session) -> None:

@@ -70,17 +70,6 @@ def test_a_pause_counts_once_it_is_committed(mq: Session, broker: Broker) -> Non
     assert other.receive("one") == []
 
 
-def test_broadcast_members_pause_together(mq: Session) -> None:
-    mq.call("subscribe", "b", "one", mode="broadcast")
-    assert mq.receive("one", group="b", consumer="c1") == []
-    mq.call("pause", "one", "b")
-    mq.send("one", "1")
-    mq.append()
-    assert mq.receive("one", group="b", consumer="c1") == mq.receive("one", group="b", consumer="new") == []
-    mq.call("resume", "one", "b")
-    assert len(mq.receive("one", group="b", consumer="c1")) == len(mq.receive("one", group="b", consumer="new")) == 1
-
-
 def test_unknown_names(mq: Session) -> None:
     for call in ("pause", "resume"):
         with refused("MQ003"):

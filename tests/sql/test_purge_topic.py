@@ -1,6 +1,6 @@
 """purge_topic: everything in the queues counts as consumed, for every subscription."""
 
-from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.broker import Session, refused, seconds
 from tests.support.waiting import eventually
 
 
@@ -73,19 +73,6 @@ def test_dead_letters_stay(mq: Session) -> None:
     mq.nack(message.receipt, [message.message_id])
     mq.call("purge_topic", "one")
     assert len(mq.call("dead_letters", "strict", "one")) == 1
-
-
-def test_purge_waits_for_an_open_receive(mq: Session, broker: Broker) -> None:
-    mq.send_batch("one", ["1", "2"])
-    mq.append()
-    taker = broker.session()
-    with taker.transaction():
-        (message,) = taker.receive("one", max_messages=1)
-        purger = broker.session()
-        waiting = broker.background(purger.value, "purge_topic", "one")
-        broker.wait_blocked(purger)
-        taker.ack(message.receipt)
-    assert waiting.result(45) == 1
 
 
 def test_unknown_topic(mq: Session) -> None:

@@ -123,14 +123,6 @@ def test_in_one_transaction_with_the_effect(moded: Session) -> None:
     assert [row[:3] for row in versions(moded)[-2:]] == [("b", 2, 4), ("b", 4, 6)]
 
 
-def test_received_and_acknowledged_in_one_transaction(moded: Session) -> None:
-    moded.execute("begin")
-    first = receive(moded)[0].receipt
-    assert offsets(receive(moded, ack=first)) == [2, 3]
-    moded.execute("commit")
-    assert [row[0] for row in versions(moded)] == ["s", "r", "b"]
-
-
 def test_other_queues_waited_longer(mq: Session) -> None:
     """The queue of the receipt comes last, so that no queue is left behind."""
     for n in range(40):

@@ -156,22 +156,6 @@ def test_finding_a_time_does_not_read_the_log(mq: Session) -> None:
     assert grow(36_000) < small * 1.7
 
 
-def test_open_receipts_become_stale(mq: Session) -> None:
-    fill(mq, 3)
-    (message,) = mq.receive("one", max_messages=1)
-    mq.call("seek", "g", "one", "earliest")
-    for call in ("ack", "release"):
-        with refused("MQ009", "stale"):
-            mq.call(call, message.receipt)
-    with refused("MQ009"):
-        mq.nack(message.receipt, [message.message_id])
-    with refused("MQ009"):
-        mq.call("extend", message.receipt, seconds(5))
-    again = mq.receive("one", max_messages=1)[0]
-    assert (again.message_id, again.attempt) == (message.message_id, 1)
-    mq.ack(again.receipt)
-
-
 def test_a_seek_to_where_it_stands_spends_no_version(mq: Session) -> None:
     versions = mq.scalar("select count(*) from mqpg.cursor")
     mq.call("seek", "g", "one", "latest")
@@ -241,31 +225,6 @@ def test_the_retry_lane_moves_only_by_name(mq: Session) -> None:
 
 
 # locks
-
-
-def test_seek_waits_for_a_receive_in_an_open_transaction(mq: Session, broker: Broker) -> None:
-    fill(mq, 2)
-    taker = broker.session()
-    with taker.transaction():
-        (message,) = taker.receive("one", max_messages=1)
-        seeker = broker.session()
-        waiting = broker.background(seeker.call, "seek", "g", "one", "latest")
-        broker.wait_blocked(seeker)
-        taker.ack(message.receipt)
-    waiting.result(45)
-    assert mq.drain("one") == []
-    assert jumps(mq) == [(0, 1, 2, "seek", False)]
-
-
-def test_seek_gives_up_after_the_lock_timeout(mq: Session, broker: Broker) -> None:
-    fill(mq, 1)
-    mq.execute("update mqpg.settings set value = '100 ms' where name = 'lock_timeout'")
-    taker = broker.session()
-    with taker.transaction():
-        taker.receive("one")
-        with refused("55P03"):
-            mq.call("seek", "g", "one", "latest")
-    assert mq.scalar("select lag from mqpg.subscription_lag where topic = 'one' and queue_id = 0") == 1
 
 
 def test_receive_passes_over_a_queue_that_is_being_moved(mq: Session, broker: Broker) -> None:
