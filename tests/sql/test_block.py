@@ -253,18 +253,6 @@ def test_release_and_extend_of_a_retry_in_place(mq: Session, policy: str) -> Non
 
 
 @pytest.mark.parametrize("policy", ["block_key", "block_queue"])
-def test_a_rolled_back_nack_is_no_nack(mq: Session, policy: str) -> None:
-    subscribe(mq, policy)
-    fill(mq, "ab")
-    got = mq.receive("k")
-    with mq.transaction() as tx:
-        fail(mq, got, 0)
-        tx.force_rollback = True
-    mq.ack(got[0].receipt)
-    assert (lag(mq).lag, mq.receive("k")) == (0, [])
-
-
-@pytest.mark.parametrize("policy", ["block_key", "block_queue"])
 def test_what_waits_is_no_open_claim(mq: Session, policy: str) -> None:
     subscribe(mq, policy)
     fill(mq, "aab")
@@ -452,16 +440,6 @@ def test_skip_takes_the_blocks_away(by_key: Session) -> None:
     by_key.call("alter_subscription", "g", "k", on_failure="skip")
     fill(by_key, "a")
     assert offsets(by_key.receive("k", max_messages=1)) == [3]
-
-
-def test_a_member_that_takes_over_makes_the_old_receipt_stale(by_key: Session) -> None:
-    fill(by_key, "ab")
-    old = by_key.receive("k", lease=seconds(0.02))
-    by_key.execute("select pg_sleep(0.04)")
-    new = by_key.receive("k", max_messages=1)
-    with refused("MQ009"):
-        by_key.ack(old[0].receipt)
-    by_key.ack(new[0].receipt)
 
 
 @pytest.mark.parametrize("seed", range(4))

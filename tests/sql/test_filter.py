@@ -320,15 +320,6 @@ def test_the_last_attempt_comes_alone_with_holes(odd: Session) -> None:
     assert sorted(d.payload for d in odd.call("dead_letters", "f", "one")) == [1, 3, 5, 7, 9]
 
 
-def test_with_one_attempt_the_chosen_messages_come_together(odd: Session) -> None:
-    odd.call("alter_subscription", "f", "one", max_attempts=1)
-    seen = []
-    while got := odd.receive("one", group="f"):
-        seen.append(payloads(got))
-        odd.ack(got[0].receipt)
-    assert seen == [[1, 3, 5, 7, 9]]
-
-
 def test_shared_claims_with_holes(odd: Session) -> None:
     odd.call("alter_subscription", "f", "one", mode="shared")
     parts = [odd.receive("one", group="f", max_messages=2) for _ in range(3)]
@@ -361,17 +352,6 @@ def test_runs_of_many_batches_with_holes(mq: Session) -> None:
             mq.append()
     mq.append()
     assert [m.message_id for m in mq.drain("one", group="f", max_messages=4)] == wanted
-
-
-def test_a_missing_body_is_not_taken_for_no_match(mq: Session) -> None:
-    mq.call("subscribe", "f", "one", filter="$ == 7")
-    gone = mq.send("one", "1")
-    mq.send("one", "7")
-    mq.append()
-    mq.execute("delete from mqpg.commit_log where batch_id = %s", gone // 1024)
-    with refused("MQ014"):
-        mq.receive("one", group="f")
-    assert lag(mq).committed == 0
 
 
 # settings
@@ -489,19 +469,6 @@ def test_what_is_not_chosen_does_not_expire_into_the_dead_letters(mq: Session) -
     mq.execute("select pg_sleep(0.1)")
     assert mq.receive("one", group="f") == []
     assert sorted(d.message_id for d in mq.call("dead_letters", "f", "one")) == [ids[0], ids[2]]
-
-
-def test_the_audit_can_tell_what_was_not_chosen(mq: Session) -> None:
-    """The view unmatched names exactly the messages that a filter skipped."""
-    ids = mq.send_batch("one", [str(i) for i in range(6)], tags=["a", "b"] * 3)
-    mq.append()
-    mq.call("subscribe", "f", "one", tags=["a"], filter="$ > 0")
-    seen = {m.message_id for m in mq.drain("one", group="f")}
-    with mq.transaction():
-        mq.execute("set transaction isolation level repeatable read, read only")
-        left = {r.message_id for r in mq.rows("select * from mqpg_audit.unmatched")}
-    assert seen == {ids[2], ids[4]}
-    assert left == set(ids) - seen
 
 
 def test_the_audit_judges_each_message_by_the_filter_of_its_time(mq: Session) -> None:

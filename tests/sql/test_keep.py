@@ -1,7 +1,6 @@
 """keep(): segments made ahead, closed and dropped under I11, survivors in held, cursor slots carried."""
 
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -154,15 +153,6 @@ def test_the_lock_timeout_may_be_written_as_any_interval(mq: Session) -> None:
     assert mq.scalar("select mqpg._setting('lock_timeout')") == "1500 ms"
 
 
-def test_two_keepers_do_not_meet(mq: Session, broker: Broker) -> None:
-    other = broker.session()
-    keep(mq)
-    mq.execute("update mqpg.settings set value = '5' where name = 'segments_ahead'")
-    with mq.transaction():
-        assert mq.call("keep") != []
-        assert other.call("keep") == []
-
-
 def test_making_a_segment_does_not_wait_for_senders_nor_they_for_it(mq: Session, broker: Broker) -> None:
     sender, other = broker.session(), broker.session()
     keep(mq)
@@ -214,27 +204,6 @@ def test_a_sequence_near_the_end_is_not_set(brisk: Session) -> None:
     brisk.execute("select setval('mqpg.batch_id', 268435456 - 1000)")
     assert "log" not in [row[1] for row in aged(brisk) if row[0] == "rolled"]
     assert brisk.scalar("select last_value from mqpg.batch_id") == 268435456 - 1000
-
-
-def test_trap_a_segment_is_not_closed_while_a_writer_of_it_is_open(brisk: Session, broker: Broker) -> None:
-    slow = broker.session()
-    with slow.transaction():
-        slow.send("one", '"late"')
-        brisk.send("one", '"early"')
-        brisk.append()
-        assert ("closed", "log", 1) not in [row[:3] for row in roll(brisk, closes=False)]
-    assert brisk.append() == 1
-    eventually(lambda: ("closed", "log", 1) in [row[:3] for row in keep(brisk)])
-    assert payloads(brisk.drain("one")) == ["early", "late"]
-
-
-def test_trap_a_segment_is_not_closed_before_all_of_it_is_appended(brisk: Session) -> None:
-    brisk.send("one", "1")
-    assert ("closed", "log", 1) not in [row[:3] for row in roll(brisk, closes=False)]
-    time.sleep(0.2)
-    assert keep(brisk) == []
-    brisk.append()
-    eventually(lambda: ("closed", "log", 1) in [row[:3] for row in keep(brisk)])
 
 
 def test_ticks_go_on_in_the_next_segment_and_lose_nothing(brisk: Session, broker: Broker) -> None:

@@ -4,8 +4,6 @@ only by policy, never silently.
 
 import json
 import secrets
-import time
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -102,30 +100,6 @@ def test_a_broadcast_group_without_members_pins_nothing_and_a_member_does(brisk:
     assert payloads(brisk.drain("one", group="b", consumer="c1")) == [2]
 
 
-def test_who_begins_at_the_oldest_offset_is_waited_for(brisk: Session, broker: Broker) -> None:
-    """Without the lock, a subscription that is not committed yet would begin at bodies that are
-    gone.
-    """
-    slow_group(brisk, topic="t")
-    brisk.send("t", "0")
-    brisk.send_batch("one", ["1", "2"])
-    brisk.append()
-    brisk.drain("one")
-    brisk.drain("t")
-    retain(brisk, "1 day")
-    roll(brisk)
-    retain(brisk, "0 s")
-    late = broker.session()
-    with late.transaction():
-        late.call("subscribe", "late", "one")
-        keep(brisk)
-        assert offsets(brisk) == (0, 2)
-    keep(brisk)
-    assert payloads(brisk.drain("one", group="late")) == [1, 2]
-    keep(brisk)
-    assert offsets(brisk) == (2, 2)
-
-
 # policies
 
 
@@ -149,7 +123,7 @@ def test_I11_lose_after_frees_the_segment_and_says_what_was_lost(brisk: Session,
     assert said in warnings
     gone(brisk, {"consume_queue_1"}, reported)
     assert losses(brisk) == [("one", "dead", 0, 0, 3, 3, "age")]
-    (note,) = list(listener.conn.notifies(timeout=5, stop_after=1))
+    (note,) = list(listener.conn.notifies(timeout=45, stop_after=1))
     assert json.loads(note.payload) | {"member": None} == {
         "topic": "one", "consumer_group": "dead", "member": None, "queue_id": 0, "messages": 3, "before": 3,
         "why": "age",
@@ -257,59 +231,6 @@ def test_bad_policies(mq: Session, argument: str, value: Any) -> None:
 
 
 # dropping and others
-
-
-def timed(work: Callable[[], object]) -> float:
-    begin = time.monotonic()
-    work()
-    return time.monotonic() - begin
-
-
-def test_a_drop_behind_an_open_reader_holds_nobody_up(brisk: Session, broker: Broker) -> None:
-    """keep() stops waiting after its lock time-out.
-
-    A sender and a receiver wait no longer than that.
-    """
-    brisk.send_batch("one", ["1"] * 5)
-    brisk.append()
-    brisk.drain("one")
-    reader, sender, taker = broker.session(), broker.session(), broker.session()
-    brisk.call("subscribe", "late", "t", start="latest")
-    with reader.transaction():
-        reader.rows("select count(*) from mqpg.commit_log")
-        reader.rows("select count(*) from mqpg.consume_queue")
-        reported = roll(brisk, closes=False)
-        assert any(row[0] == "blocked" for row in reported)
-        assert not dropped(reported) & {"commit_log_1", "consume_queue_1"}
-
-        def passes() -> float:
-            return max(timed(lambda: brisk.call("keep")) for _ in range(4))
-
-        keeping = broker.background(passes)
-        slowest = 0.0
-        while not keeping.done():
-            slowest = max(slowest, timed(lambda: sender.send("one", "2")), timed(lambda: taker.receive("one")))
-        assert slowest < 1.5
-        assert keeping.result(1) < 3
-    gone(brisk, {"commit_log_1", "consume_queue_1"}, keep(brisk))
-
-
-def test_a_drop_behind_an_open_sender_is_tried_again(brisk: Session, broker: Broker) -> None:
-    retain(brisk, "1 day")
-    brisk.send("one", "1")
-    brisk.append()
-    brisk.drain("one")
-    roll(brisk)
-    retain(brisk, "0 s")
-    sender = broker.session()
-    with sender.transaction():
-        sender.send("one", '"late"')
-        reported = keep(brisk)
-        assert "commit_log_1" not in dropped(reported)
-        assert ("blocked", "log", 1) in [row[:3] for row in reported]
-    gone(brisk, {"commit_log_1"}, keep(brisk))
-    brisk.append()
-    assert payloads(brisk.drain("one")) == ["late"]
 
 
 def test_an_exported_snapshot_with_its_locks_keeps_the_tables(brisk: Session, broker: Broker) -> None:
