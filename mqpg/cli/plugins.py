@@ -5,6 +5,8 @@ An entry point names a typer.Typer (a group of commands) or a function (one comm
 
 from __future__ import annotations
 
+import inspect
+import re
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -46,7 +48,8 @@ class PluginGroup(TyperGroup):
             if name in _known()
         }
         listed |= {name: _load(entry) for name, entry in _known().items() if name not in listed}
-        TyperGroup(name=self.name, help=self.help, params=self.params, commands=listed).format_help(ctx, formatter)
+        about = _as_wide_as_the_terminal(self.help)
+        TyperGroup(name=self.name, help=about, params=self.params, commands=listed).format_help(ctx, formatter)
 
 
 _CORE = {
@@ -80,7 +83,15 @@ def _load(entry: EntryPoint) -> Any:
             outer.add_typer(found, name=entry.name)
         else:
             outer.command(entry.name)(found)
-    return typer.main.get_group(outer).commands[entry.name]
+    command = typer.main.get_group(outer).commands[entry.name]
+    for one in (command, *getattr(command, "commands", {}).values()):
+        one.help = _as_wide_as_the_terminal(one.help)
+    return command
+
+
+def _as_wide_as_the_terminal(text: str | None) -> str:
+    """Join the lines of each paragraph, which are those of the source: typer would break them twice."""
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(text or ""))
 
 
 def _unusable(name: str, why: str) -> typer.Typer:

@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from mqpg.cli.root import app
 from tests.support.commands import COMMANDS, ROOT_COMMAND, subcommand, takes
 
 ROOT = Path(__file__).parents[2]
@@ -66,3 +69,15 @@ def test_the_page_of_commands_names_each() -> None:
     listed = {path for path, _ in named(ROOT / "docs" / "cli.md")}
     assert COMMANDS.keys() - listed == set()
     assert sum(1 for page in PAGES for _ in named(page)) > 200
+
+
+def test_a_line_of_help_ends_where_the_next_word_has_no_room() -> None:
+    terminal = CliRunner(env={"COLUMNS": "60"})
+    for words in ["", *COMMANDS]:
+        shown = terminal.invoke(app, [*words.split(), "--help"]).stdout
+        usage, *prose = re.split(r"\n *\n", shown.partition("╭")[0].strip())
+        assert usage.startswith("Usage: ")
+        assert prose, words
+        for paragraph in prose:
+            for line, following in pairwise(paragraph.splitlines()):
+                assert len(line.rstrip()) + len(following.split()[0]) >= 58, (words, line, following)
