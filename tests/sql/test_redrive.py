@@ -185,7 +185,7 @@ def test_discarded_letters_are_gone_and_traced(mq: Session) -> None:
     assert mq.value("discard_dead_letters", "strict", "one") == 1
     assert mq.append() == 0
     assert mq.receive("one", group="strict") == []
-    assert story(mq, sent)[-3:] == ["dead", "done", "discarded"]
+    assert story(mq, sent)[-3:] == ["delivered", "dead", "discarded"]
 
 
 def test_a_final_payload_comes_again(mq: Session) -> None:

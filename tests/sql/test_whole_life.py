@@ -48,6 +48,21 @@ def test_a_half_through_everything_that_can_happen(mq: Session) -> None:
     assert (found.message_id, found.payload, found.state) == (message_id, "final", "appended")
 
 
+def test_what_failed_is_not_done(mq: Session) -> None:
+    mq.call("alter_subscription", "g", "one", max_attempts=2, retry_delay=seconds(0))
+    good, mended, dead = mq.send_batch("one", ["1", "2", "3"])
+    mq.append()
+    for failing in ([mended, dead], [dead]):
+        while found := mq.receive("one"):
+            if failed := [one.message_id for one in found if one.message_id in failing]:
+                mq.nack(found[0].receipt, failed, reason="no")
+            mq.ack(found[0].receipt)
+        mq.append()
+    assert story(mq, good) == ["born", "appended", "delivered", "done"]
+    assert story(mq, mended) == ["born", "appended", "delivered", "retry", "appended", "delivered", "done"]
+    assert story(mq, dead) == ["born", "appended", "delivered", "retry", "appended", "delivered", "dead"]
+
+
 def test_what_was_left_out_and_recalled(mq: Session) -> None:
     sent = mq.send("one", "1")
     mq.append()

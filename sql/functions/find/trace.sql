@@ -6,7 +6,7 @@
 --   asked, waited, parked, rearmed, settled, expired: its check-back.
 --   decided, due, recalled: decisions about it.
 --   appended: it got its offset (tick, queue, offset), in its queue or in a retry lane.
---   delivered, done, filtered: for each subscription.
+--   delivered, done, filtered: for each subscription. What failed is not done.
 --   left_out, moved_back: a seek, purge, expiry or policy moved a subscription over it.
 --   retry: an attempt failed (with the reason), and the next one is due.
 --   dead, redriven, discarded: it became a dead letter, and what became of that.
@@ -111,7 +111,7 @@ begin
             and j.to_offset > l.queue_offset and j.from_offset <= l.queue_offset
         union all
         select d.written_at, 'retry', jsonb_build_object('consumer_group', s.consumer_group, 'attempt', d.attempt,
-            'visible_at', d.visible_at, 'reason', d.reason), 4
+            'member', nullif(s.member, ''), 'visible_at', d.visible_at, 'reason', d.reason), 4
         from mqpg.delayed d
         join mqpg.subscription s on s.subscription_id = d.subscription_id
         where d.first_id between trace.message_id - 1023 and trace.message_id and d.first_id + d.n > trace.message_id
@@ -126,11 +126,21 @@ begin
         where l.message_id = trace.message_id
         union all
         select d.died_at, 'dead', jsonb_build_object('consumer_group', s.consumer_group, 'attempts', d.attempts,
-            'reason', d.reason), 6
+            'member', nullif(s.member, ''), 'reason', d.reason), 6
         from mqpg.dead_letter d
         join mqpg.subscription s on s.subscription_id = d.subscription_id
         where d.message_id = trace.message_id
+    ),
+    -- a queue also moves on after an attempt that failed
+    judged as (
+        select s.*, lag(s.event) over (
+            partition by s.detail ->> 'consumer_group', s.detail ->> 'member',
+                s.event in ('delivered', 'retry', 'dead', 'done')
+            order by s.at, s.place) as before
+        from story s
     )
-    select s.at, s.event, jsonb_strip_nulls(s.detail) from story s order by s.at, s.place;
+    select j.at, j.event, jsonb_strip_nulls(j.detail) from judged j
+    where (j.event = 'done' and j.before in ('retry', 'dead')) is not true
+    order by j.at, j.place;
 end
 $$;
