@@ -89,7 +89,7 @@ Eof = Annotated[
 def worker(
     role: Annotated[str | None, typer.Argument(help="appender, compensator or keeper, default all three.")] = None,
     dsn: Dsn = None,
-    ledger: Ledgers = None,
+    ledgers: Ledgers = None,
     interval: Interval = None,
     max_messages: AppendSize = 100_000,
     check_timeout: CheckTime = 30.0,
@@ -98,7 +98,7 @@ def worker(
     metrics: Metrics = None,
     health: AskHealth = False,
     heartbeat: Beat = 5.0,
-    wait: Patience = 10.0,
+    patience: Patience = 10.0,
     at_eof: Eof = False,
     log_level: Level = "info",
     log_format: Form = LogFormat.TEXT,
@@ -111,24 +111,7 @@ def worker(
     Exit status 4: the schema is too new for this release, from the start or since a migration.
     Upgrade mqpg; a restart cannot help.
     """
-    start(
-        "mqpg.workers.start:work",
-        role=role,
-        dsn=dsn,
-        ledgers=ledger or [],
-        interval=interval,
-        max_messages=max_messages,
-        check_timeout=check_timeout,
-        call_timeout=call_timeout,
-        adopt_promoted=adopt_promoted,
-        metrics=metrics,
-        health=health,
-        heartbeat=heartbeat,
-        patience=wait,
-        at_eof=at_eof,
-        log_level=log_level,
-        log_format=log_format,
-    )
+    start("mqpg.workers.start:work", **locals() | {"ledgers": ledgers or []})
 
 
 def consume(
@@ -159,7 +142,7 @@ def consume(
     ] = None,
     lifespan: Lifespan = None,
     heartbeat: Beat = 5.0,
-    wait: Patience = 10.0,
+    patience: Patience = 10.0,
     at_eof: Eof = False,
     log_level: Level = "info",
     log_format: Form = LogFormat.TEXT,
@@ -172,19 +155,4 @@ def consume(
     Exit status 4: the schema is too new for this release, from the start or since a migration.
     Upgrade mqpg; a restart cannot help.
     """
-    start(
-        "mqpg.workers.start:consume",
-        handlers=handlers,
-        dsn=dsn,
-        consumer=consumer,
-        queues=queues,
-        max_messages=max_messages,
-        concurrency=concurrency,
-        timeout=timeout,
-        lifespan=lifespan,
-        heartbeat=heartbeat,
-        patience=wait,
-        at_eof=at_eof,
-        log_level=log_level,
-        log_format=log_format,
-    )
+    start("mqpg.workers.start:consume", **locals())

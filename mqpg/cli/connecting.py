@@ -29,11 +29,14 @@ def broker(dsn: str | None) -> Iterator[mqpg.Client]:
         yield client
 
 
-def call(action: str, as_json: bool, dsn: str | None, /, **arguments: Any) -> None:
-    """Call a method of the client that changes something, and say what was done."""
+def call(action: str, /, *, json: bool, dsn: str | None, **arguments: Any) -> None:
+    """Call a method of the client that changes something, and say what was done.
+
+    A command whose options have the names of the method's arguments gives its `locals()`.
+    """
     with broker(dsn) as mq:
         getattr(mq, action)(**arguments)
-    print_result(action, as_json=as_json, **arguments)
+    print_result(action, as_json=json, **arguments)
 
 
 def rows(client: mqpg.Client, query: str, values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:

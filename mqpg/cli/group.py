@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -28,12 +28,13 @@ _COLUMNS = [
 _LIST = "select * from mqpg._producer_groups()"
 
 
-Name = Annotated[str, typer.Argument(help="Producer group.", autocompletion=complete_producer_group)]
+Name = Annotated[str, typer.Argument(metavar="name", help="Producer group.", autocompletion=complete_producer_group)]
 CheckerOption = Annotated[
     Checker | None, typer.Option(help="Who answers check-backs: due_checks, ledger, function or url.")
 ]
 Target = Annotated[
-    str | None, typer.Option(help="The name of the SQL function, or of the ledger in the worker's configuration.")
+    str | None,
+    typer.Option("--target", help="The name of the SQL function, or of the ledger in the worker's configuration."),
 ]
 CheckAfter = Annotated[
     str | None, typer.Option(help="How long a half message may stay undecided before it is checked back.")
@@ -50,14 +51,14 @@ ExpireAfter = Annotated[
 MaxUndecided = Annotated[
     int | None, typer.Option(help="How many half messages may be undecided; with more, prepare fails (MQ026).")
 ]
-_NEVER = "100 years"  # the server takes it for never
+_NEVER: dict[str | None, str] = {"never": "100 years"}  # which the server takes for never
 
 
 @app.command()
 def create(
-    name: Name,
+    producer_group: Name,
     checker: CheckerOption = "due_checks",
-    target: Target = None,
+    checker_target: Target = None,
     check_after: CheckAfter = "60 s",
     max_checks: MaxChecks = 15,
     on_exhausted: OnExhaustedOption = "park",
@@ -67,9 +68,7 @@ def create(
     dsn: Dsn = None,
 ) -> None:
     """Create a producer group. If it exists with the same settings, nothing happens."""
-    chosen = _chosen(checker, target, check_after, max_checks, on_exhausted, expire_after)
-    chosen["max_undecided"] = max_undecided
-    call("create_producer_group", json, dsn, producer_group=name, **chosen)
+    call("create_producer_group", **locals() | {"expire_after": _NEVER.get(expire_after, expire_after)})
 
 
 @app.command("list")
@@ -81,9 +80,9 @@ def list_all(json: Json = False, dsn: Dsn = None) -> None:
 
 @app.command()
 def alter(
-    name: Name,
+    producer_group: Name,
     checker: CheckerOption = None,
-    target: Target = None,
+    checker_target: Target = None,
     check_after: CheckAfter = None,
     max_checks: MaxChecks = None,
     on_exhausted: OnExhaustedOption = None,
@@ -93,30 +92,10 @@ def alter(
     dsn: Dsn = None,
 ) -> None:
     """Change the given settings of a producer group."""
-    changes = _chosen(checker, target, check_after, max_checks, on_exhausted, expire_after)
-    changes["max_undecided"] = max_undecided
-    call("alter_producer_group", json, dsn, producer_group=name, **changes)
+    call("alter_producer_group", **locals() | {"expire_after": _NEVER.get(expire_after, expire_after)})
 
 
 @app.command()
-def drop(name: Name, json: JsonResult = False, dsn: Dsn = None) -> None:
+def drop(producer_group: Name, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Drop a producer group that has no undecided half messages."""
-    call("drop_producer_group", json, dsn, producer_group=name)
-
-
-def _chosen(
-    checker: Checker | None,
-    target: str | None,
-    check_after: str | None,
-    max_checks: int | None,
-    on_exhausted: OnExhausted | None,
-    expire_after: str | None,
-) -> dict[str, Any]:
-    return {
-        "check_after": check_after,
-        "max_checks": max_checks,
-        "on_exhausted": on_exhausted,
-        "checker": checker,
-        "checker_target": target,
-        "expire_after": _NEVER if expire_after == "never" else expire_after,
-    }
+    call("drop_producer_group", **locals())

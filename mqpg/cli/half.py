@@ -146,7 +146,7 @@ def _fail(why: str) -> NoReturn:
 @app.command()
 def rearm(handle: Handle, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Start the check-backs of a parked half message again, counting from 0."""
-    call("rearm", json, dsn, handle=handle)
+    call("rearm", **locals())
 
 
 @app.command()

@@ -65,7 +65,7 @@ Dsn = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 JsonResult = Annotated[bool, typer.Option("--json", help="Print a JSON object that says what was done.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-Group = Annotated[str, typer.Argument(help="Consumer group.", autocompletion=complete_group)]
+Group = Annotated[str, typer.Argument(metavar="group", help="Consumer group.", autocompletion=complete_group)]
 Topic = Annotated[str, typer.Argument(help="Topic.", autocompletion=complete_topic)]
 Filter = Annotated[
     str | None,

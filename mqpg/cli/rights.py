@@ -17,8 +17,11 @@ grant = typer.Typer(help="Give a role of PostgreSQL a right.", no_args_is_help=T
 revoke = typer.Typer(help="Take a right from a role, in the words it was granted.", no_args_is_help=True)
 
 _COLUMNS = ["role", "privilege", "topic", "consumer_group", "producer_group", "granted_by", "granted_at"]
-# Rights that name a role alone -> what that role may do, and what is taken from it.
-_OF_ROLES = {
+# Right -> what a role may do that has it, and what is taken from it.
+_MAY = {
+    "send": ("send to a topic", "send to a topic"),
+    "produce": ("prepare and decide half messages. To prepare one it also needs send", "prepare and decide"),
+    "receive": ("receive a topic for a consumer group", "receive"),
     "operator": ("create and change topics and groups, and grant the rights of applications", "operate"),
     "auditor": ("read the views, and those that mqpg audit reads", "audit"),
     "worker": ("run mqpg worker", "run workers"),
@@ -30,57 +33,29 @@ ConsumerGroup = Annotated[str, typer.Argument(help="Consumer group, or * for all
 ProducerGroup = Annotated[str, typer.Argument(help="Producer group, or * for all.")]
 
 
-@grant.command("send")
-def _grant_send(topic: Topic, role: Role, json: JsonResult = False, dsn: Dsn = None) -> None:
-    """Let a role send to a topic."""
-    _call("grant_send", json, dsn, topic=topic, role=role)
+def _command(action: str, right: str) -> Callable[..., None]:
+    def send(topic: Topic, role: Role, json: JsonResult = False, dsn: Dsn = None) -> None:
+        _call(action, json, dsn, topic=topic, role=role)
 
+    def produce(producer_group: ProducerGroup, role: Role, json: JsonResult = False, dsn: Dsn = None) -> None:
+        _call(action, json, dsn, producer_group=producer_group, role=role)
 
-@grant.command("produce")
-def _grant_produce(producer_group: ProducerGroup, role: Role, json: JsonResult = False, dsn: Dsn = None) -> None:
-    """Let a role prepare and decide half messages. To prepare one it also needs send."""
-    _call("grant_produce", json, dsn, producer_group=producer_group, role=role)
+    def receive(
+        consumer_group: ConsumerGroup, topic: Topic, role: Role, json: JsonResult = False, dsn: Dsn = None
+    ) -> None:
+        _call(action, json, dsn, consumer_group=consumer_group, topic=topic, role=role)
 
-
-@grant.command("receive")
-def _grant_receive(
-    consumer_group: ConsumerGroup, topic: Topic, role: Role, json: JsonResult = False, dsn: Dsn = None
-) -> None:
-    """Let a role receive a topic for a consumer group."""
-    _call("grant_receive", json, dsn, consumer_group=consumer_group, topic=topic, role=role)
-
-
-@revoke.command("send")
-def _revoke_send(topic: Topic, role: Role, json: JsonResult = False, dsn: Dsn = None) -> None:
-    """Take the right to send to a topic. Exit status 1: the role did not have it."""
-    _call("revoke_send", json, dsn, topic=topic, role=role)
-
-
-@revoke.command("produce")
-def _revoke_produce(producer_group: ProducerGroup, role: Role, json: JsonResult = False, dsn: Dsn = None) -> None:
-    """Take the right to prepare and decide. Exit status 1: the role did not have it."""
-    _call("revoke_produce", json, dsn, producer_group=producer_group, role=role)
-
-
-@revoke.command("receive")
-def _revoke_receive(
-    consumer_group: ConsumerGroup, topic: Topic, role: Role, json: JsonResult = False, dsn: Dsn = None
-) -> None:
-    """Take the right to receive. Exit status 1: the role did not have it."""
-    _call("revoke_receive", json, dsn, consumer_group=consumer_group, topic=topic, role=role)
-
-
-def _of_role(action: str) -> Callable[..., None]:
-    def command(role: Role, json: JsonResult = False, dsn: Dsn = None) -> None:
+    def of_role(role: Role, json: JsonResult = False, dsn: Dsn = None) -> None:
         _call(action, json, dsn, role=role)
 
-    return command
+    of_names: dict[str, Callable[..., None]] = {"send": send, "produce": produce, "receive": receive}
+    return of_names.get(right, of_role)
 
 
-for _right, (_may, _taken) in _OF_ROLES.items():
-    grant.command(_right, help=f"Let a role {_may}.")(_of_role(f"grant_{_right}"))
+for _right, (_may, _taken) in _MAY.items():
+    grant.command(_right, help=f"Let a role {_may}.")(_command(f"grant_{_right}", _right))
     revoke.command(_right, help=f"Take the right to {_taken}. Exit status 1: the role did not have it.")(
-        _of_role(f"revoke_{_right}")
+        _command(f"revoke_{_right}", _right)
     )
 
 

@@ -91,7 +91,7 @@ def lag(group: Group, topic: Topic, json: Json = False, dsn: Dsn = None) -> None
 
 @app.command()
 def add(
-    group: Group,
+    consumer_group: Group,
     topic: Topic,
     mode: Annotated[
         Mode, typer.Option(help="How consumers share queues: exclusive, shared, pinned or broadcast.")
@@ -111,25 +111,12 @@ def add(
 
     If it is subscribed with the same settings, nothing happens.
     """
-    call(
-        "subscribe",
-        json,
-        dsn,
-        consumer_group=group,
-        topic=topic,
-        mode=mode,
-        start=start,
-        filter=filter,
-        tags=tags or None,
-        max_attempts=max_attempts,
-        retry_delay=retry_delay,
-        on_failure=on_failure,
-    )
+    call("subscribe", **locals() | {"tags": tags or None})
 
 
 @app.command()
 def alter(
-    group: Group,
+    consumer_group: Group,
     topic: Topic,
     mode: Annotated[Mode | None, typer.Option(help="exclusive or shared; the other modes cannot change.")] = None,
     filter: Filter = None,
@@ -142,19 +129,9 @@ def alter(
     dsn: Dsn = None,
 ) -> None:
     """Change the given settings of a subscription. `--filter true` removes the filter."""
-    call(
-        "alter_subscription",
-        json,
-        dsn,
-        consumer_group=group,
-        topic=topic,
-        max_attempts=max_attempts,
-        retry_delay=retry_delay,
-        filter=filter,
-        tags=[] if any_tag else tags or None,
-        on_failure=on_failure,
-        mode=mode,
-    )
+    given = locals() | {"tags": [] if any_tag else tags or None}
+    del given["any_tag"]
+    call("alter_subscription", **given)
 
 
 @app.command()
@@ -228,19 +205,19 @@ def remove(
     """
     who = f"group {group}" if consumer is None else f"consumer {consumer} of group {group}"
     confirm(f"Delete the positions, retries and dead letters of {who} in topic {topic} for good?", yes=yes)
-    call("unsubscribe", json, dsn, consumer_group=group, topic=topic, consumer=consumer)
+    call("unsubscribe", json=json, dsn=dsn, consumer_group=group, topic=topic, consumer=consumer)
 
 
 @app.command()
-def pause(group: Group, topic: Topic, json: JsonResult = False, dsn: Dsn = None) -> None:
+def pause(consumer_group: Group, topic: Topic, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Stop delivery of a topic to this group."""
-    call("pause", json, dsn, consumer_group=group, topic=topic)
+    call("pause", **locals())
 
 
 @app.command()
-def resume(group: Group, topic: Topic, json: JsonResult = False, dsn: Dsn = None) -> None:
+def resume(consumer_group: Group, topic: Topic, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Continue delivery after `pause`."""
-    call("resume", json, dsn, consumer_group=group, topic=topic)
+    call("resume", **locals())
 
 
 @app.command()
@@ -278,9 +255,9 @@ def seek(
 
 @app.command()
 def unpin(
-    group: Group,
+    consumer_group: Group,
     topic: Topic,
-    queue: Queue = None,
+    queue_id: Queue = None,
     consumer: Consumer = None,
     json: JsonResult = False,
     dsn: Dsn = None,
@@ -290,7 +267,7 @@ def unpin(
     Do this only when the consumer is gone for good, or its database has moved. The next consumer
     must have its offsets.
     """
-    call("unpin", json, dsn, consumer_group=group, topic=topic, queue_id=queue, consumer=consumer)
+    call("unpin", **locals())
 
 
 @app.command()

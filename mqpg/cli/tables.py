@@ -11,15 +11,8 @@ __all__ = ["app"]
 
 app = typer.Typer(help="Print the tables that mqpg has in your databases.", no_args_is_help=True)
 
-
-class Family(StrEnum):
-    """Tables that are created together."""
-
-    LEDGER = "ledger"
-    LEDGER_MESSAGE = "ledger_message"
-    OUTBOX = "outbox"
-    CONSUMER = "consumer"
-    PREPARED = "prepared"
+# What is created together.
+Family = StrEnum("Family", ["ledger", "ledger_message", "outbox", "consumer", "prepared"])
 
 
 @app.callback()

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from mqpg.cli.completion import complete_topic
 from mqpg.cli.connecting import broker, call, rows
-from mqpg.cli.options import Dsn, Json, JsonResult, Topic, Yes, confirm, print_result, print_rows
+from mqpg.cli.options import Dsn, Json, JsonResult, Yes, confirm, print_result, print_rows
 from mqpg.values.choices import OnExpired, TopicKind
 
 __all__ = ["app"]
@@ -18,12 +19,13 @@ _LIST = "select topic, kind, queues, retention::text, paused from mqpg.topics or
 _LIST_COLUMNS = ["topic", "kind", "queues", "retention", "paused"]
 _DEPTH = "select queue_id, oldest_offset, next_offset from mqpg.queue_depth where topic = %(topic)s order by queue_id"
 
+Name = Annotated[str, typer.Argument(metavar="name", help="Topic.", autocompletion=complete_topic)]
 Retention = Annotated[str | None, typer.Option(help="How long messages are stored: a PostgreSQL interval.")]
 
 
 @app.command()
 def create(
-    name: Topic,
+    topic: Name,
     queues: Annotated[
         int, typer.Option(help="The number of queues; messages with the same key always take the same queue.")
     ] = 8,
@@ -35,7 +37,7 @@ def create(
     dsn: Dsn = None,
 ) -> None:
     """Create a topic. If it exists with the same settings, nothing happens."""
-    call("create_topic", json, dsn, topic=name, queues=queues, retention=retention, kind=kind)
+    call("create_topic", **locals())
 
 
 @app.command("list")
@@ -46,16 +48,16 @@ def list_all(json: Json = False, dsn: Dsn = None) -> None:
 
 
 @app.command()
-def depth(name: Topic, json: Json = False, dsn: Dsn = None) -> None:
+def depth(topic: Name, json: Json = False, dsn: Dsn = None) -> None:
     """Print the oldest and the next offset of each queue of a topic."""
     with broker(dsn) as mq:
-        mq.queries.queue_count(name)
-        print_rows(rows(mq, _DEPTH, {"topic": name}), ["queue_id", "oldest_offset", "next_offset"], as_json=json)
+        mq.queries.queue_count(topic)
+        print_rows(rows(mq, _DEPTH, {"topic": topic}), ["queue_id", "oldest_offset", "next_offset"], as_json=json)
 
 
 @app.command()
 def alter(
-    name: Topic,
+    topic: Name,
     retention: Retention = None,
     max_payload: Annotated[int | None, typer.Option(help="The largest payload, in bytes.")] = None,
     message_ttl: Annotated[str | None, typer.Option(help="The age at which unread messages expire; 0: never.")] = None,
@@ -78,52 +80,38 @@ def alter(
     dsn: Dsn = None,
 ) -> None:
     """Change the given settings of a topic."""
-    call(
-        "alter_topic",
-        json,
-        dsn,
-        topic=name,
-        retention=retention,
-        max_payload=max_payload,
-        message_ttl=message_ttl,
-        on_expired=on_expired,
-        lose_after=lose_after,
-        lose_over=lose_over,
-        checksums=checksums,
-        queues=queues,
-        max_bytes=max_bytes,
-    )
+    call("alter_topic", **locals())
 
 
 @app.command()
 def drop(
-    name: Topic,
+    topic: Name,
     force: Annotated[bool, typer.Option("--force", help="Also where messages are undelivered or undecided.")] = False,
     yes: Yes = False,
     json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
     """Drop a topic and its subscriptions. Asks on a terminal."""
-    confirm(f"Drop topic {name}, its subscriptions{' and its undelivered messages' if force else ''}?", yes=yes)
-    call("drop_topic", json, dsn, topic=name, force=force)
+    confirm(f"Drop topic {topic}, its subscriptions{' and its undelivered messages' if force else ''}?", yes=yes)
+    call("drop_topic", json=json, dsn=dsn, topic=topic, force=force)
 
 
 @app.command()
-def purge(name: Topic, yes: Yes = False, json: JsonResult = False, dsn: Dsn = None) -> None:
+def purge(topic: Name, yes: Yes = False, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Mark all messages of a topic as consumed. Asks on a terminal."""
-    confirm(f"Skip all messages of topic {name}, for all groups?", yes=yes)
+    confirm(f"Skip all messages of topic {topic}, for all groups?", yes=yes)
     with broker(dsn) as mq:
-        skipped = mq.purge_topic(name)
-    print_result("purge_topic", as_json=json, topic=name, skipped=skipped)
+        skipped = mq.purge_topic(topic)
+    print_result("purge_topic", as_json=json, topic=topic, skipped=skipped)
 
 
 @app.command()
-def pause(name: Topic, json: JsonResult = False, dsn: Dsn = None) -> None:
+def pause(topic: Name, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Stop delivery to all groups. Producers can still send."""
-    call("pause", json, dsn, topic=name)
+    call("pause", **locals())
 
 
 @app.command()
-def resume(name: Topic, json: JsonResult = False, dsn: Dsn = None) -> None:
+def resume(topic: Name, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Continue delivery after `pause`."""
-    call("resume", json, dsn, topic=name)
+    call("resume", **locals())

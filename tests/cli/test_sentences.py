@@ -126,7 +126,8 @@ def test_seek_says_that_it_moved(run: Run, db: psycopg.Connection[Any]) -> None:
 
 def test_every_action_has_its_sentence() -> None:
     actions = {name for path in (ROOT / "mqpg" / "cli").glob("*.py") for name in MUTE.findall(path.read_text())}
-    actions |= {f"{verb}_{right}" for verb in ("grant", "revoke") for right in ("operator", "auditor", "worker")}
+    rights = ("send", "produce", "receive", "operator", "auditor", "worker")
+    actions |= {f"{verb}_{right}" for verb in ("grant", "revoke") for right in rights}
     assert len(actions) > 25
     facts: dict[str, Any] = dict.fromkeys(
         ("topic", "consumer_group", "producer_group", "role", "handle", "target"), "x"
