@@ -249,10 +249,11 @@ def python_page() -> str:
         parts += [f"::: {one.__module__}.{one.__name__}\n" for one in map(partial(getattr, module), module.__all__)]
     parts.append("## mqpg.spark\n")
     parts += [f"::: {name}\n" for name in SPARK]
-    parts.append("## mqpg.errors\n\n| SQLSTATE | exception | cause |\n|---|---|---|")
+    parts.append("## mqpg.errors\n\n| SQLSTATE | exception | a kind of | cause |\n|---|---|---|---|")
     classes = [getattr(errors, name) for name in errors.__all__ if name[0].isupper()]
     for one in sorted(classes, key=lambda one: (one.sqlstate or "~", one.__name__)):
-        parts.append(f"| {one.sqlstate or ''} | `{one.__name__}` | {' '.join(_first_paragraph(one))} |")
+        said = " ".join(_first_paragraph(one))
+        parts.append(f"| {one.sqlstate or ''} | `{one.__name__}` | {one.__base__.__name__} | {said} |")
     parts.append("")
     parts += [f"::: mqpg.errors.{one.__name__}\n" for one in classes]
     return "\n".join(parts)

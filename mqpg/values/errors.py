@@ -1,55 +1,6 @@
 """The exceptions of mqpg: one tree, and one class for each cause.
 
-A class has an SQLSTATE where SQL can raise it.
-
-::
-
-    Error
-     ├── ConfigurationError        a DSN, setting or combination of options that cannot work
-     ├── ConnectionFailed          the server does not answer, or the connection was lost
-     │    └── OutcomeUnknown       ... after the request was sent: it may or may not have happened
-     ├── SchemaError
-     │    ├── SchemaMissing        mqpg is not installed in this database
-     │    ├── SchemaTooOld         too old for this release: run `mqpg migrate`
-     │    └── SchemaTooNew         too new for this release: upgrade mqpg
-     ├── DatabaseError             any other error of the server, with its SQLSTATE
-     │    ├── LockTimeout          55P03  another session holds the lock
-     │    ├── NotGranted           MQ025, 42501  the role lacks the right; see `mqpg rights`
-     │    └── SerializationFailure 40001  lost a race: repeat the transaction
-     ├── InvalidArgument           MQ001  null, negative, out of range, not an option
-     │    ├── InvalidName          MQ002  name of a topic or group
-     │    ├── InvalidFilter        MQ020  a subscription's filter that cannot work
-     │    └── PayloadTooLarge      MQ010
-     ├── NotFound
-     │    ├── UnknownTopic         MQ003
-     │    ├── UnknownProducerGroup MQ004
-     │    ├── UnknownSubscription  MQ005
-     │    ├── UnknownHandle        MQ006
-     │    └── OffsetOutOfRange     MQ013  fetch below the oldest offset or beyond the tail
-     ├── ReceiptError
-     │    ├── MalformedReceipt     MQ007
-     │    ├── SpentReceipt         MQ008  nothing is left of its delivery
-     │    └── StaleReceipt         MQ009  another consumer has received it since
-     ├── AlreadyDefined            MQ011  created again with other arguments
-     ├── TopicInUse                MQ012  drop_topic without force
-     ├── MissingBody               MQ014  the body of a message is gone; it is never skipped
-     ├── WrongTransaction          MQ015  the transaction wrote before, or is not READ COMMITTED
-     ├── RestoredCluster           MQ016  the data come from another cluster
-     ├── Fenced                    MQ017  a check-back has already ruled a rollback
-     ├── WrongState                MQ018  not possible for this half message now
-     ├── WrongTopicKind            MQ024  a relay topic cannot be read like that
-     ├── TooManyUndecided          MQ026  the producer group is over its max_undecided
-     ├── NoSpace                   MQ028  the topic or the broker is at its max_bytes
-     ├── IdsUsedUp                 MQ027  the broker has given out all ids of subscriptions
-     ├── LedgerError               the ledger (or offsets) table is not what it must be
-     ├── Undecodable              JSON of a message that Python does not decode; `raw` has the text
-     ├── OffsetBeyondLog           the consumer's own offset is beyond the broker's log
-     ├── HandlerTimeout            a handler took longer than its consumer's `timeout`
-     ├── HandlerStuck              too many handlers never returned: the process has to be restarted
-     ├── NoReply                   no reply to a request came in time
-     └── NotDone                   a consumer group did not acknowledge a message in time
-
-A message is one line that says what was wrong and what is allowed.
+A class has an SQLSTATE where SQL can raise it. A message is one line that says what was wrong and what is allowed.
 """
 
 from __future__ import annotations
