@@ -13,7 +13,8 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
-from mqpg.schema import migrate
+from mqpg.schema.compatibility import read, require_compatible
+from mqpg.schema.source import packaged
 
 from .session import Connection
 
@@ -62,7 +63,7 @@ class Heartbeat:
             return
         if state != "stopped":
             # A running worker learns here of a migration that it cannot work with.
-            migrate.check_connection(conn)
+            require_compatible(read(conn), packaged())
         # What the clock says here, only for `mqpg status`, which compares it with the server's.
         detail = Jsonb({**self._detail, "failing": self._failing(), "clock": time.time()})
         try:

@@ -15,7 +15,8 @@ from mqpg.connection.backoff import Backoff
 from mqpg.connection.dsn import describe
 from mqpg.connection.options import FORMATS, WATCHED, set_for_session, transport
 from mqpg.connection.time_limit import LimitedConnection, time_limit
-from mqpg.schema import migrate
+from mqpg.schema.compatibility import read, require_compatible
+from mqpg.schema.source import packaged
 from mqpg.values import errors
 from mqpg.values.translation import translate
 
@@ -75,7 +76,7 @@ def connect(dsn: str, name: str) -> Connection:
             conn.execute(_SESSION)
             with suppress(psycopg.errors.InvalidParameterValue):
                 conn.execute(_CHECK_CLIENT)
-            migrate.check_connection(conn)
+            require_compatible(read(conn), packaged())
     except BaseException as error:
         conn.close()
         if isinstance(error, psycopg.Error):
@@ -146,16 +147,8 @@ def stay_connected(
     lock therefore cannot outlive its connection, and a standby can take over. The next connection is made
     after a pause that grows with failures in a row. What else `body` raises ends the loop.
 
-    Args:
-        dsn: The broker's database.
-        name: What the connection is for, for application_name and the log.
-        body: The work. When it returns, the loop ends.
-        stop: An event that ends the loop when it is set.
-        conn: The first connection. None: a new one.
-        on_failure: Called with each error.
-        call_timeout: How many seconds a statement waits for a server that says nothing. The connection is
-            then replaced.
-        on_too_new: Called if the schema is too new, before the loop ends.
+    `name` is for application_name and the log. `on_failure` gets each error. A server that says nothing for
+    `call_timeout` seconds is given up. If the schema is too new, `on_too_new` is called and the loop ends.
     """
     backoff = Backoff()
     while not stop.is_set():

@@ -23,13 +23,11 @@ __all__ = [
     "adopt",
     "adopt_promoted",
     "check",
-    "check_connection",
     "head",
     "script",
     "problems",
     "status",
     "upgrade",
-    "verify",
 ]
 
 
@@ -201,35 +199,7 @@ def check(dsn: str) -> None:
         SchemaTooNew: The schema is too new for this release.
         ConnectionFailed: The server does not answer.
     """
-    verify(_installed(dsn))
-
-
-def check_connection(connection: psycopg.Connection[Any]) -> None:
-    """Require, as `check` does, that this release works with the schema of a connection's database.
-
-    Args:
-        connection: An open connection to the database.
-
-    Raises:
-        SchemaMissing: mqpg is not installed.
-        SchemaTooOld: The schema is too old for this release.
-        SchemaTooNew: The schema is too new for this release.
-    """
-    verify(read(connection))
-
-
-def verify(installed: Installed | None) -> None:
-    """Require that this release works with a version that was read elsewhere.
-
-    Args:
-        installed: The installed version. None: mqpg is not installed.
-
-    Raises:
-        SchemaMissing: mqpg is not installed.
-        SchemaTooOld: The schema is too old for this release.
-        SchemaTooNew: The schema is too new for this release.
-    """
-    require_compatible(installed, packaged())
+    require_compatible(_installed(dsn), packaged())
 
 
 def head() -> int:

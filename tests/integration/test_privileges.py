@@ -13,7 +13,8 @@ from sqlalchemy import Engine, create_engine
 
 import mqpg
 from mqpg.connection.dsn import to_sqlalchemy
-from mqpg.migrate import check_connection
+from mqpg.schema.compatibility import read, require_compatible
+from mqpg.schema.source import packaged
 from mqpg.workers.heartbeat import Heartbeat
 from tests.support.waiting import eventually
 
@@ -102,7 +103,7 @@ def test_workers_need_no_table(mq: mqpg.Client, dsn: str, role: str) -> None:
         conn.execute("select * from mqpg._tables_to_drop()")
         conn.execute("select * from mqpg.blocked_segments")
         conn.execute("select * from mqpg.foreign_locks")
-        check_connection(conn)
+        require_compatible(read(conn), packaged())
 
 
 def test_only_auditors_read_the_views_of_auditors(
