@@ -21,17 +21,9 @@ AnyConsumer = Consumer | AsyncConsumer
 
 
 def load(target: str, folder: str = "") -> Any:
-    """Import an object.
+    """Import `module:name`, also from `folder`, by default the working directory.
 
-    Args:
-        target: `module:name`.
-        folder: Where modules are looked for, too. By default the working directory.
-
-    Returns:
-        The object.
-
-    Raises:
-        ConfigurationError: The module cannot be imported, or has no such name.
+    Raises ConfigurationError if the module cannot be imported, or has no such name.
     """
     module_name, separator, name = target.partition(":")
     if not (separator and module_name and name):
@@ -45,16 +37,9 @@ def load(target: str, folder: str = "") -> Any:
 
 
 def find_consumers(target: str) -> dict[str, AnyConsumer]:
-    """Import consumers.
+    """Import the consumer `module:name`, or all consumers that have a name in a module.
 
-    Args:
-        target: `module:name`, or a module alone, which means all consumers that have a name in it.
-
-    Returns:
-        The consumers by their `module:name`.
-
-    Raises:
-        ConfigurationError: The module cannot be imported, or there is no consumer.
+    Raises ConfigurationError if the module cannot be imported, or there is no consumer.
     """
     if ":" in target:
         found = load(target)

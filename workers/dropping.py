@@ -45,16 +45,11 @@ where l.pid = any(%s) and l.locktype = 'relation' and not l.granted
 
 @dataclass(frozen=True)
 class Released:
-    """A partition that is not needed any more.
+    """A partition that is not needed any more."""
 
-    Attributes:
-        family: The family of its segment.
-        leaving: The table that it belongs to.
-    """
-
-    family: str
+    family: str  # the family of its segment
     segment_no: int
-    leaving: str
+    leaving: str  # the table that it belongs to
 
 
 class PartitionDrop(threading.Thread):
@@ -62,17 +57,13 @@ class PartitionDrop(threading.Thread):
 
     Every step is committed by itself and can be repeated. After a crash between two of them the next keeper,
     or a call of `keep()`, continues with the step that the catalog shows.
-
-    Attributes:
-        backend: The process id of the server's session; None before it is connected.
-        finished: Whether the table is gone.
     """
 
     def __init__(self, dsn: str, released: Released) -> None:
         super().__init__(name=f"mqpg-drop-{released.leaving}", daemon=True)
         self.released = released
-        self.backend: int | None = None
-        self.finished = False
+        self.backend: int | None = None  # the process id of the server's session, once it is connected
+        self.finished = False  # whether the table is gone
         self._dsn = dsn
 
     def run(self) -> None:

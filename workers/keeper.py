@@ -154,13 +154,10 @@ class Keeper(Worker):
 
 
 def _too_few_locks(each: int, own: int, connections: int, prepared: int) -> str | None:
-    """Say what is wrong with max_locks_per_transaction. None: it leaves room enough.
+    """Say what is wrong with max_locks_per_transaction (`each`). None: it leaves room enough.
 
-    Args:
-        each: What it is.
-        own: PostgreSQL's own default of it.
-        connections: The setting max_connections.
-        prepared: The setting max_prepared_transactions.
+    `own` is PostgreSQL's own default of it. `connections` and `prepared` are max_connections and
+    max_prepared_transactions.
     """
     room = each * _OWN // own * (connections + prepared)
     if each >= own and room >= _LEAST_LOCKS:

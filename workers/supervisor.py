@@ -88,13 +88,7 @@ class _Child:
 
 
 class Supervisor:
-    """Runs each task in a child process.
-
-    Args:
-        tasks: What the children do, by their names.
-        stop: What ends this process.
-        hopeless: The exit statuses of each child with which a restart cannot help.
-    """
+    """Runs each task in a child process. With the exit statuses in `hopeless` a restart cannot help a child."""
 
     def __init__(self, tasks: Mapping[str, Task], stop: SignalWaiter, hopeless: Mapping[str, frozenset[int]]) -> None:
         # A child drains at the end of this pipe. No child outlives this process, because it alone

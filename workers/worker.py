@@ -29,31 +29,19 @@ LEADERSHIP = 1836150837
 
 @dataclass(frozen=True)
 class Options:
-    """The options of all roles. Times are in seconds.
-
-    Attributes:
-        interval: The longest pause of an idle worker. None: the role's default.
-        heartbeat: The time between two heartbeats.
-        standby_poll: The time between two attempts of a standby to take over.
-        patience: How long to try the first connection.
-        max_messages: For the appender, the target size of one append.
-        check_timeout: For the compensator, how long a SQL function may take for one half message.
-        call_timeout: How long a statement waits for a server that says nothing, before the connection is
-            replaced.
-        adopt_promoted: For the appender, whether it adopts a server that was promoted.
-        ledgers: For the compensator, the SQLAlchemy URL of each ledger name.
-    """
+    """The options of all roles. Times are in seconds."""
 
     dsn: str
-    interval: float | None = None
-    heartbeat: float = 5.0
-    standby_poll: float = 0.5
-    patience: float = 10.0
-    max_messages: int = 100_000
-    check_timeout: float = 30.0
+    interval: float | None = None  # The longest pause of an idle worker. None: the role's default.
+    heartbeat: float = 5.0  # the time between two heartbeats
+    standby_poll: float = 0.5  # the time between two attempts of a standby to take over
+    patience: float = 10.0  # how long to try the first connection
+    max_messages: int = 100_000  # for the appender, the target size of one append
+    check_timeout: float = 30.0  # for the compensator, how long a SQL function may take for one half message
+    # How long a statement waits for a server that says nothing, before the connection is replaced
     call_timeout: float = CALL_TIMEOUT
-    adopt_promoted: bool = False
-    ledgers: dict[str, str] = field(default_factory=dict)
+    adopt_promoted: bool = False  # for the appender, whether it adopts a server that was promoted
+    ledgers: dict[str, str] = field(default_factory=dict)  # for the compensator, the SQLAlchemy URL of each ledger name
 
 
 class Worker(ABC):

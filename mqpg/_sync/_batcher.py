@@ -37,13 +37,9 @@ class _Call:
 class Batcher:
     """One batch of calls with the same key is under way at a time. What comes meanwhile is the next.
 
-    A call goes alone if none of its key is under way and no batch of several has just been.
-    Otherwise it joins the next batch. The thread that waited longest runs that for all.
-
-    Args:
-        linger: How many seconds the first call of a batch waits for others. 0: it does not wait.
-        most_calls: How many calls a batch has at most.
-        most_bytes: A batch is full with the call that reaches this size.
+    A call goes alone if none of its key is under way. Otherwise it joins the next batch, for whose first call
+    `linger` seconds are waited. Soon after a batch of several calls every call joins one: callers that were
+    answered together make their next calls one after the other, and the first of them must not go alone.
     """
 
     def __init__(self, linger: float, most_calls: int, most_bytes: int) -> None:

@@ -49,12 +49,7 @@ def parse_in_a_child(parse: Callable[[], None]) -> None:
 
 
 def start(function: str, **options: Any) -> None:
-    """Call a function with what was read.
-
-    Args:
-        function: `module:name`.
-        options: Its arguments, which can be written as JSON.
-    """
+    """Call a function (`module:name`) with what was read, which can be written as JSON."""
     if _parent is None:
         _call(function, options)
     else:

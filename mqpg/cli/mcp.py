@@ -33,11 +33,7 @@ def mcp(dsn: Dsn = None) -> None:
 
 
 def server(mq: mqpg.Client) -> MCPServer:
-    """Make a server that answers about one broker.
-
-    Args:
-        mq: The broker. What the role may not see, the tools do not show.
-    """
+    """Make a server that answers about one broker. What the role may not see, the tools do not show."""
     made = MCPServer("mqpg", instructions=_ABOUT)
 
     def status() -> dict[str, Any]:

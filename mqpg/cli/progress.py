@@ -14,15 +14,9 @@ __all__ = ["progress"]
 
 @contextmanager
 def progress(what: str, first: float = 5.0, then: float = 10.0) -> Iterator[Callable[[str], None]]:
-    """Print a line on stderr after some seconds, and again and again until the block ends.
+    """Print a line on stderr that says `what` is done after `first` seconds, and again after `then`, and so on.
 
-    Args:
-        what: What is done, for instance "audit by sql".
-        first: Seconds until the first line.
-        then: Seconds between two lines.
-
-    Yields:
-        A function that changes what is done.
+    Yields a function that changes what is done.
     """
     began, ended, doing = time.monotonic(), threading.Event(), [what]
 

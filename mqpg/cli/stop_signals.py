@@ -44,8 +44,7 @@ def stop_on_eof(stop: threading.Event, descriptor: int = 0) -> None:
 class SignalWaiter:
     """What an event that `stop_on_signals` sets is to others, for a process that forks and has no threads.
 
-    Args:
-        at_eof: Whether the end of standard input stops the process, too.
+    With `at_eof` the end of standard input stops the process, too.
     """
 
     def __init__(self, at_eof: bool = False) -> None:

@@ -38,17 +38,11 @@ order by h.prepared_at limit %(limit)s
 
 @dataclass(frozen=True)
 class Stuck:
-    """One thing that is stuck.
+    """One thing that is stuck."""
 
-    Attributes:
-        found: What is so.
-        advice: What to do. None: the causes say it.
-        causes: What holds it up, each with what would move it.
-    """
-
-    found: str
-    advice: str | None
-    causes: list[dict[str, Any]] = field(default_factory=list)
+    found: str  # what is so
+    advice: str | None  # What to do. None: the causes say it.
+    causes: list[dict[str, Any]] = field(default_factory=list)  # what holds it up, each with what would move it
 
 
 def described(cause: Cause) -> dict[str, Any]:

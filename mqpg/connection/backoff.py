@@ -10,17 +10,11 @@ __all__ = ["Backoff"]
 
 @dataclass
 class Backoff:
-    """Pauses after failures in a row: exponential, with jitter.
+    """Pauses after failures in a row: exponential, with jitter."""
 
-    Attributes:
-        first: The longest first pause, in seconds.
-        most: The longest pause, in seconds.
-        jitter: By which part of itself a pause may be shorter, 0 to 1, so that many processes do
-            not try again at the same moment.
-    """
-
-    first: float = 0.05
-    most: float = 2.0
+    first: float = 0.05  # the longest first pause, in seconds
+    most: float = 2.0  # the longest pause, in seconds
+    # By which part of itself a pause may be shorter, 0 to 1, so that many processes do not try again at the same moment
     jitter: float = 0.3
     _failures: int = field(default=0, init=False)
 

@@ -30,20 +30,12 @@ _LOOKED_AT = ("psycopg", "asyncpg")  # drivers whose connections are not pinged
 
 
 def is_pinged(url: URL) -> bool:
-    """Say whether SQLAlchemy has to ping a connection before it is used, which costs one to three round trips.
-
-    Args:
-        url: The engine's. `prepare_engine` lets others be looked at.
-    """
+    """Whether SQLAlchemy has to ping a connection before it is used. `prepare_engine` lets others be looked at."""
     return url.get_dialect().driver not in _LOOKED_AT
 
 
 def prepare_engine(engine: Engine) -> None:
-    """Make an engine of this library independent of the settings of its role and database, and of a fork.
-
-    Args:
-        engine: The engine, before it has connected.
-    """
+    """Make a new engine of this library independent of the settings of its role and database, and of a fork."""
     forget_in_child(engine)
     if engine.dialect.name == "postgresql":
         from sqlalchemy import event
@@ -54,11 +46,7 @@ def prepare_engine(engine: Engine) -> None:
 
 
 def reset_sessions(engine: Engine) -> None:
-    """Reset each session when it comes back from a handler, as the sessions of a client's pool.
-
-    Args:
-        engine: An engine of the broker's database, with psycopg as its driver.
-    """
+    """Reset each session of the broker when it comes back from a handler, as those of a client's pool."""
     from sqlalchemy import event
 
     event.listen(engine, "reset", _reset)
@@ -67,8 +55,7 @@ def reset_sessions(engine: Engine) -> None:
 def forget_in_child(engine: Engine) -> None:
     """Let a child of this process make connections of its own, and leave those of the parent open.
 
-    Args:
-        engine: Any engine. The data of SQLite in memory stay the child's.
+    The data of SQLite in memory stay the child's.
     """
     in_child(engine, _forget)
 
@@ -77,9 +64,6 @@ def roll_back_when_cancelled(engine: Engine) -> None:
     """Let a connection of aiosqlite be rolled back after a cancellation, and not only closed.
 
     If it is closed inside a statement, the write lock stays until the statement is collected as garbage.
-
-    Args:
-        engine: Any engine. Those of other drivers stay as they are.
     """
     if engine.dialect.name == "sqlite" and engine.dialect.is_async:
         from sqlalchemy import event

@@ -26,22 +26,12 @@ def _tell(holder: Any) -> None:
 
 
 def in_child(holder: Any, forget: Callable[[Any], None] = _tell) -> None:
-    """Make an object forget its connections in each child of this process.
-
-    Args:
-        holder: The object. It may be gone by then.
-        forget: What is called with it in the child, before anything else happens there. By default its
-            method `after_fork`.
-    """
+    """Call `forget` with an object in each child of this process, before anything else happens there."""
     _known[holder] = forget
 
 
 def abandon(*inherited: object) -> None:
-    """Keep objects of the parent for ever, because their destructors would close what the parent uses.
-
-    Args:
-        *inherited: Pools and connections.
-    """
+    """Keep objects of the parent for ever, because their destructors would close what the parent uses."""
     for one in inherited:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
 

@@ -44,22 +44,15 @@ _VOUCH = "select pg_advisory_lock_shared(1836150847, pid) from unnest(cast(%s as
 
 @dataclass(eq=False)
 class HeldLease:
-    """A delivery whose lease is extended.
-
-    Attributes:
-        lease: How long the lease is, as `extend` takes it.
-        seconds: The same in seconds.
-        handler: Who works on it.
-        call_soon: Runs a function in the handler's event loop. None: it has none.
-        lost: The lease ended, and another consumer may have received the messages.
-    """
+    """A delivery whose lease is extended."""
 
     receipt: str
-    lease: Interval
-    seconds: float
-    handler: str
+    lease: Interval  # as `extend` takes it
+    seconds: float  # the same in seconds
+    handler: str  # who works on it
+    # Runs a function in the handler's event loop. None: it has none.
     call_soon: Callable[[Callable[[], None]], object] | None = None
-    lost: bool = False
+    lost: bool = False  # the lease ended, and another consumer may have received the messages
     due: float = field(init=False)
     turned_at: float = field(init=False)
     turning: bool = False

@@ -54,20 +54,13 @@ def ended_by(query: str) -> str | None:
 
 
 class Lent:
-    """A transaction that is lent.
-
-    Attributes:
-        xid: Its id, once a statement was sent that may have ended it. None: no such statement.
-        by: The messages whose handler has ended it, or its savepoint. None: nobody did, or it is not known who.
-        savepoints: The savepoints that SQL of the present message's handler has made.
-        savepoint: The savepoint of SQLAlchemy in which the handler works. None: it is another driver's.
-    """
+    """A transaction that is lent."""
 
     def __init__(self) -> None:
-        self.xid: str | None = None
-        self.by: Sequence[Message] | None = None
-        self.savepoints: set[str] = set()
-        self.savepoint: Any = None
+        self.xid: str | None = None  # its id, once a statement was sent that may have ended it
+        self.by: Sequence[Message] | None = None  # whose handler has ended it, or its savepoint, if that is known
+        self.savepoints: set[str] = set()  # those that SQL of the present message's handler has made
+        self.savepoint: Any = None  # that of SQLAlchemy in which the handler works. None: it is another driver's.
 
     @property
     def lost_savepoint(self) -> bool:

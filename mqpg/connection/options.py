@@ -36,11 +36,7 @@ FORMATS = {
 
 
 def set_for_session(settings: Mapping[str, str]) -> str:
-    """Write the statement that makes settings for a session. One statement costs one round trip.
-
-    Args:
-        settings: Names and values.
-    """
+    """The statement that makes settings for a session. One statement costs one round trip."""
     return "select " + ", ".join(
         f"pg_catalog.set_config('{name}', '{value}', false)" for name, value in settings.items()
     )

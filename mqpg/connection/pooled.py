@@ -52,21 +52,13 @@ def reads_only(conn: Any) -> bool:
 
 
 class _Pooled:
-    """What is noted while the connection is in use, so that one that comes back as it was needs no look.
+    """What is noted while the connection is in use, so that one that comes back as it was needs no look."""
 
-    Attributes:
-        doubtful: Whether it has to be looked at: the program has used it, or something went wrong.
-        spoiled: The SQLSTATE after which it must not be used again.
-        inherited: Whether it belongs to the parent of this process.
-        reads_only: Whether its server accepted no writes when it was made.
-        home: The pool that it came from.
-    """
-
-    doubtful = False
-    spoiled = ""
-    inherited = False
-    reads_only = False
-    home: Any
+    doubtful = False  # whether it has to be looked at: the program has used it, or something went wrong
+    spoiled = ""  # the SQLSTATE after which it must not be used again
+    inherited = False  # whether it belongs to the parent of this process
+    reads_only = False  # whether its server accepted no writes when it was made
+    home: Any  # the pool that it came from
 
     @cached_property
     def calls(self) -> Any:
@@ -103,10 +95,9 @@ class _Pooled:
         return not self.spoiled and self._is_idle()
 
     def is_stale(self, failed_at: float) -> bool:
-        """Say whether its server only reads, and a new connection might lead to another one.
+        """Whether its server only reads, and a new connection might lead to another one.
 
-        Args:
-            failed_at: When a call last failed because of that, as time.monotonic(). 0: none has.
+        `failed_at` is when a call last failed because of that, as time.monotonic(), or 0.
         """
         return self.reads_only and (self._made_at < failed_at or 0 < failed_at < time.monotonic() - _NEW)
 

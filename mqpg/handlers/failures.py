@@ -87,13 +87,9 @@ class IterationLost(Exception):
 
 
 class TransactionEnded(Exception):
-    """A handler has ended the transaction that it was given.
+    """A handler that got `messages` has ended the transaction that it was given.
 
-    Attributes:
-        messages: The messages that it was called with.
-        xid: The transaction's id. None: not known.
-        before: The messages whose effects were in the transaction by then.
-        failures: The messages that had failed in it by then.
+    `before` are the messages whose effects were in the transaction by then, `failures` those that had failed in it.
     """
 
     def __init__(

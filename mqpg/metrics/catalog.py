@@ -11,18 +11,12 @@ _GROUP = ("consumer_group", "topic")
 
 @dataclass(frozen=True)
 class Described:
-    """What is known of a metric without a broker.
+    """What is known of a metric without a broker."""
 
-    Attributes:
-        text: What it measures.
-        labels: The names of its labels.
-        is_counter: Whether it counts in the process that reports it, and begins at 0 when that
-            process starts again. Its name at the endpoint then ends in `_total`. Otherwise it is a
-            gauge.
-    """
-
-    text: str
-    labels: tuple[str, ...] = ()
+    text: str  # what it measures
+    labels: tuple[str, ...] = ()  # the names of its labels
+    # Whether it counts in the process that reports it, and begins at 0 when that process starts again. Its name at the
+    # endpoint then ends in `_total`. Otherwise it is a gauge.
     is_counter: bool = False
 
 

@@ -41,20 +41,13 @@ from pg_catalog.pg_stat_activity as a where a.datname = current_database() and a
 
 @dataclass(frozen=True)
 class Reading:
-    """The state of a broker at one scrape.
-
-    Attributes:
-        workers: Each worker that is alive, and each audit, with what it reports.
-        appender: What waits for the appender, and how long the latest halves were undecided.
-        tables: Each table of mqpg: its partitions and tuples, as the statistics know them, and its bytes.
-        oldest_transaction: The age of the oldest open transaction in this database, in seconds, of
-            those that the role may see.
-    """
+    """The state of a broker at one scrape."""
 
     overview: Overview
-    workers: list[Row]
-    appender: Row
-    tables: list[Row]
+    workers: list[Row]  # each worker that is alive, and each audit, with what it reports
+    appender: Row  # what waits for the appender, and how long the latest halves were undecided
+    tables: list[Row]  # each table of mqpg: its partitions and tuples, as the statistics know them, and its bytes
+    # The age of the oldest open transaction in this database, in seconds, of those that the role may see
     oldest_transaction: float
 
 

@@ -24,14 +24,9 @@ logger = logging.getLogger(__name__)
 
 
 class BrokerCollector(Collector):
-    """Metrics of one broker. Register it in a registry of prometheus_client.
+    """Metrics of one broker, which may be scraped several times at once.
 
-    Several scrapes may run at once. While the broker does not answer, a scrape has `mqpg_up 0` and
-    nothing about the broker.
-
-    Args:
-        source: The broker. The role of its DSN needs the right of an operator, an auditor or a
-            worker.
+    While the broker does not answer, a scrape has `mqpg_up 0` and nothing about the broker.
     """
 
     def __init__(self, source: Source) -> None:

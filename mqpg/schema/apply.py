@@ -50,13 +50,9 @@ _BEGIN = """\
 
 
 def apply(dsn: str, source: Source, patience: float, owner: str | None = None) -> None:
-    """Run the revisions that a database does not have.
+    """Run the revisions that a database does not have, and try for `patience` seconds to get the locks.
 
     A newer schema that the release works with is left alone.
-
-    Args:
-        patience: How many seconds to try to get the locks.
-        owner: The role that owns a new schema. None: `mqpg_owner` if that is possible.
     """
     deadline, backoff = time.monotonic() + patience, Backoff(0.1, 1.0)
     engine = create_engine("postgresql+psycopg://", creator=partial(_connect, dsn), poolclass=NullPool)

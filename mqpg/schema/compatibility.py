@@ -46,19 +46,12 @@ READ = "select migration, breaking, release, checksum from mqpg.schema_version()
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """The version of an installed schema, as `mqpg.schema_version()` gives it.
+    """The version of an installed schema, as `mqpg.schema_version()` gives it."""
 
-    Attributes:
-        migration: The number of the last migration.
-        breaking: The number of the last breaking one; 0: none.
-        release: The release of the functions and views.
-        checksum: The checksum of the functions and views.
-    """
-
-    migration: int
-    breaking: int
-    release: str
-    checksum: str
+    migration: int  # the number of the last migration
+    breaking: int  # the number of the last breaking one; 0: none
+    release: str  # the release of the functions and views
+    checksum: str  # the checksum of the functions and views
 
     def matches(self, source: Source) -> bool:
         """Whether a release would change neither tables nor code."""
@@ -92,13 +85,7 @@ def read(connection: psycopg.Connection[Any]) -> Installed | None:
 
 
 def require_compatible(installed: Installed | None, source: Source) -> None:
-    """Require that clients and workers of a release work with an installed schema (None: there is none).
-
-    Raises:
-        SchemaMissing: mqpg is not installed.
-        SchemaTooNew: A breaking migration is unknown here, or the schema is too far ahead.
-        SchemaTooOld: The schema is too far behind.
-    """
+    """Raise SchemaMissing, SchemaTooOld or SchemaTooNew unless `source` works with what is installed."""
     if installed is None:
         raise SchemaMissing("mqpg is not installed in this database: run mqpg migrate")
     if installed.breaking > source.head:

@@ -51,38 +51,25 @@ _BUNDLED_SCHEMA = (
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """A numbered change of tables and data.
-
-    Attributes:
-        breaking: Whether clients and workers that do not know it must stop.
-        sql: What runs in the transaction of the upgrade.
-        steps: Statements that run outside of a transaction before, one by one. Each can be
-            repeated after it was killed.
-    """
+    """A numbered change of tables and data."""
 
     number: int
     name: str
-    breaking: bool
-    sql: str
+    breaking: bool  # whether clients and workers that do not know it must stop
+    sql: str  # what runs in the transaction of the upgrade
+    # Statements that run outside of a transaction before, one by one. Each can be repeated after it was killed.
     steps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """A file of the code.
+    """A file of the code."""
 
-    Attributes:
-        kind: function, view or trigger.
-        schema: mqpg, or mqpg_audit for the views of auditors.
-        definition: The statement that creates or replaces it. For a function, with its comments.
-        comments: The statements after the definition of a view or a trigger, or one that does nothing.
-    """
-
-    kind: str
-    schema: str
+    kind: str  # function, view or trigger
+    schema: str  # mqpg, or mqpg_audit for the views of auditors
     name: str
-    definition: str
-    comments: str
+    definition: str  # The statement that creates or replaces it. For a function, with its comments.
+    comments: str  # the statements after the definition of a view or a trigger, or one that does nothing
 
 
 class Source:

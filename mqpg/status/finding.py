@@ -19,19 +19,13 @@ LATER = 4  # it will hurt if it stays
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """One thing that was looked at."""
 
-    Attributes:
-        check: What was looked at, in a few words.
-        remedy: What to do. None: nothing.
-        about: What it is about: `consumer_group`, `topic`, `producer_group`, `message_id`.
-        look: The command that shows more. None: there is none.
-    """
-
-    check: str
+    check: str  # what was looked at, in a few words
     ok: bool
     found: str
-    remedy: str | None = None
+    remedy: str | None = None  # What to do. None: nothing.
     urgency: int = LATER
+    # What it is about: `consumer_group`, `topic`, `producer_group`, `message_id`
     about: Mapping[str, str] = field(default_factory=dict)
-    look: str | None = None
+    look: str | None = None  # The command that shows more. None: there is none.

@@ -121,57 +121,38 @@ _LOCKS = "select f.pid, f.role, f.stops, f.remedy from mqpg.foreign_locks as f"
 
 @dataclass(frozen=True)
 class Overview:
-    """The state of a broker.
+    """The state of a broker."""
 
-    Attributes:
-        broker: Its id, incarnation and release, and the bytes of its tables and indexes.
-        workers: Each role that has ever reported, and how many of its processes are alive. Alive means
-            that the last heartbeat is at most 30 seconds old.
-        groups: Each subscription, the one with the oldest unread message first. `causes` says what holds
-            it up if that message waits for more than a minute, `dead_letter_reason` why its newest dead
-            letter failed.
-        half_messages: Undecided half messages of each producer group.
-        overfull: Producer groups with more of them than `max_undecided`.
-        silent_ledgers: Ledgers in other databases that give no verdict now: their producer groups, and why.
-        blocked: Drops and merges of segments that open transactions hold up.
-        pins: Unread messages that keep closed segments.
-        losses: What groups lost by a policy of the topic within a day.
-        orphans: Messages of dropped topics.
-        foreign_locks: Other sessions that stop something of mqpg.
-        filters: Groups whose filter has chosen nothing lately.
-        failing: Groups with messages that failed at least twice and wait for another attempt.
-        refusal: Why append() refuses to work in this database, such as in a copy. None: it works.
-        differing: Consumers whose decorator has other options than their subscription.
-        failing_workers: Processes that are alive, and whose iterations fail one after another.
-        clock_steps: Steps of the server's clock within seven days.
-        full_disk: Since when the disk is full, and who has noticed. Empty: it has room.
-        growth: What the broker (topic None) and each topic with a `max_bytes` store, and in how many days
-            it reaches its limit, the next one first. None: it has no limit, or the rate is not known.
-        ended_sessions: Which session each worker or consumer ended last, because it was silent.
-        full_topics: Topics that take no messages, because they or the broker are at their `max_bytes`.
-    """
-
-    broker: Row
+    broker: Row  # its id, incarnation and release, and the bytes of its tables and indexes
+    # Each role that has ever reported, and how many of its processes are alive. Alive means that the last heartbeat is
+    # at most 30 seconds old.
     workers: list[Row]
+    # Each subscription, the one with the oldest unread message first. `causes` says what holds it up if that message
+    # waits for more than a minute, `dead_letter_reason` why its newest dead letter failed.
     groups: list[Row]
-    half_messages: list[Row]
-    silent_ledgers: list[Row]
-    blocked: list[Row]
-    pins: list[Row]
-    losses: list[Row]
-    orphans: list[Row]
-    foreign_locks: list[Row]
-    filters: list[Row]
+    half_messages: list[Row]  # undecided half messages of each producer group
+    silent_ledgers: list[Row]  # ledgers in other databases that give no verdict now: their producer groups, and why
+    blocked: list[Row]  # drops and merges of segments that open transactions hold up
+    pins: list[Row]  # unread messages that keep closed segments
+    losses: list[Row]  # what groups lost by a policy of the topic within a day
+    orphans: list[Row]  # messages of dropped topics
+    foreign_locks: list[Row]  # other sessions that stop something of mqpg
+    filters: list[Row]  # groups whose filter has chosen nothing lately
     moment: list[Finding]
-    failing: list[Row]
-    refusal: str | None
-    clock_steps: list[Row]
-    failing_workers: list[Row]
-    differing: list[Row]
-    overfull: list[Row] = field(default_factory=list)
+    failing: list[Row]  # groups with messages that failed at least twice and wait for another attempt
+    refusal: str | None  # Why append() refuses to work in this database, such as in a copy. None: it works.
+    clock_steps: list[Row]  # steps of the server's clock within seven days
+    failing_workers: list[Row]  # processes that are alive, and whose iterations fail one after another
+    differing: list[Row]  # consumers whose decorator has other options than their subscription
+    overfull: list[Row] = field(default_factory=list)  # producer groups over their `max_undecided`
+    # Since when the disk is full, and who has noticed. Empty: it has room.
     full_disk: list[Row] = field(default_factory=list)
+    # Topics that take no messages, because they or the broker are at their `max_bytes`
     full_topics: list[Row] = field(default_factory=list)
+    # What the broker (topic None) and each topic with a `max_bytes` store, and in how many days it reaches its limit,
+    # the next one first. None: it has no limit, or the rate is not known.
     growth: list[Row] = field(default_factory=list)
+    # Which session each worker or consumer ended last, because it was silent
     ended_sessions: list[Row] = field(default_factory=list)
 
 

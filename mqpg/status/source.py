@@ -25,10 +25,7 @@ _READS = "set transaction read only; set local statement_timeout = '15s'"
 class Source:
     """The client of one broker, which may not answer yet. Threads may share it.
 
-    Args:
-        dsn: The broker's database. None: the sources that `mqpg.connect` names.
-        name: The name that pg_stat_activity shows.
-        connections: How many connections it opens at most.
+    pg_stat_activity shows `name`. It opens at most so many `connections`.
     """
 
     def __init__(self, dsn: str | None, name: str, connections: int = 2) -> None:

@@ -15,17 +15,11 @@ __all__ = ["COMMANDS", "Command", "as_command", "as_sql"]
 
 @dataclass(frozen=True)
 class Command:
-    """A command that does what a function does.
+    """A command that does what a function does."""
 
-    Attributes:
-        words: The command.
-        places: Arguments of the function that follow in this order.
-        options: Argument of the function -> the option that takes it.
-    """
-
-    words: str
-    places: tuple[str, ...] = ()
-    options: Mapping[str, str] = field(default_factory=dict)
+    words: str  # the command
+    places: tuple[str, ...] = ()  # arguments of the function that follow in this order
+    options: Mapping[str, str] = field(default_factory=dict)  # argument of the function -> the option that takes it
 
 
 _GROUP = ("consumer_group", "topic")

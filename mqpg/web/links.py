@@ -56,20 +56,13 @@ def _of_workers(link: Callable[..., str]) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Badge:
-    """A mark on the row of a group in a list.
-
-    Attributes:
-        word: What is so, in a word.
-        found: What is so, in a sentence.
-        address: The page that shows more.
-        is_bad: Whether something stands or is lost now.
-    """
+    """A mark on the row of a group in a list."""
 
     group: str
-    word: str
-    found: str
-    address: str
-    is_bad: bool
+    word: str  # what is so, in a word
+    found: str  # what is so, in a sentence
+    address: str  # the page that shows more
+    is_bad: bool  # whether something stands or is lost now
 
 
 def badges(found: Overview, link: Callable[..., str]) -> dict[tuple[str, str], list[Badge]]:

@@ -30,15 +30,10 @@ _MOST_FAILURES, _FAILURE_SECONDS = 10, 60.0
 
 @dataclass(frozen=True)
 class User:
-    """Somebody who may read, and act if the dashboard has actions.
+    """Somebody who may read, and act if the dashboard has actions."""
 
-    Attributes:
-        name: Who it is. Decisions keep it.
-        token: What the forms of this user carry, which another site cannot know.
-    """
-
-    name: str
-    token: str
+    name: str  # Who it is. Decisions keep it.
+    token: str  # what the forms of this user carry, which another site cannot know
 
 
 class Login(Protocol):
@@ -97,10 +92,7 @@ class PasswordLogin:
 class ProxyLogin:
     """The name in a header that a proxy sets, which has asked for a password itself.
 
-    Args:
-        header: The name of the header.
-        proxies: Addresses or networks of the proxies. The header of anybody else counts for
-            nothing.
+    The header of anybody whose address is not one of `proxies` counts for nothing.
     """
 
     def __init__(self, header: str, proxies: Sequence[str] = LOOPBACK) -> None:

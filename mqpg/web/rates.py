@@ -11,15 +11,10 @@ __all__ = ["Rates", "Throughput"]
 
 @dataclass(frozen=True)
 class Throughput:
-    """Messages a second. None: it is not known yet.
+    """Messages a second. None: it is not known yet."""
 
-    Attributes:
-        appended: Messages that got an offset.
-        handled: Messages that consumers handled.
-    """
-
-    appended: float | None
-    handled: float | None
+    appended: float | None  # messages that got an offset
+    handled: float | None  # messages that consumers handled
 
 
 @dataclass

@@ -36,19 +36,13 @@ class Button:
 
 @dataclass(frozen=True)
 class Explained:
-    """A cause, as a page shows it.
-
-    Attributes:
-        advice: A sentence with the command to run, or with what else would help.
-        buttons: What the page can do about it. None of them if it only reads.
-        link: The words and the address of the page that shows more. None: there is none, or it is
-            this page.
-    """
+    """A cause, as a page shows it."""
 
     cause: str
     detail: dict[str, Any]
-    advice: str
-    buttons: list[Button]
+    advice: str  # a sentence with the command to run, or with what else would help
+    buttons: list[Button]  # What the page can do about it. None of them if it only reads.
+    # The words and the address of the page that shows more. None: there is none, or it is this page.
     link: tuple[str, str] | None
 
 

@@ -24,18 +24,12 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 
 
 @dataclass(frozen=True)
 class ReportFile:
-    """One file of the folder.
-
-    Attributes:
-        at: When it was written.
-        size: Its size in bytes. 0: an audit is about to write it, or has failed.
-        verdict: What it says. None: it is no page of an audit, or not written yet.
-    """
+    """One file of the folder."""
 
     name: str
-    at: datetime
-    size: int
-    verdict: str | None
+    at: datetime  # when it was written
+    size: int  # Its size in bytes. 0: an audit is about to write it, or has failed.
+    verdict: str | None  # What it says. None: it is no page of an audit, or not written yet.
 
 
 class Reports:

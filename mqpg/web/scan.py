@@ -48,23 +48,15 @@ order by h.queue_offset * %(direction)s
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """What is looked for.
-
-    Attributes:
-        queue: Only this queue. None: all, up to 64.
-        path: A jsonpath condition that payloads fulfil.
-        since: Only messages sent then or later, the oldest first. None: the newest first.
-        until: Only messages sent before.
-        rest: Where an earlier scan ended in each queue. None: this is the first one.
-    """
+    """What is looked for."""
 
     topic: str
-    queue: int | None = None
+    queue: int | None = None  # Only this queue. None: all, up to 64.
     key: str | None = None
-    path: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    rest: dict[int, int] | None = None
+    path: str | None = None  # a jsonpath condition that payloads fulfil
+    since: datetime | None = None  # Only messages sent then or later, the oldest first. None: the newest first.
+    until: datetime | None = None  # only messages sent before
+    rest: dict[int, int] | None = None  # Where an earlier scan ended in each queue. None: this is the first one.
 
     @property
     def forward(self) -> bool:
@@ -74,27 +66,17 @@ class SearchQuery:
 
 @dataclass
 class Scan:
-    """What was found, and what was looked at.
+    """What was found, and what was looked at."""
 
-    Attributes:
-        forward: Whether the oldest messages were looked at first.
-        looked_at: How many messages were read.
-        left: How many in the range of time were not read yet.
-        first: When the oldest of those that were read was sent; `last`: the newest.
-        queues: How many queues have messages in the range.
-        rest: Where the next scan begins in each queue.
-        problems: Queues that could not be read, and why.
-    """
-
-    forward: bool
+    forward: bool  # whether the oldest messages were looked at first
     found: list[Row] = field(default_factory=list)
-    looked_at: int = 0
-    left: int = 0
-    first: datetime | None = None
+    looked_at: int = 0  # how many messages were read
+    left: int = 0  # how many in the range of time were not read yet
+    first: datetime | None = None  # when the oldest of those that were read was sent; `last`: the newest
     last: datetime | None = None
-    queues: int = 0
-    rest: dict[int, int] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    queues: int = 0  # how many queues have messages in the range
+    rest: dict[int, int] = field(default_factory=dict)  # where the next scan begins in each queue
+    problems: list[str] = field(default_factory=list)  # queues that could not be read, and why
 
 
 @dataclass

@@ -23,20 +23,12 @@ _FRESH = 2.0  # seconds for which all visitors share one reading of the whole br
 
 @dataclass
 class Site:
-    """One dashboard. Threads may share it.
+    """One dashboard. Threads may share it."""
 
-    Attributes:
-        source: The connections to the broker.
-        login: Finds out who asks. None: everybody may read.
-        actions: Whether users may change something.
-        reports: The pages of audits. None: it shows none.
-        templates: The templates.
-    """
-
-    source: Source
-    login: Login | None
-    actions: bool
-    reports: Reports | None = None
+    source: Source  # the connections to the broker
+    login: Login | None  # Finds out who asks. None: everybody may read.
+    actions: bool  # whether users may change something
+    reports: Reports | None = None  # The pages of audits. None: it shows none.
     templates: Environment = field(default_factory=environment)
 
     def __post_init__(self) -> None:

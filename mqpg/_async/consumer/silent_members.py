@@ -26,17 +26,13 @@ _PAUSE = 2.0  # seconds between two checks
 
 
 class SilentMembers:
-    """Checks now and then, while messages wait, whether a silent member holds them.
-
-    Attributes:
-        report: Whom it ended last, and how many, as heartbeats report it.
-    """
+    """Checks now and then, while messages wait, whether a silent member holds them."""
 
     def __init__(self, options: ConsumerOptions) -> None:
         self._group, self._topic = options.group, options.topic
         self._lease = Lease(options.lease, "")
         self._next_check = 0.0
-        self.report: dict[str, Any] = {}
+        self.report: dict[str, Any] = {}  # whom it ended last, and how many, as heartbeats report it
 
     async def check(self, mq: AsyncClient) -> None:
         """Check, unless the last check was a moment ago. An error of the broker is not raised."""

@@ -6,7 +6,6 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -36,9 +35,7 @@ class AsyncRecovering(AsyncClosing):
         self._blocks.append((stop, start(partial(self._recover_until, stop))))
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         stop, ended = self._blocks.pop()
         stop.set()
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import time
-from types import TracebackType
 from typing import Self
 
 from mqpg._sync._acompat import Event, sleep, wait_any, wait_for, waker
@@ -45,9 +44,7 @@ class TopicWaiter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def wait(self, stop: Event | None = None, seconds: float | None = None) -> bool:

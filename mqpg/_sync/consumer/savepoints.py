@@ -57,21 +57,13 @@ AskOnFailure = Callable[[Any], Returns[OnFailure]]
 
 @dataclass(slots=True)
 class DeliveryResult:
-    """What came of a delivery.
+    """What came of a delivery."""
 
-    Attributes:
-        applied: Messages whose effects took place.
-        failures: Messages whose effects were undone.
-        waiting: Messages that must wait behind a failed one.
-        replies: The replies to send.
-        on_failure: What the subscription does on a failure, as it was when this delivery failed.
-    """
-
-    applied: list[Message] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
-    waiting: list[Message] = field(default_factory=list)
-    replies: list[Reply] = field(default_factory=list)
-    on_failure: OnFailure = "skip"
+    applied: list[Message] = field(default_factory=list)  # messages whose effects took place
+    failures: list[Failure] = field(default_factory=list)  # messages whose effects were undone
+    waiting: list[Message] = field(default_factory=list)  # messages that must wait behind a failed one
+    replies: list[Reply] = field(default_factory=list)  # the replies to send
+    on_failure: OnFailure = "skip"  # what the subscription does on a failure, as it was when this delivery failed
 
     @property
     def unacknowledged(self) -> int:

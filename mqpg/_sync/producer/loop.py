@@ -7,7 +7,6 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -37,9 +36,7 @@ class Recovering(Closing):
         self._blocks.append((stop, start(partial(self._recover_until, stop))))
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         stop, ended = self._blocks.pop()
         stop.set()
         try:

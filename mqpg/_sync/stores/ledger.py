@@ -52,16 +52,11 @@ _DONE_BY_LIST, _DONE_BY_ARRAY = _DONE.where(_CHOSEN), _DONE.where(_CHOSEN_IN_ARR
 
 @dataclass(frozen=True, slots=True)
 class OpenRow:
-    """A ledger row that is not marked done, so the broker may not have its decision yet.
-
-    Attributes:
-        entry: "local" for a local transaction, "fence" for a check-back's ruling that it rolls back.
-        payload: The final payload that the commit must carry; None keeps the prepared one.
-    """
+    """A ledger row that is not marked done, so the broker may not have its decision yet."""
 
     handle: str
-    entry: LedgerEntry
-    payload: Json | None
+    entry: LedgerEntry  # "local" for a local transaction, "fence" for a check-back's ruling that it rolls back
+    payload: Json | None  # the final payload that the commit must carry; None keeps the prepared one
     created_at: datetime
 
 

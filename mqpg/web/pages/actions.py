@@ -32,24 +32,15 @@ where w.role = 'consumer' and w.alive and w.detail ->> 'consumer_group' = %(grou
 
 @dataclass(frozen=True)
 class _Action:
-    """What a form can ask for.
+    """What a form can ask for."""
 
-    Attributes:
-        title: What its button says.
-        warning: What it does, and what that means.
-        run: Does it, and says what was done.
-        back: The page to return to.
-        needs_reason: Whether somebody must say why.
-        is_final: Whether it cannot be undone.
-        effect: Says what it would do now, without doing it. None: nothing more than the warning.
-    """
-
-    title: str
-    warning: str
-    run: Callable[[PageRequest], str]
-    back: Callable[[PageRequest], str]
-    needs_reason: bool = False
-    is_final: bool = False
+    title: str  # what its button says
+    warning: str  # what it does, and what that means
+    run: Callable[[PageRequest], str]  # does it, and says what was done
+    back: Callable[[PageRequest], str]  # the page to return to
+    needs_reason: bool = False  # whether somebody must say why
+    is_final: bool = False  # whether it cannot be undone
+    # Says what it would do now, without doing it. None: nothing more than the warning.
     effect: Callable[[PageRequest], str] | None = None
 
 
