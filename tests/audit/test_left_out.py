@@ -121,5 +121,5 @@ def test_a_pinned_snapshot_keeps_its_tables_from_being_dropped(trio: Trio) -> No
             keeper.execute(f"drop table {partition[0]}")
         writer = threading.Thread(target=keeper.execute, args=("select mqpg.send('orders', '1'::text)",))
         writer.start()
-        writer.join(5)
+        writer.join(45)
         assert not writer.is_alive()

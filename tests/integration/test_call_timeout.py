@@ -24,7 +24,7 @@ from mqpg.workers.worker import Options
 from tests.fixtures.databases import OwnServer
 from tests.support.waiting import eventually
 
-LIMIT = 1.0
+LIMIT = 2.0
 # A call that is ended ends long before this. The machine may be slow.
 SOON = 30.0
 
@@ -141,7 +141,7 @@ def test_a_refused_commit_is_no_unknown_outcome(mq: mqpg.Client, db: psycopg.Con
 
 
 def test_a_read_without_an_answer_has_no_unknown_outcome(cut: Proxy, through: str, orders: str) -> None:
-    with mqpg.connect(through, retry_timeout=0, pool_timeout=1) as client:
+    with mqpg.connect(through, retry_timeout=0, pool_timeout=5) as client:
         client.find_by_key(orders, "k")
         cut.cut_at(b"find_by_key", forward=True, stay_down=True)
         with pytest.raises(errors.ConnectionFailed) as caught:
@@ -171,12 +171,12 @@ def ends(call: Callable[[], object]) -> errors.ConnectionFailed:
 
 
 def test_calls_on_a_half_open_connection_end(cut: Proxy, through: str, orders: str) -> None:
-    with mqpg.connect(through, call_timeout=LIMIT, retry_timeout=0, pool_timeout=2, connect_timeout=2) as client:
+    with mqpg.connect(through, call_timeout=LIMIT, retry_timeout=0, pool_timeout=5, connect_timeout=5) as client:
         client.append()
         cut.silent = True
         error = ends(lambda: client.send(orders, 1))
         assert isinstance(error, errors.OutcomeUnknown)
-        assert "did not answer within 1 s" in str(error)
+        assert "did not answer within 2 s" in str(error)
         cut.silent = False
         assert client.send(orders, 2) > 0  # the pool has replaced the connection
         cut.silent = True
@@ -184,7 +184,7 @@ def test_calls_on_a_half_open_connection_end(cut: Proxy, through: str, orders: s
 
 
 def test_a_commit_on_a_half_open_connection_ends(cut: Proxy, through: str, business: Callable[[], list[int]]) -> None:
-    with mqpg.connect(through, call_timeout=LIMIT, pool_timeout=2, connect_timeout=2) as client:
+    with mqpg.connect(through, call_timeout=LIMIT, pool_timeout=5, connect_timeout=5) as client:
 
         def commit() -> None:
             with client.transaction() as conn:
@@ -196,11 +196,11 @@ def test_a_commit_on_a_half_open_connection_ends(cut: Proxy, through: str, busin
 
 
 async def test_an_asynchronous_call_on_a_half_open_connection_ends(cut: Proxy, through: str, orders: str) -> None:
-    settings = {"call_timeout": LIMIT, "retry_timeout": 0, "pool_timeout": 2, "connect_timeout": 2}
+    settings = {"call_timeout": LIMIT, "retry_timeout": 0, "pool_timeout": 5, "connect_timeout": 5}
     async with await mqpg.connect_async(through, **settings) as client:
         await client.append()
         cut.silent = True
-        with pytest.raises(errors.OutcomeUnknown, match=r"did not answer within 1 s"):
+        with pytest.raises(errors.OutcomeUnknown, match=r"did not answer within 2 s"):
             await client.send(orders, 1)
         cut.silent = False
         assert await client.send(orders, 2) > 0
@@ -220,7 +220,7 @@ def test_a_statement_of_the_caller_may_take_longer(dsn: str, orders: str) -> Non
 
 
 def test_a_call_in_a_transaction_ends(cut: Proxy, through: str, orders: str) -> None:
-    with mqpg.connect(through, call_timeout=LIMIT, pool_timeout=2, connect_timeout=2) as client:
+    with mqpg.connect(through, call_timeout=LIMIT, pool_timeout=5, connect_timeout=5) as client:
 
         def send() -> None:
             with client.transaction() as conn:
@@ -258,7 +258,7 @@ def test_a_call_that_works_through_everything_may_take_ten_times_as_long(
 
 def test_calls_on_a_stopped_server_end(own_server: OwnServer) -> None:
     """The kernel still acknowledges what the stopped processes never read."""
-    settings = {"call_timeout": LIMIT, "retry_timeout": 0, "pool_timeout": 2, "connect_timeout": 2}
+    settings = {"call_timeout": LIMIT, "retry_timeout": 0, "pool_timeout": 5, "connect_timeout": 5}
     with mqpg.connect(own_server.dsn, **settings) as client:
         client.create_topic("orders")
         with client.transaction() as conn:
@@ -283,7 +283,7 @@ def test_a_worker_whose_backend_is_stopped_reconnects(own_server: OwnServer) -> 
         os.kill(first, signal.SIGSTOP)
         try:
             eventually(lambda: worker.detail["failures"] >= 1)
-            assert "did not answer within 1 s" in worker.detail["last_error"]
+            assert "did not answer within 2 s" in worker.detail["last_error"]
         finally:
             os.kill(first, signal.SIGCONT)
         eventually(lambda: _leader(client) not in (None, first))

@@ -67,10 +67,10 @@ def test_a_closed_client_says_so(dsn: str) -> None:
 
 def test_an_exhausted_pool_says_so(dsn: str) -> None:
     with (
-        mqpg.connect(dsn, pool_max_size=1, pool_timeout=0.2) as mq,
+        mqpg.connect(dsn, pool_max_size=1, pool_timeout=2) as mq,
         mq.transaction(),
         mq.transaction(),  # has the one that is spare
-        pytest.raises(errors.ConnectionFailed, match=r"within 0\.2 s"),
+        pytest.raises(errors.ConnectionFailed, match=r"within 2 s"),
     ):
         mq.append()
 
@@ -113,7 +113,7 @@ def test_calls_that_may_be_repeated_are(mq: mqpg.Client, dsn: str, orders: str, 
 
 def _append_until(mq: mqpg.Client, wanted: int) -> None:
     """The statement that was forwarded may still be running."""
-    give_up, found = time.monotonic() + 10, 0
+    give_up, found = time.monotonic() + 45, 0
     while found < wanted and time.monotonic() < give_up:
         found += mq.append()
     assert found == wanted

@@ -133,4 +133,4 @@ def test_the_end_of_a_block_does_not_wait_for_a_broker_that_is_away(
             monkeypatch.setattr(mq._pool, "getconn", away)
             assert began.wait(45)
             ended = time.monotonic()
-        assert time.monotonic() - ended < 10
+        assert time.monotonic() - ended < 30

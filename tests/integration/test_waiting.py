@@ -52,7 +52,7 @@ def test_receive_waits(dsn: str, topics: list[str], listen: bool) -> None:
     with mqpg.connect(dsn, listen=listen, poll_interval=0.2) as mq:
         began = time.monotonic()
         assert mq.receive("g", "t0", wait=0.3) == []
-        assert 0.28 < time.monotonic() - began < 5
+        assert 0.28 < time.monotonic() - began < 45
         for _ in range(2):
             sender = Sender(mq, "t0", 0.5)
             (message,) = mq.receive("g", "t0", wait=20)
@@ -155,11 +155,11 @@ def test_what_a_dead_member_held_is_found_without_a_tick(mq: mqpg.Client, topics
     """No tick announces that a lease ended."""
     mq.send("t0", 1)
     mq.append()
-    assert len(mq.receive("g", "t0", lease=1.5)) == 1
     began = time.monotonic()
+    assert len(mq.receive("g", "t0", lease=1.5)) == 1
     (message,) = mq.receive("g", "t0", wait=20)
     assert message.attempt == 2
-    assert 0.5 < time.monotonic() - began < 10
+    assert 1.5 <= time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize("others", [0, 1])

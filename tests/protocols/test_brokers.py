@@ -23,7 +23,7 @@ from tests.support.servers import temporary_server
 from tests.support.waiting import eventually
 
 AT_ONCE = timedelta(0)
-QUICK = {"pool_timeout": 0.5, "retry_timeout": 0.5, "connect_timeout": 2}
+QUICK = {"pool_timeout": 2, "retry_timeout": 0.5, "connect_timeout": 3}
 
 
 class Site:

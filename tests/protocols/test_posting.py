@@ -62,7 +62,7 @@ def cut_at_prepare(dsn: str, *, stay_down: bool) -> Iterator[mqpg.Client]:
     found = psycopg.conninfo.conninfo_to_dict(dsn)
     with proxy(str(found["host"]), int(str(found["port"]))) as between:
         behind = psycopg.conninfo.make_conninfo(dsn, host="127.0.0.1", port=between.port, gssencmode="disable")
-        with mqpg.connect(behind, pool_timeout=0.3, retry_timeout=0.5) as cut:
+        with mqpg.connect(behind, pool_timeout=2, retry_timeout=0.5) as cut:
             between.cut_at(b"mqpg.prepare", forward=True, stay_down=stay_down)
             yield cut
         assert between.cuts == 1

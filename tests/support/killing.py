@@ -10,7 +10,7 @@ from tests.support.forking import Forked
 
 __all__ = ["die_at", "finished", "killed"]
 
-_SECONDS = 60  # after which a process that neither died nor ended is ended
+_SECONDS = 120  # after which a process that neither died nor ended is ended
 
 
 def killed(module: str, *arguments: Any) -> None:

@@ -47,12 +47,12 @@ def works(mq: Session) -> None:
 class Overlapping(threading.Thread):
     """Transactions that send and work for 0.15 s, so that one is open at every moment.
 
-    No statement of them may wait for a lock for longer than 100 ms.
+    No statement of them may wait for a lock for longer than 5 s.
     """
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(daemon=True)
-        self._sessions = [broker.session("set lock_timeout = '100ms'") for _ in range(2)]
+        self._sessions = [broker.session("set lock_timeout = '5s'") for _ in range(2)]
         self._stop_sending = threading.Event()
         self.sent = 0
         self.error: Exception | None = None
