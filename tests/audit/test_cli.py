@@ -73,8 +73,7 @@ def test_ledger_that_does_not_answer(engine: str, trio: Trio) -> None:
     assert err.startswith("mqpg: ")
 
 
-@pytest.mark.parametrize("engine", ["spark", "sql"])
-@pytest.mark.parametrize("option", ["--ledger=shop", "--applied=board"])
+@pytest.mark.parametrize(("engine", "option"), [("spark", "--ledger=shop"), ("sql", "--applied=board")])
 def test_sqlite_file_that_does_not_exist(engine: str, trio: Trio, tmp_path: Path, option: str) -> None:
     status, out, err = run("--dsn", trio.broker, f"{option}=sqlite:///{tmp_path}/none.db", "--engine", engine)
     assert (status, out) == (3, "")

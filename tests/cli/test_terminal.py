@@ -52,16 +52,14 @@ def hostile(db: Connection, dsn: str) -> Iterator[dict[str, str]]:
     db.execute(sql.SQL("drop role {}").format(name))
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda one: " ".join(map(ascii, one)))
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
-def test_nothing_reaches_the_terminal_raw(
-    command: tuple[str, ...], as_json: bool, hostile: dict[str, str], run: Run
-) -> None:
-    arguments = [hostile.get(one.strip("{}"), one) for one in command]
-    _, out, err = run(*arguments, *(["--json"] if as_json else []))
-    assert not FORBIDDEN.search(out)
-    assert not FORBIDDEN.search(err)
-    assert not re.search("^forged", out + err, re.MULTILINE)
+def test_nothing_reaches_the_terminal_raw(as_json: bool, hostile: dict[str, str], run: Run) -> None:
+    for command in COMMANDS:
+        arguments = [hostile.get(one.strip("{}"), one) for one in command]
+        _, out, err = run(*arguments, *(["--json"] if as_json else []))
+        assert not FORBIDDEN.search(out), command
+        assert not FORBIDDEN.search(err), command
+        assert not re.search("^forged", out + err, re.MULTILINE), command
 
 
 def test_lines_stay_lines(capsys: pytest.CaptureFixture[str]) -> None:

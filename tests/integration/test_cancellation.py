@@ -19,7 +19,7 @@ from sqlalchemy import text
 import mqpg
 from mqpg._async import _acompat
 
-CALLS = int(os.environ.get("MQPG_TEST_CALLS", "1500"))
+CALLS = int(os.environ.get("MQPG_TEST_CALLS", "600"))
 Call = Callable[[], Awaitable[object]]
 
 # A connection that was still being opened is closed by its finalizer, which says so.
@@ -102,7 +102,7 @@ async def test_a_task_that_is_cancelled_once_ends(dsn: str, orders: str, call: i
     chance = random.Random(seed)
     ledger = mqpg.AsyncLedger(dsn)
     await ledger.create()
-    for _ in range(max(2, CALLS // 1000)):
+    for _ in range(max(1, CALLS // 1000)):
         async with await mqpg.connect_async(dsn, pool_max_size=3) as mq:
             await mq.subscribe("g", orders, mode="shared")
             one = (await calls_of(mq, ledger))[call]

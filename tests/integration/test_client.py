@@ -1,6 +1,7 @@
 # ruff: noqa: PT012  (what raises is the end of the block)
 """Every call of the client runs in its own transaction and in the caller's."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -109,26 +110,23 @@ def test_every_call_runs_in_the_callers_transaction(mq: mqpg.Client, dsn: str, k
         conn.commit()
 
 
-@pytest.mark.parametrize(
-    ("call", "wanted"),
-    [
-        (lambda mq: mq.nack_delivery("x", 5), "message_ids must be a list, not 5"),
-        (
-            lambda mq: mq.ack("x"),
-            r"message that receive returned, not str: delivery.ack\(\) or ack_delivery\(receipt\)",
-        ),
-        (lambda mq: mq.nack("x", [5]), r"not str: delivery.nack\(\) or nack_delivery\(receipt\)"),
-        (lambda mq: mq.ack([5]), "ack takes a message that receive returned"),
-        (lambda mq: mq.commit_batch("handle"), "handles must be a list, not 'handle'"),
-        (lambda mq: mq.half_states(None), "handles"),
-        (lambda mq: mq.receive("g", "t", wait=-1), "wait must be a number of seconds, 0 or more, not -1"),
-        (lambda mq: mq.receive("g", "t", wait="1 s"), "wait must be a number of seconds, 0 or more, not '1 s'"),
-        (lambda mq: mq.send("t", 1, conn=5), "conn must be a psycopg Connection, .* Session, not builtins.int"),
-    ],
-)
-def test_arguments_of_the_wrong_kind(mq: mqpg.Client, call: Callable[[mqpg.Client], object], wanted: str) -> None:
-    with pytest.raises(errors.InvalidArgument, match=wanted):
-        call(mq)
+WRONG_KIND: dict[str, Callable[[Any], object]] = {
+    "message_ids must be a list, not 5": lambda mq: mq.nack_delivery("x", 5),
+    r"receive returned, not str: delivery.ack\(\) or ack_delivery\(receipt\)": lambda mq: mq.ack("x"),
+    r"not str: delivery.nack\(\) or nack_delivery\(receipt\)": lambda mq: mq.nack("x", [5]),
+    "ack takes a message that receive returned": lambda mq: mq.ack([5]),
+    "handles must be a list, not 'handle'": lambda mq: mq.commit_batch("handle"),
+    "handles": lambda mq: mq.half_states(None),
+    "wait must be a number of seconds, 0 or more, not -1": lambda mq: mq.receive("g", "t", wait=-1),
+    "wait must be a number of seconds, 0 or more, not '1 s'": lambda mq: mq.receive("g", "t", wait="1 s"),
+    "conn must be a psycopg Connection, .* Session, not builtins.int": lambda mq: mq.send("t", 1, conn=5),
+}
+
+
+def test_arguments_of_the_wrong_kind(mq: mqpg.Client) -> None:
+    for wanted, call in WRONG_KIND.items():
+        with pytest.raises(errors.InvalidArgument, match=wanted):
+            call(mq)
 
 
 def test_calls_on_an_own_connection_commit_at_once(mq: mqpg.Client, orders: str) -> None:
@@ -212,15 +210,16 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("wanted", "call"), BAD)
-def test_bad_input_is_one_clear_line_and_does_nothing(
-    mq: mqpg.Client, orders: str, wanted: type[errors.Error], call: Callable[[mqpg.Client], object]
-) -> None:
-    with pytest.raises(wanted) as caught:
-        call(mq)
-    assert caught.type is wanted
-    assert "\n" not in str(caught.value)
-    assert str(caught.value)
+def test_bad_input_is_one_clear_line_and_does_nothing(mq: mqpg.Client, orders: str) -> None:
+    found: list[errors.Error | None] = []
+    for _, call in BAD:
+        try:
+            call(mq)
+            found.append(None)
+        except errors.Error as error:
+            found.append(error)
+    assert [type(error) for error in found] == [wanted for wanted, _ in BAD]
+    assert all(re.fullmatch(".+", str(error)) for error in found)
     assert mq.append() == 0
 
 

@@ -74,19 +74,20 @@ def check_back(mq: mqpg.Client, producer: mqpg.TransactionalProducer) -> None:
         (mq.commit if verdict is mqpg.Verdict.COMMIT else mq.rollback)(handle)
 
 
-@pytest.mark.parametrize("checked_first", [False, True])
 @pytest.mark.parametrize(("when", "step"), _STEPS)
 @pytest.mark.chaos
 def test_a_recovery_that_is_killed_doubles_nothing(
-    mq: mqpg.Client, dsn: str, local_url: str, producer: mqpg.TransactionalProducer, when: str, step: str,
-    checked_first: bool,
-) -> None:  # fmt: skip
-    """A check-back may rule on the half message that the dead recovery prepared, before the next recovery."""
+    mq: mqpg.Client, dsn: str, local_url: str, producer: mqpg.TransactionalProducer, when: str, step: str
+) -> None:
+    """A check-back may rule on the half message that the dead recovery prepared, before the next recovery.
+
+    It does if the ledger is in SQLite.
+    """
     lost = sell(producer, 1)
     producer.recover(older_than=_AT_ONCE)
     lose(dsn, lost)
     crash_at("recoverer", dsn, local_url, when, step)
-    if checked_first:
+    if local_url.startswith("sqlite"):
         check_back(mq, producer)
     producer.recover(older_than=_AT_ONCE)
     check_back(mq, producer)

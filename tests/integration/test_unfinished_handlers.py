@@ -126,8 +126,13 @@ UNFINISHED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("where", WHERE[:-1])
-@pytest.mark.parametrize("kind", UNFINISHED)
+@pytest.mark.parametrize(
+    ("kind", "where"),
+    [
+        *((kind, "external") for kind in UNFINISHED),
+        *(("coroutine", where) for where in ("broker", "database", "shared")),
+    ],
+)
 def test_what_a_synchronous_consumer_cannot_wait_for_is_a_failed_attempt(
     mq: mqpg.Client, make: Callable[..., Any], where: str, kind: str
 ) -> None:
@@ -222,8 +227,14 @@ def _asynchronous(name: str, pool: ThreadPoolExecutor, done: list[str]) -> Calla
     return handler
 
 
-@pytest.mark.parametrize("where", ["broker", "external", "shared"])
-@pytest.mark.parametrize("name", ["coroutine", "task", "future", "generator", "cancelled"])
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        *((name, "external") for name in ("coroutine", "task", "future", "generator", "cancelled")),
+        ("coroutine", "broker"),
+        ("coroutine", "shared"),
+    ],
+)
 def test_an_asynchronous_consumer_waits(
     mq: mqpg.Client, make: Callable[..., Any], dsn: str, pool: ThreadPoolExecutor, where: str, name: str
 ) -> None:
