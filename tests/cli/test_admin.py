@@ -154,6 +154,9 @@ def test_find_and_trace(run: Run, db: psycopg.Connection[Any]) -> None:
 
 
 WRONG: list[tuple[list[str], int, str]] = [
+    (["topic", "create", "_no"], 2, "topic"),
+    (["topic", "create", "x", "--queues", "0"], 2, "queues"),
+    (["topic", "create", "x", "--retention", "soon"], 2, "interval"),
     (["topic", "pause", "nowhere"], 2, "nowhere"),
     (["topic", "depth", "nowhere"], 2, "nowhere"),
     (["topic", "drop", "nowhere"], 2, "nowhere"),

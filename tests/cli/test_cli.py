@@ -55,24 +55,9 @@ def test_help_lists_every_command(mqpg: Run) -> None:
     assert "Not available" not in done.stdout
 
 
-@pytest.mark.parametrize("command", [*CORE, *EXTRA])
-def test_each_command_has_its_help(mqpg: Run, command: str) -> None:
-    done = mqpg(command, "--help")
-    assert done.returncode == 0, done.stderr
-    assert "Usage: mqpg" in done.stdout
-
-
 def test_usage_errors(mqpg: Run) -> None:
     assert mqpg("no-such-command").returncode == 2
     assert mqpg("topic", "create").returncode == 2
-
-
-def test_topics(mqpg: Run, dsn: str) -> None:
-    assert mqpg("topic", "create", "orders", "--queues", "3", "--dsn", dsn).returncode == 0
-    assert mqpg("topic", "create", "orders", "--queues", "3", "--dsn", dsn).returncode == 0
-    listed = json.loads(mqpg("topic", "list", "--json", MQPG_DATABASE_URL=dsn).stdout)
-    assert [(row["topic"], row["queues"], row["retention"]) for row in listed] == [("orders", 3, "7 days")]
-    assert "orders" in mqpg("topic", "list", "--dsn", dsn).stdout
 
 
 def test_producer_groups(mqpg: Run, dsn: str) -> None:
@@ -88,29 +73,12 @@ def test_producer_groups(mqpg: Run, dsn: str) -> None:
         assert row["expire_after"] == shown
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status"),
-    [
-        (["topic", "create", "_no"], 2),
-        (["topic", "create", "x", "--queues", "0"], 2),
-        (["topic", "create", "x", "--retention", "soon"], 2),
-    ],
-)
-def test_bad_input_is_one_line(mqpg: Run, dsn: str, arguments: list[str], status: int) -> None:
-    _one_line(mqpg(*arguments, MQPG_DATABASE_URL=dsn), status)
-
-
 def test_a_word_that_is_no_choice_is_refused_with_the_choices(mqpg: Run, dsn: str) -> None:
     done = mqpg("group", "create", "x", "--checker", "oracle", "--dsn", dsn)
     assert done.returncode == 2
     assert "'oracle' is not one of" in done.stderr
     for choice in ("due_checks", "ledger", "function", "url"):
         assert f"'{choice}'" in done.stderr
-
-
-def test_created_again_with_other_arguments(mqpg: Run, dsn: str) -> None:
-    mqpg("topic", "create", "orders", "--dsn", dsn)
-    _one_line(mqpg("topic", "create", "orders", "--queues", "2", MQPG_DATABASE_URL=dsn), 1)
 
 
 def test_no_server(mqpg: Run) -> None:
@@ -188,14 +156,6 @@ def _one_line(done: subprocess.CompletedProcess[str], status: int, words: str = 
     assert done.stderr.startswith("mqpg: ")
     assert done.stderr.count("\n") == 1
     assert words in done.stderr
-
-
-def test_commands_start_without_what_they_do_not_need() -> None:
-    """Each start pays for what is imported: pgmq and the extras are for few commands."""
-    heavy = ["pandas", "pgmq", "pyspark"]
-    code = f"import sys, mqpg.cli; print([name for name in {heavy!r} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
 
 
 def test_help_says_of_each_command_what_its_own_help_says() -> None:

@@ -1,8 +1,6 @@
 """Every change says what it did, and hints of the broker name commands instead of SQL functions."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -153,8 +151,3 @@ def test_a_missing_right_names_the_command(run: Run, role: str, dsn: str) -> Non
     other = psycopg.conninfo.make_conninfo(dsn, user=role, password="x")
     _, _, err = run("send", "orders", "1", "--dsn", other)
     assert f"The owner gives it with mqpg grant send orders {role}." in err
-
-
-def test_the_command_line_starts_without_sqlalchemy() -> None:
-    code = "import sys, mqpg.cli; print('sqlalchemy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -72,35 +72,6 @@ def test_a_worker_that_is_killed(mq: Session, why: Why, start: Start) -> None:
     assert row["remedy"] is None
 
 
-def test_a_ledger_that_went_away_and_a_half_that_is_parked(mq: Session, why: Why, start: Start, tmp_path: Path) -> None:
-    mq.call("create_producer_group", "shop", checker="url", checker_target="shop", check_after=seconds(0.01))
-    handle = mq.prepare("orders", group="shop")
-    (_, row) = eventually(lambda: [r for r in [why(handle)] if len(r) == 2])[0]
-    assert (row["cause"], row["advice"]) == ("ledger_not_served", "start mqpg worker with --ledger shop=URL")
-    start("worker", "compensator", "--ledger", "shop=postgresql+psycopg://nobody@127.0.0.1:1/nowhere")
-    eventually(lambda: causes(why, handle) == ["half_overdue", "ledger_unreachable"])
-    mq.call("settle", handle, "rollback", "given up")
-    (row,) = why(handle)
-    assert (row["cause"], row["detail"]["reason"]) == ("half_rolled_back", "given up")
-
-
-def test_a_consumer_that_came_back_under_another_name(mq: Session, why: Why, start: Start) -> None:
-    start("worker", "appender")
-    first = start("consume", "shop:bill", "--consumer", "bill-1")
-    eventually(lambda: mq.scalar("select count(*) from mqpg.subscription") == 1)
-    sent = mq.send("orders", "1")
-    eventually(lambda: mq.value("acknowledged", sent, "billing"))
-    assert why(sent, status=0) == []
-    assert first.stop() == 0
-    start("consume", "shop:bill", "--consumer", "bill-2")
-    sent = mq.send("orders", "2")
-    eventually(lambda: causes(why, "billing", "orders") == ["owner_gone"])
-    # bill-2 may not have reported yet
-    (row,) = eventually(lambda: [row for row in why(sent) if "consumers_at_work" in row["detail"]])
-    assert row["detail"]["owner"] == "bill-1"
-    assert "mqpg subscription unpin billing orders --consumer bill-1" in row["advice"]
-
-
 def test_a_consumer_waits_for_its_topic(mq: Session, dsn: str, start: Start) -> None:
     mq.call("drop_topic", "orders")
     consumer = start("consume", "shop:bill", "--consumer", "bill-1")
@@ -113,17 +84,6 @@ def test_a_consumer_waits_for_its_topic(mq: Session, dsn: str, start: Start) -> 
     eventually(lambda: "topic orders does not exist yet" in third.log())
     assert third.stop() == 0
     second.kill()
-
-
-def test_a_poison_message(mq: Session, why: Why, start: Start) -> None:
-    start("worker", "appender")
-    start("consume", "shop:bill", "--consumer", "bill-1")
-    eventually(lambda: mq.scalar("select count(*) from mqpg.subscription") == 1)
-    sent = mq.send("orders", '"poison"')
-    (row,) = eventually(lambda: [r for r in [why(sent)] if r[0]["cause"] == "retry_due"])[0]
-    assert "no such order" in row["detail"]["reason"]
-    assert row["detail"]["next_attempt"] >= 2
-    assert "attempt" not in row["detail"]
 
 
 def test_a_typo_in_a_filter(mq: Session, why: Why, run: Run) -> None:
@@ -143,29 +103,6 @@ def test_a_typo_in_a_filter(mq: Session, why: Why, run: Run) -> None:
     mq.call("alter_subscription", "billing", "orders", filter="$.amount > 10")
     assert run(*shlex.split(mended[1]))[0] == 0
     assert [one.message_id for one in mq.receive("orders", group="billing")] == [sent]
-
-
-def test_an_old_transaction(mq: Session, why: Why, broker: Broker) -> None:
-    mq.call("subscribe", "billing", "orders")
-    sender = broker.session()
-    with sender.transaction():
-        sent = sender.send("orders")
-        (row,) = why(sent)
-        assert (row["cause"], row["detail"]["pid"]) == ("transaction_open", sender.pid)
-        assert (row["detail"]["state"], row["detail"]["client"]) == ("idle in transaction", "127.0.0.1")
-        assert row["detail"]["seconds"] >= 0
-
-
-def test_a_full_queue(mq: Session, why: Why) -> None:
-    mq.call("subscribe", "billing", "orders", mode="shared")
-    mq.send_batch("orders", ["1"] * 70)
-    mq.append()
-    for _ in range(64):
-        mq.receive("orders", group="billing", max_messages=1)
-    (row,) = why("billing", "orders")
-    assert row["cause"] == "too_many_deliveries"
-    assert row["remedy"]["arguments"]["target"] == "0"
-    assert row["advice"].endswith(": mqpg subscription seek billing orders 0 --queue 0")
 
 
 def test_what_holds_several_queues_up_is_said_once(mq: Session, run: Run) -> None:
@@ -270,19 +207,6 @@ def test_causes_of_a_group_are_said_of_what_they_cause(mq: Session, why: Why) ->
     assert ([one["cause"] for one in paused["causes"]], paused["advice"]) == (["group_paused"], None)
     letters = of_group["group billing of topic letters has 1 dead letter, the newest because of ValueError"]
     assert (letters["causes"], letters["advice"]) == ([], "see mqpg dead-letters list billing letters")
-
-
-def test_a_sender_that_does_not_commit_is_explained(mq: Session, why: Why, broker: Broker) -> None:
-    program = broker.session()
-    program.execute("set application_name = 'import job'")
-    program.execute("begin")
-    program.send("orders", "1")
-    sender = eventually(lambda: [one for one in why() if "import job" in one["found"]], 60, 3)
-    assert re.search(
-        r"import job, from [\d.:]+\) has sent messages in a transaction that is open for \d+ s \(idle in transaction\)",
-        sender[0]["found"],
-    )
-    assert "delivered only after its commit" in sender[0]["advice"]
 
 
 def test_nothing_is_stuck(mq: Session, why: Why, start: Start) -> None:

@@ -140,17 +140,6 @@ def test_the_lease_is_extended_while_the_handler_works(mq: mqpg.Client, topic: s
     assert mq.receive("g", topic) == []
 
 
-def test_without_a_heartbeat_somebody_else_takes_over(mq: mqpg.Client, topic: str) -> None:
-    """A member that hangs as a whole loses its claim, and its late ack is refused."""
-    send(mq, [1])
-    (lost,) = mq.receive("g", topic, lease=0.3)
-    time.sleep(0.4)
-    (taken,) = mq.receive("g", topic)
-    assert taken.attempt == 2
-    with pytest.raises(errors.StaleReceipt):
-        mq.ack(lost)
-
-
 def test_a_lost_claim_ends_the_delivery(mq: mqpg.Client, topic: str, db: psycopg.Connection[Any]) -> None:
     """A consumer that lost its claim must not continue with messages that another consumer has now."""
     handled = []
@@ -283,11 +272,11 @@ async def test_asynchronous(amq: mqpg.AsyncClient) -> None:
     await amq.create_topic("orders", queues=1)
     together, seen = asyncio.Barrier(4), []
 
-    @mqpg.consumer("orders", group="g", mode="shared", effect="external", max_messages=1, concurrency=4, lease=0.5)
+    @mqpg.consumer("orders", group="g", mode="shared", effect="external", max_messages=1, concurrency=4, lease=2)
     async def slow(message: mqpg.Message) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(45):
             await together.wait()
-        await asyncio.sleep(0.8)
+        await asyncio.sleep(2.5)
         seen.append((message.payload, message.attempt))
 
     assert isinstance(slow, mqpg.AsyncConsumer)
@@ -296,7 +285,7 @@ async def test_asynchronous(amq: mqpg.AsyncClient) -> None:
     await amq.append()
     stop = asyncio.Event()
     run = asyncio.create_task(slow.run(amq, stop))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(seen) < 4:
             await asyncio.sleep(0.02)
     stop.set()

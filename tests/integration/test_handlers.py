@@ -126,14 +126,6 @@ async def test_an_asynchronous_session(amq: mqpg.AsyncClient, topic: str, db: ps
     assert [letter.reason for letter in await amq.dead_letters("g", topic)] == ["no"]
 
 
-def test_a_handler_may_take_the_message_alone(mq: mqpg.Client, topic: str) -> None:
-    seen = []
-    consumer = mqpg.consumer(topic, group="g")(lambda message: seen.append(message.payload["id"]))
-    send(mq, range(2))
-    drain(consumer, mq)
-    assert seen == [0, 1]
-
-
 def test_middleware(mq: mqpg.Client, topic: str) -> None:
     log: list[str] = []
 

@@ -162,31 +162,3 @@ def test_auditors_learn_no_key_and_no_tag_from_why(mq: mqpg.Client, dsn: str, ro
         mq.grant_receive("tagged", "orders", role)
         for query, count in questions:
             assert str(conn.execute(query.encode()).fetchall()).count("loot") == count
-
-
-def test_without_a_grant_nothing_is_reached(db: psycopg.Connection[Any], dsn: str, role: str) -> None:
-    """Not even by a role that may use the schemas."""
-    with (
-        psycopg.connect(as_role(dsn, role), autocommit=True) as conn,
-        pytest.raises(psycopg.errors.InsufficientPrivilege, match="schema mqpg"),
-    ):
-        conn.execute("select mqpg.send('orders', '1'::text)")
-    db.execute(sql.SQL("grant usage on schema mqpg, mqpg_audit, pgmq to {}").format(sql.Identifier(role)))
-    reached = db.execute(
-        """
-        select p.oid::regprocedure::text from pg_proc p
-        where p.pronamespace in ('mqpg'::regnamespace, 'pgmq'::regnamespace)
-            and has_function_privilege(%(role)s, p.oid, 'execute')
-        union all
-        select c.oid::regclass::text from pg_class c
-        where c.relnamespace in ('mqpg'::regnamespace, 'mqpg_audit'::regnamespace, 'pgmq'::regnamespace)
-            and c.relkind in ('r', 'p', 'v', 'm')
-            and has_any_column_privilege(%(role)s, c.oid, 'select, insert, update, references')
-        union all
-        select c.oid::regclass::text from pg_class c
-        where c.relnamespace in ('mqpg'::regnamespace, 'pgmq'::regnamespace) and c.relkind = 'S'
-            and case c.relkind when 'S' then has_sequence_privilege(%(role)s, c.oid, 'usage, select, update') end
-        """,
-        {"role": role},
-    ).fetchall()
-    assert reached == []

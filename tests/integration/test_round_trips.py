@@ -65,22 +65,6 @@ def test_a_local_transaction_costs_a_round_trip_for_each_of_its_steps(
         producer.close()
 
 
-async def test_an_asynchronous_local_transaction_costs_as_many(
-    dsn: str, orders: str, between: Proxy, shop: str
-) -> None:
-    async with await mqpg.connect_async(through(between, dsn)) as mq:
-        producer = mqpg.AsyncTransactionalProducer(mq, group="shop", ledger=through(between, shop))
-        await producer.create_ledger()
-        counts = []
-        for _ in range(_TIMES):
-            before = between.requests
-            async with producer.transaction(orders, {"id": 7}) as tx:
-                await tx.execute(text("insert into business values (7)"))
-            counts.append(between.requests - before)
-        assert min(counts) == 6
-        await producer.close()
-
-
 @pytest.mark.parametrize("uses_conn", [True, False])
 def test_a_delivery_of_many_costs_as_much_as_one_of_one(
     dsn: str, mq: mqpg.Client, orders: str, between: Proxy, uses_conn: bool
@@ -129,15 +113,3 @@ def test_a_session_that_has_ended_meanwhile_is_not_used(
             tx.execute(text("insert into business values (7)"))
         end_sessions(db, shop)
     producer.close()
-
-
-async def test_an_asynchronous_session_that_has_ended_meanwhile_is_not_used(
-    amq: mqpg.AsyncClient, orders: str, db: psycopg.Connection[Any], shop: str
-) -> None:
-    producer = mqpg.AsyncTransactionalProducer(amq, group="shop", ledger=shop)
-    await producer.create_ledger()
-    for _ in range(3):
-        async with producer.transaction(orders, 1) as tx:
-            await tx.execute(text("insert into business values (7)"))
-        end_sessions(db, shop)
-    await producer.close()

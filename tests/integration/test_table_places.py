@@ -8,7 +8,6 @@ from typing import Any
 import psycopg
 import pytest
 from sqlalchemy import Engine, MetaData, create_engine, event, inspect, make_url, text
-from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 import mqpg
@@ -98,38 +97,6 @@ async def test_async_stores_too(amq: mqpg.AsyncClient, tmp_path: Path) -> None:
         with pytest.raises(errors.LedgerError, match="mqpg tables sql --dialect sqlite"):
             await getattr(store, create)()
         await store.close()
-
-
-async def test_async_stores_in_a_schema(amq: mqpg.AsyncClient, new_database: Callable[..., str]) -> None:
-    await amq.create_topic("orders", queues=1)
-    await amq.create_producer_group("shop")
-    await amq.subscribe("g", "orders", "pinned")
-    url = new_database(empty=True).replace("postgresql://", "postgresql+psycopg://", 1)
-    engine = create_async_engine(url)
-    async with engine.begin() as conn:
-        await conn.exec_driver_sql("create schema billing")
-    producer = mqpg.AsyncTransactionalProducer(amq, group="shop", ledger=engine, schema="billing")
-    await producer.create_ledger()
-    async with AsyncSession(engine) as session, producer.transaction("orders", 1, conn=session):
-        pass
-    outbox = protocols.AsyncOutboxProducer(amq, database=engine, schema="billing")
-    await outbox.create_outbox()
-    async with AsyncSession(engine) as session, session.begin():
-        await outbox.send("orders", 2, conn=session)
-    assert await outbox.recover(older_than=timedelta(0)) == 1
-    await amq.append()
-    seen = []
-
-    @mqpg.consumer("orders", group="g", database=engine, schema="billing", journal=True)
-    async def handle(message: mqpg.Message, conn: Any) -> None:
-        seen.append(message.payload)
-
-    while await handle.step(amq):
-        pass
-    assert sorted(seen) == [1, 2]
-    async with engine.connect() as conn:
-        assert (await conn.exec_driver_sql("select count(*) from billing.mqpg_applied")).scalar() == 2
-    await engine.dispose()
 
 
 def test_nothing_is_created_without_leave(mq: mqpg.Client, engine: Engine, orders: str) -> None:

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -209,12 +207,3 @@ def test_what_others_read_is_no_cost_of_a_scrape(mq: Session, dsn: str) -> None:
     vacuum = "vacuum (disable_page_skipping) mqpg.commit_log"
     mq.execute(vacuum)
     assert pages(dsn, lambda: mq.execute(vacuum)) == pages(dsn)
-
-
-@pytest.mark.parametrize("module", ["mqpg", "mqpg.cli", "mqpg.workers.cli"])
-def test_a_plain_import_needs_no_extra(module: str) -> None:
-    code = (
-        f"import sys, {module}; print([m for m in ('starlette', 'uvicorn', 'prometheus_client') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -1,8 +1,6 @@
 """The schema as a branch of Alembic: in an app's environment, online and offline, and beside `mqpg migrate`."""
 
 import gzip
-import subprocess
-import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -153,13 +151,6 @@ def test_other_roles_do_not_use_what_the_apps_transaction_may(app: App) -> None:
             "where relname = 'alembic_version' order by 1"
         ).fetchall()
         assert owners == [("mqpg", "mqpg_owner"), ("public", connection.info.user)]
-
-
-@pytest.mark.parametrize("module", ["mqpg", "mqpg.migrate", "mqpg.workers.worker", "mqpg.cli"])
-def test_only_migrations_import_alembic(module: str) -> None:
-    code = f"import sys, {module}; print('alembic' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
 
 
 def test_a_role_that_only_uses_the_broker_finds_it_there(dsn: str, db: psycopg.Connection[Any], tmp_path: Path) -> None:

@@ -21,12 +21,6 @@ def test_upgrade_from_nothing_installs_this_release(empty_dsn: str) -> None:
     migrate.check(empty_dsn)
 
 
-def test_upgrade_again_changes_nothing(dsn: str) -> None:
-    before = catalog(dsn)
-    migrate.upgrade(dsn)
-    assert catalog(dsn) == before
-
-
 def test_concurrent_migrators_wait_for_each_other(empty_dsn: str, dsn: str) -> None:
     gate, failures = threading.Barrier(3), list[BaseException]()
 
@@ -66,18 +60,6 @@ def test_a_failing_migration_leaves_nothing(empty_dsn: str, monkeypatch: pytest.
     with psycopg.connect(empty_dsn) as connection:
         names = connection.execute("select nspname from pg_namespace where nspname in ('mqpg', 'pgmq')").fetchall()
     assert names == []
-
-
-def test_script_gives_the_same_catalog_as_upgrade(empty_dsn: str, dsn: str) -> None:
-    _load(empty_dsn, migrate.script())
-    assert catalog(empty_dsn) == catalog(dsn)
-    migrate.check(empty_dsn)
-
-
-def test_script_on_an_installed_database_changes_nothing(dsn: str) -> None:
-    before = catalog(dsn)
-    _load(dsn, migrate.script())
-    assert catalog(dsn) == before
 
 
 def test_a_database_that_reads_backslashes(empty_dsn: str, dsn: str, server_version: int) -> None:
@@ -151,11 +133,6 @@ def test_isolation_default_of_the_database_does_not_matter(empty_dsn: str) -> No
         connection.execute(f'alter database "{name}" set default_transaction_isolation = "serializable"')
     migrate.upgrade(empty_dsn)
     migrate.check(empty_dsn)
-
-
-def _load(dsn: str, script: str) -> None:
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(script)
 
 
 def _wait_for_lock(dsn: str) -> None:

@@ -596,17 +596,6 @@ def test_drop_topic_refuses_while_a_half_is_undecided(mq: Session) -> None:
     mq.call("drop_topic", "one")
 
 
-def test_drop_topic_refuses_while_a_message_is_delayed_or_in_retry(mq: Session) -> None:
-    mq.send("one", "1", delay=seconds(60))
-    mq.append()
-    with refused("MQ012"):
-        mq.call("drop_topic", "one")
-    ids = fill(mq, 1, "t")
-    mq.nack(mq.receive("t")[0].receipt, ids)
-    with refused("MQ012"):
-        mq.call("drop_topic", "t")
-
-
 def test_a_name_used_again_after_drop_starts_at_zero(mq: Session) -> None:
     fill(mq, 5)
     old = mq.prepare("one", "1")

@@ -190,17 +190,6 @@ def test_a_member_does_not_wait_for_a_change_of_its_group(cast: Session, broker:
     assert members(cast) == {"a"}
 
 
-def test_a_member_that_joins_while_the_group_ends_is_refused(cast: Session, broker: Broker) -> None:
-    fill(cast, 1)
-    other = broker.session("set lock_timeout = '100 ms'")
-    with cast.transaction():
-        cast.call("unsubscribe", "g", "b")
-        assert other.receive("b", consumer="a") == []
-    with refused("MQ005"):
-        other.receive("b", consumer="a")
-    assert cast.scalar("select count(*) from mqpg.subscription where member <> ''") == 0
-
-
 def test_a_group_that_ends_waits_for_a_member_that_joins(cast: Session, broker: Broker) -> None:
     """Otherwise the member's row would stay behind and pin every segment."""
     fill(cast, 1)
@@ -236,22 +225,6 @@ def test_what_moves_a_group_waits_no_longer_than_the_lock_timeout(cast: Session,
         assert cast.receive("b", consumer="a")
         with refused("55P03"):
             broker.session().call("seek", "g", "b", "latest")
-
-
-def test_what_a_member_has_not_read_pins_its_segment(cast: Session) -> None:
-    """I11's rule for consume queues: the group's own row pins nothing, and each member pins what it
-    has not read.
-    """
-    fill(cast, 12)
-    undelivered = "select mqpg._undelivered(0, 1000000)"
-    cast.call("unsubscribe", "g", "t")
-    assert cast.rows(undelivered) == []
-    cast.drain("b", consumer="a")
-    assert cast.rows(undelivered) == []
-    cast.receive("b", consumer="b", max_messages=1)
-    assert len(cast.rows(undelivered)) == 2
-    cast.call("unsubscribe", "g", "b", consumer="b")
-    assert cast.rows(undelivered) == []
 
 
 @pytest.mark.parametrize("policy", ["block_key", "block_queue"])

@@ -191,27 +191,6 @@ def test_a_final_payload_that_the_broker_refuses_is_said_and_holds_up_nobody(
 
 
 @pytest.mark.usefixtures("topic")
-@pytest.mark.parametrize(
-    ("url", "complaint"),
-    [
-        ("oracle9://shop/x", "oracle9"),
-        ("postgresql+psycopg://shop@127.0.0.1:1/x", "refused"),
-        ("sqlite:////nowhere/at/all.db", "unable to open database file"),
-    ],
-)
-def test_a_ledger_url_that_is_wrong_is_said_and_no_verdict(
-    processes: Processes, db: Connection, url: str, complaint: str
-) -> None:
-    create_group(db, "shop", "url", "shop", max_checks=1)
-    handle = prepare(db, "shop")
-    start(processes, f"shop={url}")
-    eventually(lambda: ledger_detail(db, "shop").get("state") in ("refused", "no verdict"), why=processes.logs)
-    eventually(lambda: complaint in processes.logs(), why=processes.logs)
-    assert verdict(db, handle) == ""
-    assert "parked" not in checks(db, handle)
-
-
-@pytest.mark.usefixtures("topic")
 def test_a_ledger_of_another_broker_is_doubted_aloud(processes: Processes, db: Connection, outside: Outside) -> None:
     outside.commit("0123.1.7.x")
     create_group(db, "shop", "url", "shop")
@@ -257,25 +236,6 @@ def test_check_timeout_cuts_a_function_off(processes: Processes, db: Connection)
     row = db.execute("select reason from mqpg.half_parked where handle = %s", [handle]).fetchone()
     assert row == ("no verdict after 1 check; the last one: public.hangs was cut off: it did not answer in time",)
     assert verdict(db, handle) == ""
-
-
-@pytest.mark.usefixtures("topic")
-def test_an_unknown_ledger_is_named_and_its_halves_wait_unasked(processes: Processes, db: Connection) -> None:
-    create_group(db, "shop", "url", "ware-house.1")
-    handle = prepare(db, "shop")
-    compensator = start(processes)
-    eventually(lambda: ledger_detail(db, "ware-house.1").get("state") == "unknown", why=processes.logs)
-    eventually(lambda: "MQPG_LEDGER_WARE_HOUSE_1" in compensator.log(), why=processes.logs)
-    assert (verdict(db, handle), checks(db, handle)) == ("", [])
-
-
-@pytest.mark.usefixtures("topic")
-def test_a_ledger_is_found_by_its_variable(processes: Processes, db: Connection, outside: Outside) -> None:
-    create_group(db, "shop", "url", "ware-house.1")
-    handle = prepare(db, "shop")
-    outside.commit(handle)
-    processes.worker("compensator", "--interval", "0.1", MQPG_LEDGER_WARE_HOUSE_1=outside.url)
-    eventually(lambda: verdict(db, handle) == "c", why=processes.logs)
 
 
 @pytest.mark.usefixtures("topic")
