@@ -14,6 +14,7 @@ __all__ = ["OF_WORKERS", "Badge", "badges", "link_of_cause", "link_of_finding"]
 OF_WORKERS = ("worker", "clock", "connections")
 """Checks that the page of the workers shows."""
 
+_SHOWN_BY_WORKERS = (*OF_WORKERS, "failing worker", "ended session", "ledger")  # in what they report
 _CAUSES_OF_WORKERS = ("appender_not_running", "compensator_not_running", "ledger_not_served", "ledger_unreachable")
 _WORDS = {"failing messages": "fails", "dead letters": "dead letters", "filter": "filter", "losses": "losses"}
 _OF_GROUPS = {STANDS: "stuck", LATER: "paused"}  # by urgency; between them some messages wait
@@ -26,11 +27,15 @@ def link_of_finding(one: Finding, link: Callable[..., str]) -> tuple[str, str]:
         state = one.check.partition(" ")[0]
         address = link("half-messages", state=state, group=about.get("producer_group"))
         return f"Half messages that are {state}", address
+    if one.check == "full groups":
+        return "Half messages", link("half-messages", group=about["producer_group"])
     if "message_id" in about:
         return f"Message {about['message_id']}", link("messages", about["message_id"])
     if "consumer_group" in about:
         return _of_group(about["consumer_group"], about["topic"], one.check == "dead letters", link)
-    return _of_workers(link) if one.check in OF_WORKERS else ("Storage", link("storage"))
+    if one.check == "size" and "topic" in about:
+        return f"Topic {about['topic']}", link("topics", about["topic"])
+    return _of_workers(link) if one.check in _SHOWN_BY_WORKERS else ("Storage", link("storage"))
 
 
 def link_of_cause(cause: Cause, topic: str | None, link: Callable[..., str]) -> tuple[str, str] | None:

@@ -34,6 +34,24 @@ def test_groups_that_need_attention_are_marked(visitor: TestClient) -> None:
     assert 'href="/dead-letters/billing/orders"' in row(visitor, "/topics/orders", "billing")
 
 
+def test_what_needs_attention_leads_to_the_page_that_shows_it(visitor: TestClient, mq: Session) -> None:
+    mq.call("create_producer_group", "stock", checker="url", checker_target="nowhere")
+    mq.call("create_producer_group", "many", max_undecided=1)
+    mq.execute("update mqpg.producer_group set overfull_at = now() where name = 'many'")
+    detail = {"failing": {"seconds": 9, "times": 9, "error": "no"}}
+    mq.execute("select mqpg._heartbeat('keeper-1', 'keeper', 'n', 1, 'active', %s::jsonb)", json.dumps(detail))
+    mq.execute("update mqpg.topic set max_bytes = 1, full_of = 'topic' where name = 'orders'")
+    page = html.unescape(visitor.get("/").text)
+    links = dict(re.findall(r"<li><b>(.*?)</b>.*?<a [^>]*href=\"(.*?)\"", page))
+    for words, address in {
+        "nobody answers for the half messages of producer group stock": "/workers",
+        "producer group many has more than 1 undecided": "/half-messages?group=many",
+        "the keeper on n": "/workers",
+        "topic orders is at its max_bytes": "/topics/orders",
+    }.items():
+        assert [where for what, where in links.items() if words in what] == [address], links
+
+
 def test_topics_whose_groups_need_attention_are_marked(visitor: TestClient) -> None:
     assert re.search(r'href="/groups/news/returns"[^>]*>news: paused</a>', row(visitor, "/topics", "returns"))
     assert "billing: dead letters" in row(visitor, "/topics", "orders")
