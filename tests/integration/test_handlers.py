@@ -245,7 +245,7 @@ def test_a_batch_that_never_returns_is_searched_for_the_culprit(
     monkeypatch.setattr("mqpg._sync._acompat._GRACE", 0.1)
     for_ever = threading.Event()
 
-    @mqpg.consumer(topic, group="g", batch=True, timeout=0.8, max_attempts=1)
+    @mqpg.consumer(topic, group="g", batch=True, timeout=2, max_attempts=1)
     def bill(messages: Sequence[mqpg.Message], conn: psycopg.Connection[Any]) -> None:
         if 1 in ids_of(messages):
             for_ever.wait(60)

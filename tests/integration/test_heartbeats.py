@@ -26,9 +26,9 @@ def test_a_handler_that_blocks_its_loop_keeps_its_lease(
 
     async def handle(message: mqpg.Message) -> None:
         calls.append(message.attempt)
-        time.sleep(5)
+        time.sleep(6)
 
-    consumer = mqpg.consumer("orders", group="g", lease=2, **MODES[mode])(handle)
+    consumer = mqpg.consumer("orders", group="g", lease=3, **MODES[mode])(handle)
     mq.send("orders", 1)
     mq.append()
 
@@ -45,7 +45,7 @@ def test_a_handler_that_blocks_its_loop_keeps_its_lease(
         thread = threading.Thread(target=lambda: asyncio.run(run()))
         thread.start()
         eventually(lambda: calls)
-        until = time.monotonic() + 3.5
+        until = time.monotonic() + 4.5
         while time.monotonic() < until:
             assert mq.receive("g", "orders") == []
             time.sleep(0.1)
@@ -59,10 +59,10 @@ def test_handlers_that_hold_all_connections_keep_their_leases(mq: mqpg.Client, d
     mq.create_topic("orders", queues=1)
     calls: list[int] = []
 
-    @mqpg.consumer("orders", group="g", lease=2, mode="shared")
+    @mqpg.consumer("orders", group="g", lease=3, mode="shared")
     def handle(message: mqpg.Message, conn: Any) -> None:
         calls.append(message.attempt)
-        time.sleep(4)
+        time.sleep(5)
 
     with mqpg.connect(dsn, pool_max_size=1) as client:
         handle.step(client)
@@ -71,7 +71,7 @@ def test_handlers_that_hold_all_connections_keep_their_leases(mq: mqpg.Client, d
         thread = threading.Thread(target=handle.step, args=(client,))
         thread.start()
         eventually(lambda: calls)
-        until = time.monotonic() + 3
+        until = time.monotonic() + 4
         while time.monotonic() < until:
             assert mq.receive("g", "orders") == []
             time.sleep(0.1)
