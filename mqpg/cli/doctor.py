@@ -40,7 +40,8 @@ def doctor(
     if not schema:
         try:
             with broker(where) as mq:
-                found = [*check_server(partial(rows, mq)), *found, *_broker(mq), *_machine()]
+                machine = [one for entry in entry_points(group=_CHECKS) for one in entry.load()()]
+                found = [*check_server(partial(rows, mq)), *found, *_broker(mq), *machine]
         except errors.Error as error:
             if not is_undefined(error):
                 raise
@@ -49,13 +50,11 @@ def doctor(
         print_rows([asdict(one) for one in found], ["check"], as_json=True)
     else:
         for one in found:
-            typer.echo(f"{'ok' if one.ok else '!!':<3} {one.check}: {printable(one.found)}" + _then(one))
+            typer.echo(f"{'ok' if one.ok else '!!':<3} {one.check}: {printable(one.found)}")
+            if one.remedy:
+                typer.echo(f"    {printable(one.remedy)}")
     if not all(one.ok for one in found):
         raise typer.Exit(1)
-
-
-def _then(one: Finding) -> str:
-    return f"\n    {printable(one.remedy)}" if one.remedy else ""
 
 
 def _schema(dsn: str) -> Iterator[Finding]:
@@ -65,12 +64,6 @@ def _schema(dsn: str) -> Iterator[Finding]:
     for line in migrate.problems(dsn):
         what, _, command = line.partition(": ")
         yield Finding("schema", False, what, command or None)
-
-
-def _machine() -> Iterator[Finding]:
-    """What other parts of mqpg need on this machine."""
-    for entry in entry_points(group=_CHECKS):
-        yield from entry.load()()
 
 
 def _broker(mq: mqpg.Client) -> Iterator[Finding]:

@@ -69,7 +69,10 @@ def sentence(action: str, facts: Mapping[str, Any]) -> str | None:
     """Say in one line what a command has done. None: nothing is said of this action."""
     verb, _, right = action.partition("_")
     if verb in ("grant", "revoke"):
-        return _of_right(verb == "grant", _DONE[right].format_map(facts), facts)
+        may = _DONE[right].format_map(facts)
+        if verb == "grant":
+            return f"role {facts['role']} may {may}"
+        return f"role {facts['role']} may no longer {may}" if facts["revoked"] else None
     template = _DONE.get(_variant(action, facts))
     if template is None or facts.get("moved") is False:
         return None
@@ -116,12 +119,6 @@ def hint(error: Error) -> str | None:
     if error.remedy is None:
         return error.hint
     return _HINTS.get(error.remedy.function, _GRANT).format(as_command(error.remedy))
-
-
-def _of_right(granted: bool, may: str, facts: Mapping[str, Any]) -> str | None:
-    if granted:
-        return f"role {facts['role']} may {may}"
-    return f"role {facts['role']} may no longer {may}" if facts["revoked"] else None
 
 
 def _more(template: str, facts: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ import ctypes
 import logging
 import os
 from collections.abc import Callable
+from operator import methodcaller
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -21,11 +22,7 @@ logger = logging.getLogger("mqpg")
 _known: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
 
 
-def _tell(holder: Any) -> None:
-    holder.after_fork()
-
-
-def in_child(holder: Any, forget: Callable[[Any], None] = _tell) -> None:
+def in_child(holder: Any, forget: Callable[[Any], None] = methodcaller("after_fork")) -> None:
     """Call `forget` with an object in each child of this process, before anything else happens there."""
     _known[holder] = forget
 

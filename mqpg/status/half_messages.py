@@ -115,8 +115,10 @@ def parked_because(half: Row, producer: Row | None) -> str:
     For example `max_checks 1, check_after 10 ms: parked 90 ms after it was prepared`.
     """
     after = span((half["parked_at"] - half["prepared_at"]).total_seconds())
-    limits = f"{_limits(producer)}: " if producer else ""
-    return f"{limits}parked {after} after it was prepared"
+    if producer is None:
+        return f"parked {after} after it was prepared"
+    limits = f"max_checks {producer['max_checks']}, check_after {span(producer['check_seconds'])}"
+    return f"{limits}: parked {after} after it was prepared"
 
 
 def parks_again(producer: Row | None) -> str | None:
@@ -130,7 +132,3 @@ def parks_again(producer: Row | None) -> str | None:
         f"Checked again, it is parked again after {span(seconds)} unless it is answered by then. Raise the limits "
         f"first: mqpg group alter {producer['producer_group']} --max-checks 10 --check-after '1 min'"
     )
-
-
-def _limits(producer: Row) -> str:
-    return f"max_checks {producer['max_checks']}, check_after {span(producer['check_seconds'])}"

@@ -31,8 +31,8 @@ def environment() -> Environment:
     )
     made.filters |= {
         "count": _count,
-        "seconds": _seconds,
-        "bytes": _bytes,
+        "seconds": lambda number: "–" if number is None else duration(number),
+        "bytes": lambda number: "–" if number is None else size(number),
         "when": _when,
         "plain": _plain,
         "words": lambda value: _plain(in_words(value)),
@@ -46,14 +46,6 @@ def _count(number: float | None) -> str:
     if number is None:
         return "–"
     return f"{number:,}" if isinstance(number, int) else f"{number:,.0f}" if number >= 100 else f"{number:,.1f}"
-
-
-def _seconds(number: float | None) -> str:
-    return "–" if number is None else duration(number)
-
-
-def _bytes(number: float | None) -> str:
-    return "–" if number is None else size(number)
 
 
 def _when(at: datetime | str | None) -> str:

@@ -236,7 +236,7 @@ class AsyncBrokers(AsyncClosing):
         if len(self.endpoints) == 1:
             return await self.endpoints[0].client()
         # A broker that was connected once may be away now.
-        answers = await self._visit(_ping, self._candidates(key), until=_is_enough)
+        answers = await self._visit(lambda mq: mq.queries.ping(), self._candidates(key), until=_is_enough)
         if not answers.results:
             raise ConnectionFailed(f"no broker answers: {'; '.join(map(str, answers.failures))}")
         return answers.results[0][0]
@@ -282,10 +282,6 @@ class AsyncBrokers(AsyncClosing):
             silent = "; ".join(map(str, answers.failures))
             raise ConnectionFailed(f"broker {broker_id} may be one that does not answer: {silent}")
         raise UnknownHandle(f"none of these brokers is {shown(broker_id)}")
-
-
-async def _ping(mq: AsyncClient) -> None:
-    await mq.queries.ping()
 
 
 async def _broker_id(mq: AsyncClient) -> str:

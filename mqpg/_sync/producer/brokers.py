@@ -237,7 +237,7 @@ class Brokers(Closing):
         if len(self.endpoints) == 1:
             return self.endpoints[0].client()
         # A broker that was connected once may be away now.
-        answers = self._visit(_ping, self._candidates(key), until=_is_enough)
+        answers = self._visit(lambda mq: mq.queries.ping(), self._candidates(key), until=_is_enough)
         if not answers.results:
             raise ConnectionFailed(f"no broker answers: {'; '.join(map(str, answers.failures))}")
         return answers.results[0][0]
@@ -283,10 +283,6 @@ class Brokers(Closing):
             silent = "; ".join(map(str, answers.failures))
             raise ConnectionFailed(f"broker {broker_id} may be one that does not answer: {silent}")
         raise UnknownHandle(f"none of these brokers is {shown(broker_id)}")
-
-
-def _ping(mq: Client) -> None:
-    mq.queries.ping()
 
 
 def _broker_id(mq: Client) -> str:

@@ -262,7 +262,8 @@ class UserDatabase:
     def failure(self, error: BaseException) -> Exception:
         """What to raise for an error of this database: one line that names it."""
         known = translate(error)
-        if isinstance(error, OSError) or isinstance(known, ConnectionFailed) or _is_lost(error):
+        lost = isinstance(known, ConnectionFailed) or getattr(error, "connection_invalidated", False)
+        if lost or isinstance(error, OSError):
             return self._unreachable(error)
         if isinstance(error, IntegrityError):
             return ConstraintViolated(f"database {self.describe()}: {known}")
@@ -275,10 +276,6 @@ class UserDatabase:
 
     def _unreachable(self, error: BaseException) -> DatabaseAway:
         return DatabaseAway(f"connection to database {self.describe()} failed: {translate(error)}")
-
-
-def _is_lost(error: BaseException) -> bool:
-    return isinstance(error, DBAPIError) and error.connection_invalidated
 
 
 _SHORT = (

@@ -13,25 +13,27 @@ from ..links import badges
 from ..request import PageRequest
 from .claims import MOST_CLAIMS, claims_by_consumer, open_claims
 
-__all__ = ["listing", "marked", "page"]
+__all__ = ["LISTED", "listing", "marked", "page"]
 
 _PAGE = 50
 _MANY = 10  # open deliveries that the page lists one by one at once
 _QUEUES = 256  # of a broadcast group with many members the page shows those that lag most
-_LIST = """
+LISTED = """
 select s.consumer_group, s.topic_name as topic, s.mode, s.paused, l.lag, l.claims, l.changed_at
-from (
-    select g.consumer_group, g.topic_name, g.mode, g.paused from mqpg._subscriptions(null) as g
-    where (g.consumer_group, g.topic_name) > (%(group)s, %(topic)s)
-        and (position(%(q)s in g.consumer_group) > 0 or position(%(q)s in g.topic_name) > 0)
-    order by g.consumer_group, g.topic_name limit %(limit)s
-) as s
+from ({}) as s
 cross join lateral (
     select sum(v.lag)::bigint as lag, sum(v.claims)::bigint as claims, max(v.changed_at) as changed_at
     from mqpg.subscription_lag as v where v.consumer_group = s.consumer_group and v.topic = s.topic_name
 ) as l
 order by s.consumer_group, s.topic_name
 """
+"""What a list of groups shows of the subscriptions that a query chooses."""
+_LIST = LISTED.format("""
+    select g.consumer_group, g.topic_name, g.mode, g.paused from mqpg._subscriptions(null) as g
+    where (g.consumer_group, g.topic_name) > (%(group)s, %(topic)s)
+        and (position(%(q)s in g.consumer_group) > 0 or position(%(q)s in g.topic_name) > 0)
+    order by g.consumer_group, g.topic_name limit %(limit)s
+""")
 _ONE = """
 select s.consumer_group, s.topic_name as topic, s.mode, s.on_failure, s.filter, s.tags, s.max_attempts,
     s.retry_delay, s.paused

@@ -10,7 +10,7 @@ from mqpg.values.errors import UnknownTopic
 
 from ..links import Badge
 from ..request import PageRequest
-from .groups import marked
+from .groups import LISTED, marked
 
 __all__ = ["listing", "page"]
 
@@ -38,17 +38,9 @@ _DEPTH = """
 select q.queue_id, q.oldest_offset, q.next_offset, q.next_offset - q.oldest_offset as messages
 from mqpg._queue_depth(%(topic)s) as q order by q.queue_id limit 256
 """
-_GROUPS = """
-select s.consumer_group, s.topic_name as topic, s.mode, s.paused, l.lag, l.claims, l.changed_at
-from (
-    select g.consumer_group, g.topic_name, g.mode, g.paused from mqpg._subscriptions(%(topic)s) as g limit 100
-) as s
-cross join lateral (
-    select sum(v.lag)::bigint as lag, sum(v.claims)::bigint as claims, max(v.changed_at) as changed_at
-    from mqpg.subscription_lag as v where v.consumer_group = s.consumer_group and v.topic = s.topic_name
-) as l
-order by s.consumer_group
-"""
+_GROUPS = LISTED.format(
+    "select g.consumer_group, g.topic_name, g.mode, g.paused from mqpg._subscriptions(%(topic)s) as g limit 100"
+)
 
 
 def listing(request: PageRequest) -> Response:
