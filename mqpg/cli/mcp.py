@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial, wraps
+from importlib.metadata import version
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
@@ -34,7 +35,7 @@ def mcp(dsn: Dsn = None) -> None:
 
 def server(mq: mqpg.Client) -> MCPServer:
     """Make a server that answers about one broker. What the role may not see, the tools do not show."""
-    made = MCPServer("mqpg", instructions=_ABOUT)
+    made = MCPServer("mqpg", instructions=_ABOUT, version=version("mqpg"))
 
     def status() -> dict[str, Any]:
         """Workers, consumer groups with their lag, half messages, and what needs attention (`attention`)."""
@@ -58,7 +59,7 @@ def server(mq: mqpg.Client) -> MCPServer:
 
     def trace(message_id: int) -> list[dict[str, Any]]:
         """What happened to one message: prepared, decided, appended, delivered, retried, dead letter."""
-        return [asdict(one) for one in mq.trace(message_id)]
+        return [{"at": one.at, "event": one.event, "detail": one.detail} for one in mq.trace(message_id)]
 
     tools: list[Callable[..., Any]] = [status, why, find, trace]
     for tool in tools:

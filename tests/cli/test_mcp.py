@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from importlib.metadata import version
 from typing import Any
 
 import psycopg
@@ -28,6 +29,8 @@ async def test_an_agent_looks(dsn: str, db: psycopg.Connection) -> None:
         command=sys.executable, args=["-m", "mqpg", "mcp"], env=os.environ | {"MQPG_DATABASE_URL": dsn}
     )
     async with Client(stdio_client(command)) as agent:
+        assert agent.server_info
+        assert agent.server_info.version == version("mqpg")
         tools = (await agent.list_tools()).tools
         assert sorted(one.name for one in tools) == ["find", "status", "trace", "why"]
         assert all(one.annotations and one.annotations.read_only_hint for one in tools)
@@ -37,7 +40,8 @@ async def test_an_agent_looks(dsn: str, db: psycopg.Connection) -> None:
         (found,) = content(await agent.call_tool("find", {"topic": "orders", "key": "k"}))
         assert (found["message_id"], found["state"]) == (sent, "appended")
         events = content(await agent.call_tool("trace", {"message_id": sent}))
-        assert "appended" in [one["event"] for one in events]
+        assert [one["event"] for one in events] == ["born", "appended"]
+        assert events[0]["detail"]["topic"] == "orders"
         causes = content(await agent.call_tool("why", {"about": str(sent)}))
         assert causes
         wrong = await agent.call_tool("find", {"topic": "nowhere", "key": "k"})
