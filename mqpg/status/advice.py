@@ -160,7 +160,9 @@ def _stuck(one: Row) -> Iterator[Finding]:
     if changed is None or changed > STUCK:
         who = "no mqpg consume reports for it" if not one["consumers"] else "its consumers do not acknowledge"
         remedy = " ".join(causes.values()) or f"{who}; see {_why(one)}"
-        since = "never moved" if changed is None else f"not moved for {duration(changed)}"
+        # a group that had nothing to read has not stood still
+        still = None if changed is None else min(changed, one["oldest_unread_seconds"])
+        since = "never moved" if still is None else f"not moved for {duration(still)}"
         yield _trouble("group", STANDS, f"{name} has {since}, {unread}", remedy, _why(one), **about)
     else:
         for cause in _PARTIAL:

@@ -76,6 +76,11 @@ def test_nothing_is_said_of_a_healthy_broker() -> None:
         ),
         (
             "groups",
+            {"lag": 2, "oldest_unread_seconds": 70, "changed_seconds_ago": 9000},
+            "has not moved for 70 s, with 2 messages unread",
+        ),
+        (
+            "groups",
             {"lag": 2, "oldest_unread_seconds": 90, "changed_seconds_ago": None},
             "has never moved, with 2 messages unread",
         ),
