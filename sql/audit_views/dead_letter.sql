@@ -4,15 +4,15 @@
 create view mqpg_audit.dead_letter as
 select d.subscription_id, s.consumer_group, nullif(s.member, '') as consumer, s.topic_id, t.name as topic, d.message_id,
     d.message_id >> 10 as batch_id, d.state, d.attempts, d.reason, d.died_at, d.left_at, d.left_by, d.final_id,
-    d.queue_id
+    d.queue_id, (d.history -> -1 ->> 'attempt')::int as last_attempt
 from (
     select l.subscription_id, l.message_id, 'dead' as state, l.attempts, l.reason, l.died_at,
         null::timestamptz as left_at, null as left_by, l.deliver_id as final_id,
-        nullif(l.queue_id, -1)::int as queue_id
+        nullif(l.queue_id, -1)::int as queue_id, l.history
     from mqpg.dead_letter as l
     union all
     select f.subscription_id, f.message_id, f.fate as state, f.attempts, f.reason, f.died_at, f.left_at,
-        f.by as left_by, null as final_id, null as queue_id
+        f.by as left_by, null as final_id, null as queue_id, f.history
     from mqpg.former_dead_letter as f
 ) as d
 left join mqpg.subscription as s on d.subscription_id = s.subscription_id
@@ -34,3 +34,5 @@ comment on column mqpg_audit.dead_letter.final_id is
     'Id of the message that holds the final payload which a commit brought; null: its own, or redriven or discarded';
 comment on column mqpg_audit.dead_letter.queue_id is
     'The queue of the topic that the message belongs to, from 0; null: not known, or redriven or discarded';
+comment on column mqpg_audit.dead_letter.last_attempt is
+    'Number of the last attempt in the list of its attempts; null: it has none';

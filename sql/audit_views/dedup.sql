@@ -1,7 +1,7 @@
 -- Dedup ids of recent sends, as hashes. A send writes its id into two slots.
 -- Cost: as the table, and one hash for each row if dedup_hash is read.
 create view mqpg_audit.dedup as
-select d.message_id, d.message_id >> 10 as batch_id, d.topic_id, d.slot,
+select d.message_id, d.message_id >> 10 as batch_id, abs(d.topic_id) as topic_id, d.slot,
     encode(sha256(convert_to(d.dedup_id, 'UTF8')), 'hex') as dedup_hash
 from mqpg.dedup as d;
 comment on column mqpg_audit.dedup.message_id is 'Id of the message';

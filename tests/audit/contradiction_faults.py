@@ -86,6 +86,20 @@ def effect_in_the_next_year(story: Story) -> None:
     )
 
 
+@fault("mismatch", "the time of its decision is")
+def decision_of_the_year_before(story: Story) -> None:
+    _change(
+        story,
+        "update mqpg.op_log set at = at - interval '400 days' where message_id = "
+        "(select max(message_id) from mqpg.op_log where op = 'c')",
+    )
+
+
+@fault("mismatch", "attempts, and the last one that it lists is")
+def dead_letter_of_one_attempt_more(story: Story) -> None:
+    _change(story, "update mqpg.dead_letter set attempts = attempts + 1")
+
+
 @fault("mismatch", "the time of its dead letter is", alone=True)
 def dead_letter_of_the_next_year(story: Story) -> None:
     _change(story, "update mqpg.dead_letter set died_at = died_at + interval '400 days'")
@@ -150,6 +164,26 @@ def row_of_a_retry_deleted_after_its_nack(story: Story) -> None:
         story,
         "delete from mqpg.delayed where subscription_id > 0 and first_id = "
         f"(select min(d.first_id) from mqpg.delayed as d where d.first_id <> ({_DEAD}) and d.subscription_id > 0)",
+    )
+
+
+@fault("gap", "only, and a send writes it into two", alone=True)
+def dedup_id_of_one_slot(story: Story) -> None:
+    for n, which in enumerate(("min", "max")):
+        story.one("select mqpg.send('orders', '{}'::text, dedup_id => %s)", f"id {n}")
+        _change(
+            story,
+            f"delete from mqpg.dedup where dedup_id = 'id {n}' and slot = "
+            f"(select {which}(slot) from mqpg.dedup where dedup_id = 'id {n}')",
+        )
+
+
+@fault("gap", "no row says where it began in queue 1", alone=True)
+def start_of_a_subscription_deleted(story: Story) -> None:
+    _change(
+        story,
+        "delete from mqpg.queue_start where queue_id = 1 and subscription_id = "
+        "(select subscription_id from mqpg.subscription where consumer_group = 'board')",
     )
 
 

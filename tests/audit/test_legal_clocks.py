@@ -9,7 +9,7 @@ import pytest
 from mqpg.audit.report import Report
 from mqpg.audit.verdict import Verdict
 from tests.audit.clock import turn_back
-from tests.audit.story import Row, Story
+from tests.audit.story import Row, Story, message_id
 
 pytestmark = pytest.mark.spark
 
@@ -79,6 +79,21 @@ def test_between_a_row_in_the_ledger_and_its_commit(audit: Audit, story: Story, 
     story.ledger.execute("update mqpg_ledger set created_at = created_at + interval '1 hour', done_at = null "
                          "where handle = (select min(handle) from mqpg_ledger where entry = 'local')")  # fmt: skip
     assert found(audit()) == {"early": 1}
+
+
+def test_by_days_between_a_half_message_and_its_commit(audit: Audit, story: Story) -> None:
+    """The ticks show that the clock went back so far."""
+    handle = story.prepare()
+    story.local(handle)
+    story.append()
+    story.broker.execute("update mqpg.commit_log set born_at = born_at + interval '3 days', check_at = check_at "
+                         "+ interval '3 days' where batch_id = %s", (message_id(handle) >> 10,))  # fmt: skip
+    story.broker.execute("update mqpg.tick set at = at + interval '3 days'")
+    story.commit(handle)
+    story.drain()
+    require_valid(audit())
+    story.broker.execute("update mqpg.tick set at = at - interval '3 days' where at > now()")
+    assert found(audit()) == {"mismatch": 1}
 
 
 @pytest.mark.parametrize("by", STEPS)

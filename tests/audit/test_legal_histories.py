@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 
 import psycopg
 import pytest
@@ -350,6 +351,7 @@ def test_an_older_journal_is_read(audit: Audit, story: Story) -> None:
 
 
 def test_what_was_not_judged_is_listed(audit: Audit, story: Story) -> None:
+    keep = timedelta(hours=10)
     story.drain("mail", journal=False)
     story.broker.execute("select mqpg.create_producer_group('bare', checker => 'url', checker_target => 'x')")
     handle = str(story.one("select mqpg.prepare('orders', '{}'::text, 'bare')"))
@@ -357,11 +359,11 @@ def test_what_was_not_judged_is_listed(audit: Audit, story: Story) -> None:
     story.drain()
     story.drain("mail", journal=False)
     story.consumer.execute("insert into mqpg_applied values ('ghost', 'orders', 0, 0, 1024, clock_timestamp())")
-    story.broker.execute("update mqpg.op_log set at = at - interval '2 days' where message_id = "
+    story.broker.execute("update mqpg.op_log set at = at - interval '20 hours' where message_id = "
                          "(select min(message_id) from mqpg.op_log where op = 'c')")  # fmt: skip
     story.ledger.execute("delete from mqpg_ledger where split_part(handle, '.', 3)::bigint = "
                          "(select min(split_part(handle, '.', 3)::bigint) from mqpg_ledger)")  # fmt: skip
-    report = audit()
+    report = audit(ledger_keep=keep)
     require_valid(report)
     assert [(one.what, one.name, one.rows) for one in report.not_judged] == [
         ("consumer group without a journal", "mail", None),
@@ -369,7 +371,7 @@ def test_what_was_not_judged_is_listed(audit: Audit, story: Story) -> None:
         ("journal of a group without a subscription", "ghost", 1),
         ("decision that is older than the ledger is kept, without a row in the ledger", "shop", 1),
     ]
-    report = audit(drained=True)
+    report = audit(ledger_keep=keep, drained=True)
     assert report.verdict is Verdict.UNKNOWN
     assert not any(report.anomalies.values())
     assert "not judged: consumer group without a journal: mail" in report.reasons
@@ -429,3 +431,46 @@ def test_checksums_that_are_asked_for_later(audit: Audit, story: Story) -> None:
     require_valid(audit())
     story.broker.execute("update mqpg.former_setting set replaced_at = replaced_at - interval '2 hours'")
     assert found(audit())["corrupt"] > 1
+
+
+def test_a_dedup_id_whose_message_was_recalled_is_used_again(audit: Audit, story: Story) -> None:
+    send = "select mqpg.send('orders', '{}'::text, dedup_id => 'again', delay => '1 hour')"
+    story.broker.execute("select mqpg.recall(%s)", (story.one(send),))
+    story.one(send)
+    story.drain()
+    require_valid(audit())
+
+
+def test_a_dedup_id_of_whose_two_slots_retention_has_dropped_one(audit: Audit, story: Story) -> None:
+    story.one("select mqpg.send('orders', '{}'::text, dedup_id => 'old')")
+    story.drain()
+    story.broker.execute("delete from mqpg.dedup where slot = (select min(slot) from mqpg.dedup)")
+    assert found(audit()) == {"gap": 1}
+    story.broker.execute("update mqpg.segment set upper_bound = (select max(slot) from mqpg.dedup)::text, dropped_at = now(), "
+                         "body_dropped_at = now() where family = 'dedup' and lower_bound::bigint = (select "
+                         "min(lower_bound::bigint) from mqpg.segment where family = 'dedup')")  # fmt: skip
+    require_valid(audit())
+
+
+def test_a_message_that_becomes_a_dead_letter_three_times(audit: Audit, story: Story) -> None:
+    """By a final nack, after two attempts, and because it expires."""
+    broker = story.broker
+    broker.execute("select mqpg.create_topic('short', 1)")
+    broker.execute("select mqpg.subscribe('late', 'short', max_attempts => 2, retry_delay => '1 microsecond')")
+    message = story.one("select mqpg.send('short', '{}'::text)")
+    seen = []
+    for final in (True, False):
+        story.append()
+        broker.execute("select mqpg.seek('late', 'short', 'earliest')")
+        for _ in range(1 if final else 2):
+            story.append()
+            (row,) = broker.execute("select * from mqpg.receive('late', 'short')").fetchall()
+            broker.execute("select mqpg.nack(%s, %s, final => %s)", (row["receipt"], [message], final))
+            time.sleep(0.01)
+        seen.append(story.one("select attempts from mqpg.dead_letter where message_id = %s", message))
+        require_valid(audit())
+    broker.execute("select mqpg.alter_topic('short', message_ttl => '1 ms', on_expired => 'dead_letter')")
+    broker.execute("select mqpg.seek('late', 'short', 'earliest')")
+    assert broker.execute("select * from mqpg.receive('late', 'short')").fetchall() == []
+    assert [*seen, story.one("select attempts from mqpg.dead_letter where message_id = %s", message)] == [1, 2, 0]
+    require_valid(audit())

@@ -80,3 +80,21 @@ join topic as t on t.topic_id = m.topic_id
 cross join horizon as h
 where m.unscheduled and m.state = 'committed' and m.committed_at > h.delayed_from
     and exists (select from queued as q where q.message_id = m.message_id)
+union all
+select
+    null, t.topic, null, null, m.message_id,
+    format('its dedup id is in slot %s only, and a send writes it into two', d.slot)
+from (
+    select min(d.message_id) as message_id, min(d.slot) as slot
+    from dedup as d
+    group by d.topic_id, d.dedup_hash
+    having count(*) = 1 and not bool_or(d.at_edge)
+) as d
+join message as m on m.message_id = d.message_id
+join topic as t on t.topic_id = m.topic_id
+union all
+select p.consumer_group, p.topic, null, null, null, format('no row says where it began in queue %s', p.queue_id)
+from place as p
+where not exists (
+    select from queue_start as q where q.subscription_id = p.subscription_id and q.queue_id = p.queue_id
+)

@@ -140,6 +140,13 @@ where l.queue_id <> m.queue_id
     and not exists (select from body as b where not b.intact and b.batch_id = l.message_id >> 10)
 union all
 select
+    null, r.topic, l.queue_id, null, l.message_id,
+    format('its dead letter says %s attempts, and the last one that it lists is %s', l.attempts, l.last_attempt)
+from letter as l
+join reader as r on r.subscription_id = l.subscription_id
+where l.attempts <> l.last_attempt
+union all
+select
     null, t.topic, d.queue_id, null, d.message_id,
     format('its record batch says %s delay, and its commit %s', case when b.postponed then 'a' else 'no' end,
         case when b.postponed then 'none' else 'one' end)
@@ -169,22 +176,29 @@ where k.due_until < k.due_before or k.floor_id < k.floor_before or k.batch_seq <
 union all
 select
     null, w.topic, null, null, w.message_id,
-    format('the time of %s is %s, and the audit read it at %s', w.what, w.at::text, u.taken_at::text)
+    format('the time of %s is %s, more than a day before its message or after the audit', w.what, w.at::text)
 from (
-    select 'its effect' as what, e.topic, e.message_id, e.applied_at as at from effect as e
+    select 'its effect' as what, e.topic, e.message_id, e.applied_at as at, false as follows from effect as e
     union all
-    select 'its decision', t.topic, d.message_id, d.at
+    select 'its decision', t.topic, d.message_id, d.at, true
     from decision as d
     join topic as t on t.topic_id = d.topic_id
     union all
-    select 'its dead letter', r.topic, l.message_id, l.died_at
+    select 'its dead letter', r.topic, l.message_id, l.died_at, true
     from letter as l
     join reader as r on r.subscription_id = l.subscription_id
     union all
-    select 'its ledger row', l.topic, l.message_id, greatest(l.created_at, l.done_at) from ledger_match as l
+    select 'its ledger row', l.topic, l.message_id, greatest(l.created_at, l.done_at), false from ledger_match as l
 ) as w
+left join message as m on m.message_id = w.message_id and w.follows
 cross join run as u
-where extract(epoch from w.at - u.taken_at) > 86400
+-- By how much the clock went back at most from one tick to the next.
+cross join (
+    select coalesce(max(extract(epoch from k.at_before - k.at)), 0) as seconds
+    from (select t.at, lag(t.at) over (order by t.tick_id) as at_before from tick as t) as k
+) as back
+where extract(epoch from w.at - u.taken_at) > 86400 + greatest(back.seconds, 0)
+    or extract(epoch from m.born_at - w.at) > 86400 + greatest(back.seconds, 0)
 union all
 -- What is stored of a position in two columns.
 select
