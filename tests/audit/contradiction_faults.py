@@ -73,7 +73,7 @@ def tick_that_reached_a_later_time(story: Story) -> None:
     _change(story, "update mqpg.tick set due_until = due_until + interval '1 hour' where tick_id = 2")
 
 
-@fault("mismatch", "or has not seen its transaction", alone=True)
+@fault("mismatch", "is behind the tick before it", alone=True)
 def tick_of_a_later_transaction(story: Story) -> None:
     _change(story, "update mqpg.tick set xid = '4000000000' where tick_id = 2")
 

@@ -474,3 +474,12 @@ def test_a_message_that_becomes_a_dead_letter_three_times(audit: Audit, story: S
     assert broker.execute("select * from mqpg.receive('late', 'short')").fetchall() == []
     assert [*seen, story.one("select attempts from mqpg.dead_letter where message_id = %s", message)] == [1, 2, 0]
     require_valid(audit())
+
+
+def test_a_backlog_that_is_appended_in_parts(audit: Audit, story: Story) -> None:
+    """The tick of a part ends at a snapshot that has not seen the tick before it."""
+    for _ in range(4):
+        story.business()
+    assert [story.one("select mqpg.append(1)") for _ in range(5)] == [1, 1, 1, 1, 0]
+    story.drain()
+    require_valid(audit())
