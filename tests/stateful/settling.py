@@ -8,7 +8,7 @@ from hypothesis.stateful import precondition, rule
 
 from tests.stateful.consumers import LEASES, WHICH, Consumers, one_of
 from tests.stateful.machine import LOCKED, PARTIES, receipts, seconds
-from tests.stateful.model import Claim, Item, Span, Tx
+from tests.stateful.model import Claim, Item, Lane, Span, Tx
 from tests.stateful.producers import Producers
 
 __all__ = ["Settling"]
@@ -53,6 +53,9 @@ class Settling(Consumers, Producers):
                     effect(tx, claim)
                     if not claim.offsets:
                         claim.state = "released" if function == "release" else "spent"
+
+    def acknowledged(self, who: str, lane: Lane, offsets: list[int]) -> None:
+        """Called in the transaction that acknowledges these offsets, by whatever call does it."""
 
     def _refused(self, who: str, tx: Tx, claim: Claim, function: str, *args: object, **named: object) -> None:
         """Require that the call changes nothing, and is refused unless it acknowledges what is done.
@@ -106,6 +109,7 @@ class Settling(Consumers, Producers):
                     self.take_over(claim)
                 return ""
             if claim.state == "open":
+                self.acknowledged(who, lane, sorted(claim.offsets))
                 for offset in claim.offsets:
                     del lane.cells[offset]
                 claim.state = "spent"

@@ -22,7 +22,7 @@ from tests.stateful.admin import Admin
 from tests.stateful.checks import Checks
 from tests.stateful.crashes import Crashes
 from tests.stateful.machine import Base
-from tests.stateful.model import Claim, Tx
+from tests.stateful.model import Claim, Lane, Tx
 from tests.stateful.prepared import prepared
 
 # With this seed, a consumer acknowledged messages before one of their key that it had left pending.
@@ -51,18 +51,20 @@ class JournallingMachine(Checks, Admin, Crashes):
         self, who: str, receipt: str, function: str, *args: object, effect: Callable[[Tx, Claim], None]
     ) -> None:
         def journalled(tx: Tx, claim: Claim) -> None:
-            rows, held = self.model.rows(claim.lane), set(claim.offsets)
+            held = set(claim.offsets)
             effect(tx, claim)
-            if function != "ack":
-                return
-            for offset in sorted(held - set(claim.offsets)):
-                self.parties[who].execute(
-                    _APPLY,
-                    claim.lane.sub.group, self.topic, claim.lane.queue_id, offset, rows[offset].message_id,
-                    claim.lane.sub.subscription_id,
-                )  # fmt: skip
+            if function == "ack":
+                self.acknowledged(who, claim.lane, sorted(held - set(claim.offsets)))
 
         super()._settle(who, receipt, function, *args, effect=journalled)
+
+    def acknowledged(self, who: str, lane: Lane, offsets: list[int]) -> None:
+        rows = self.model.rows(lane)
+        for offset in offsets:
+            self.parties[who].execute(
+                _APPLY,
+                lane.sub.group, self.topic, lane.queue_id, offset, rows[offset].message_id, lane.sub.subscription_id,
+            )  # fmt: skip
 
     def the_end(self) -> None:
         """Apply what is left. The topic remains for the audit."""
