@@ -23,7 +23,7 @@ from lab.command import percentiles
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
 from mqpg.spark import register
-from mqpg.spark.read.database import jdbc_options
+from mqpg.spark.read.jdbc import jdbc_options
 from mqpg.spark.read.session import open_session
 from mqpg.spark.read.tuning import Tuning
 

@@ -19,9 +19,9 @@ from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession
 
 import mqpg
-from mqpg.audit.handles import OF_BROKER
 from mqpg.audit.sql.sources import open_source
 from mqpg.audit.sql.sqlalchemy_source import SqlalchemySource
+from mqpg.audit.sql.user_tables import OF_BROKER
 from mqpg.embedded.locate import resolve
 from mqpg.values.errors import LedgerError
 from mqpg.values.messages import Unsettled, Verdict

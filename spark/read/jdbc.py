@@ -15,14 +15,13 @@ from pyspark.sql import functions as F
 
 from mqpg.connection.dsn import describe
 from mqpg.connection.text_session import one_line
-from mqpg.values.errors import DatabaseError, Error
+from mqpg.values.errors import ConfigurationError, DatabaseError, Error
 
 from .chunks import frame_of_rows
-from .database import jdbc_options
 from .portable import Column, portable, shaped, spark_schema
 from .stores import FrameStore
 
-__all__ = ["PinnedReader", "UnpinnedRead", "require_pinned"]
+__all__ = ["PinnedReader", "UnpinnedRead", "jdbc_options", "require_pinned"]
 
 _log = logging.getLogger(__name__)
 
@@ -32,6 +31,16 @@ _FEW, _FEW_WITH_ARRAYS = 20_000, 200
 _ROWS_WORTH_A_PARTITION = 25_000
 _FETCHED = 1000
 _PROOF = "_snapshot"
+# libpq parameters that the JDBC driver knows, and their names there. The driver has a default for
+# every other parameter, or the parameter exists in libpq only.
+_JDBC_NAMES = {
+    "sslmode": "sslmode",
+    "sslcert": "sslcert",
+    "sslkey": "sslkey",
+    "sslrootcert": "sslrootcert",
+    "options": "options",
+    "connect_timeout": "connectTimeout",
+}
 
 
 class UnpinnedRead(Error):
@@ -138,6 +147,30 @@ def require_pinned(name: str, snapshot: str, seen: set[str | None]) -> None:
     others = seen - {None, snapshot}
     if others:
         raise UnpinnedRead(f"{name}: rows of snapshot {min(map(str, others))} instead of {snapshot}")
+
+
+def jdbc_options(host: str, port: int, dbname: str, parameters: dict[str, str], password: str) -> dict[str, str]:
+    """Translate a connection of psycopg into the options of a Spark JDBC read.
+
+    The password is an option of its own, because URLs reach logs; an empty text means that there is none.
+    Raises ConfigurationError for a Unix socket, which the JDBC driver cannot use.
+    """
+    if not host or host.startswith(("/", "@")):
+        raise ConfigurationError(
+            f"JDBC needs TCP, and this database was reached through a Unix socket ({host or 'default'}): "
+            "name a host in its DSN"
+        )
+    shown = f"[{host}]" if ":" in host else host
+    options = {
+        "url": f"jdbc:postgresql://{shown}:{port}/{dbname}",
+        "driver": "org.postgresql.Driver",
+        "user": parameters.get("user", ""),
+        "ApplicationName": "mqpg audit",
+    }
+    options |= {jdbc: parameters[libpq] for libpq, jdbc in _JDBC_NAMES.items() if parameters.get(libpq)}
+    if password:
+        options["password"] = password
+    return options
 
 
 def _jdbc(connection: psycopg.Connection[dict[str, Any]]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""How large an audit is, known before it starts and without a pass over any table."""
+"""How large an audit is, known before it starts and without a pass over any table but the ticks."""
 
 from __future__ import annotations
 
@@ -7,21 +7,11 @@ from mqpg.audit.sql.sources import Source
 
 __all__ = ["estimate_messages"]
 
-# Messages in the queues, by the first and last offset of each, and rows of the log, which also has
-# those that wait for the appender.
+# What ticks have appended, and rows of the log, which also has those that wait for the appender.
 _BROKER = """
 select greatest(
-    (select coalesce(sum(e.tail - b.base_offset), 0)
-     from mqpg_audit.topic t cross join lateral generate_series(0, t.queues - 1) as q(queue_id)
-     cross join lateral (
-         select c.base_offset from mqpg_audit.queue_row c
-         where c.topic_id = t.topic_id and c.queue_id = q.queue_id and c.subscription_id = 0
-         order by c.base_offset limit 1) b
-     cross join lateral (
-         select c.base_offset + c.n as tail from mqpg_audit.queue_row c
-         where c.topic_id = t.topic_id and c.queue_id = q.queue_id and c.subscription_id = 0
-         order by c.base_offset desc limit 1) e),
-    (select coalesce(sum(c.reltuples), 0)::bigint
+    (select coalesce(sum(t.messages), 0) from mqpg_audit.tick t),
+    (select coalesce(sum(c.reltuples), 0)
      from pg_inherits i join pg_class c on c.oid = i.inhrelid and c.reltuples > 0
      where i.inhparent = 'mqpg.commit_log'::regclass))::bigint as messages
 """

@@ -13,8 +13,7 @@ from mqpg.audit.sql.sources import open_source
 from mqpg.connection.text_session import text_session
 from mqpg.errors import ConfigurationError, DatabaseError
 from mqpg.spark.read import jdbc
-from mqpg.spark.read.database import jdbc_options
-from mqpg.spark.read.jdbc import PinnedReader, UnpinnedRead, require_pinned
+from mqpg.spark.read.jdbc import PinnedReader, UnpinnedRead, jdbc_options, require_pinned
 from mqpg.spark.read.portable import Column
 from mqpg.spark.read.stores import open_store
 from mqpg.spark.read.tuning import Tuning

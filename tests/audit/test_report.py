@@ -12,7 +12,7 @@ from mqpg.audit.faults import Fault, read_faults
 from mqpg.audit.html import as_html
 from mqpg.audit.html.charts import recovery_chart
 from mqpg.audit.report import Report
-from mqpg.audit.timeline import interval_seconds
+from mqpg.audit.sql.totals import interval_seconds
 from mqpg.errors import ConfigurationError
 from tests.audit.commands import require_schema
 from tests.audit.story import Story

@@ -7,7 +7,6 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -44,18 +43,23 @@ def run_audit(options: AuditOptions) -> Report:
         ConfigurationError: A URL is wrong, or the broker's server is a standby.
         DatabaseError: The broker's server refused a statement.
     """
-    return _audit(options, None, None, {})[0]
+    return run_tracked(options)[0]
 
 
 def run_tracked(
-    options: AuditOptions, judged: Judged | None, nothing: Judged, why: str | None, *, altered: bool = False
+    options: AuditOptions,
+    judged: Judged | None = None,
+    nothing: Judged | None = None,
+    why: str | None = None,
+    *,
+    altered: bool = False,
 ) -> tuple[Report, Judged | None]:
     """Run one audit that leaves out what is judged, and extends it if the verdict is valid.
 
     Args:
         options: What is audited.
         judged: What is judged. None means nothing.
-        nothing: A state of this broker in which nothing is judged.
+        nothing: A state of this broker in which nothing is judged. None means that nobody asks what is judged now.
         why: Why everything is judged again. None means that it is not, or that nothing was judged.
         altered: Whether that is a fault of its own: rows that mqpg writes once were changed.
 
@@ -65,17 +69,6 @@ def run_tracked(
     Raises:
         Rejudge: What was judged must be judged again.
     """
-    before = judged.totals if judged else {}
-    return _audit(options, judged, nothing, {"judged_before": before, "judged_again": why}, [why] if altered else [])
-
-
-def _audit(
-    options: AuditOptions,
-    judged: Judged | None,
-    nothing: Judged | None,
-    incremental: dict[str, Any],
-    altered: Sequence[str | None] = (),
-) -> tuple[Report, Judged | None]:
     started, dsn = time.monotonic(), resolve(options.dsn)
     migrate.check(dsn)
     connect_once(dsn, options)
@@ -83,7 +76,7 @@ def _audit(
         read_from = time.monotonic()
         inputs = read_inputs(work, dsn, options, judged)
         read_seconds = time.monotonic() - read_from
-        work.insert("altered_rows", [(one,) for one in altered])
+        work.insert("altered_rows", [(why,)] if altered else [])
         work.derive()
         if judged is not None:
             check_frames(work)
@@ -99,7 +92,12 @@ def _audit(
                 (broker,) = (one for one in inputs.snapshots if one.role == "broker")
                 after = advance(work, judged or nothing, broker.snapshot, broker.taken_at)
             now = after or judged or nothing
-            report.run["incremental"] = incremental | {"judged": now.totals, "open": len(now.open)}
+            report.run["incremental"] = {
+                "judged_before": judged.totals if judged else {},
+                "judged_again": why,
+                "judged": now.totals,
+                "open": len(now.open),
+            }
             report.run["seconds"] = round(time.monotonic() - started, 3)
         return report, after
 

@@ -17,7 +17,7 @@ from .engine import run_tracked
 from .judged import Rejudge
 from .postgresql_source import PostgresqlSource
 
-__all__ = ["Progress", "audit_with_state", "open_progress", "run_incremental"]
+__all__ = ["Progress", "audit_with_state", "open_progress"]
 
 _log = logging.getLogger(__name__)
 _LIFE = """
@@ -36,13 +36,34 @@ class Progress:
         self._path, self._judged = path, judged
 
     def audit(self, options: AuditOptions) -> Report:
-        """Run one incremental audit."""
-        report, after = run_incremental(options, self._judged, path=self._path)
+        """Run one audit of what is not judged yet, or of everything if that is safer.
+
+        Raises ConfigurationError if what was judged belongs to another broker.
+        """
+        report, after = self._run(options)
         if after is not None:
             self._judged = after
             if self._path is not None:
                 save_state(self._path, after)
         return report
+
+    def _run(self, options: AuditOptions) -> tuple[Report, Judged | None]:
+        nothing, judged = _nothing(options), self._judged
+        why, altered = None, False
+        if judged is not None:
+            if judged.broker_id != nothing.broker_id:
+                raise ConfigurationError(f"--state: {self._path or 'it'} belongs to another broker, {judged.broker_id}")
+            if judged.asked != nothing.asked:
+                why = "the options are others"
+            elif judged.life != nothing.life:
+                why = "the broker was restored or adopted"
+            else:
+                try:
+                    return run_tracked(options, judged, nothing)
+                except Rejudge as changed:
+                    why, altered = str(changed), changed.altered
+            _log.info("everything is judged again: %s", why)
+        return run_tracked(options, None, nothing, why, altered=altered)
 
 
 @contextlib.contextmanager
@@ -62,33 +83,6 @@ def audit_with_state(options: AuditOptions, path: Path) -> Report:
     """Run one incremental audit with a state in a file. If there is none yet, everything is judged."""
     with open_progress(path) as progress:
         return progress.audit(options)
-
-
-def run_incremental(
-    options: AuditOptions, judged: Judged | None, *, path: Path | None = None
-) -> tuple[Report, Judged | None]:
-    """Run one audit of what is not judged yet, or of everything if that is safer.
-
-    Returns the report and what is judged now, None if nothing can be added to `judged`. Raises
-    ConfigurationError if `judged` belongs to another broker; `path` is the file that it comes from, for that
-    message.
-    """
-    nothing = _nothing(options)
-    why, altered = None, False
-    if judged is not None:
-        if judged.broker_id != nothing.broker_id:
-            raise ConfigurationError(f"--state: {path or 'it'} belongs to another broker, {judged.broker_id}")
-        if judged.asked != nothing.asked:
-            why = "the options are others"
-        elif judged.life != nothing.life:
-            why = "the broker was restored or adopted"
-        else:
-            try:
-                return run_tracked(options, judged, nothing, None)
-            except Rejudge as changed:
-                why, altered = str(changed), changed.altered
-        _log.info("everything is judged again: %s", why)
-    return run_tracked(options, None, nothing, why, altered=altered)
 
 
 def _nothing(options: AuditOptions) -> Judged:

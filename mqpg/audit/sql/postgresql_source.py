@@ -11,14 +11,13 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import sql
 
-from mqpg.audit.handles import IS_HANDLE, OF_BROKER
 from mqpg.audit.state import Digests, Judged
 from mqpg.connection.dsn import describe, to_libpq
 from mqpg.connection.text_session import one_line, text_session
 from mqpg.values.errors import ConnectionFailed, DatabaseError
 
 from .fingerprint import USERS, grouped
-from .user_tables import COLUMNS, OF_ONE_BROKER
+from .user_tables import COLUMNS, IS_HANDLE, OF_BROKER, OF_ONE_BROKER
 from .workspace import Workspace
 
 __all__ = ["PostgresqlSource"]

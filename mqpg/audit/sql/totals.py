@@ -7,14 +7,16 @@ from typing import Any
 
 from mqpg.audit.conclusions import histograms
 from mqpg.audit.report import PURGED, UNATTRIBUTED, NotJudged
-from mqpg.audit.timeline import interval_seconds
 from mqpg.audit.verdict import Relation
 
 from .workspace import Workspace
 
-__all__ = ["Totals", "doubts"]
+__all__ = ["Totals", "doubts", "interval_seconds"]
 
 Rows = list[dict[str, Any]]
+
+_MOST = 120
+_WIDTHS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 43200, 86400)
 
 
 class Totals:
@@ -47,6 +49,16 @@ def doubts(totals: Totals, incarnation: int) -> list[str]:
         f"({row['why']}), and whether the topic had it then is not recorded"
         for row in totals.doubtful_jumps
     ]
+
+
+def interval_seconds(first: datetime | None, last: datetime | None) -> int:
+    """Choose the width of the intervals, a round number of seconds, so that there are at most 120 of them.
+
+    `first` and `last` are None if there is nothing to show.
+    """
+    span = 0.0 if first is None or last is None else (last - first).total_seconds()
+    fitting = (width for width in _WIDTHS if span / width < _MOST)
+    return next(fitting, 86400 * (int(span / 86400 / _MOST) + 1))
 
 
 def _foreign(row: dict[str, Any], incarnation: int) -> str:

@@ -100,27 +100,22 @@ where d.nacked > coalesce(c.times, 0) and d.nacked_at > k.purged_before and d.na
     )
 union all
 select
-    5, 'lost', d.subscription_id, d.queue_id, d.queue_offset, d.message_id, d.version,
-    'given up after its last delivery, but there is no dead letter'
-from due as d
-join known as k on k.subscription_id = d.subscription_id
-where d.buried_at > k.purged_before and not exists (
-    select from grave as g where g.subscription_id = d.subscription_id and g.message_id = d.message_id
-)
-union all
-select
     5, 'lost', e.subscription_id, e.queue_id, e.queue_offset, e.message_id, e.version,
-    format('version %s let it expire and become a dead letter, but there is none', e.version)
+    case e.ending
+        when 'buried' then 'given up after its last delivery, but there is no dead letter'
+        else format('version %s let it expire and become a dead letter, but there is none', e.version)
+    end
 from ending as e
 join cursor_version as v
-    on v.subscription_id = e.subscription_id and v.queue_id = e.queue_id and v.version = e.version and v.buries
+    on v.subscription_id = e.subscription_id and v.queue_id = e.queue_id and v.version = e.version
 join known as k on k.subscription_id = e.subscription_id
-where e.ending = 'expired' and e.at > k.purged_before
+where (e.ending = 'buried' or (e.ending = 'expired' and v.buries)) and e.at > k.purged_before
     and not exists (
         select from grave as g where g.subscription_id = e.subscription_id and g.message_id = e.message_id
     )
     and not exists (
-        select from unmatched as u where u.subscription_id = e.subscription_id and u.message_id = e.message_id
+        select from unmatched as u
+        where e.ending = 'expired' and u.subscription_id = e.subscription_id and u.message_id = e.message_id
     )
 union all
 select

@@ -10,7 +10,6 @@ select
     count(case when e.ending = 'nacked' then 1 end) as nacked,
     count(case when e.ending in ('nacked', 'buried', 'expired') then 1 end) as failed,
     max(case when e.ending = 'nacked' then e.at end) as nacked_at,
-    max(case when e.ending = 'buried' then e.at end) as buried_at,
     max(e.version) as version,
     min(e.queue_id) as queue_id,
     min(e.queue_offset) as queue_offset
