@@ -37,7 +37,8 @@ def dead_letter_recorded_twice(story: Story) -> None:
     _change(
         story,
         "insert into mqpg.former_dead_letter (subscription_id, message_id, attempts, reason, died_at, fate) "
-        "select subscription_id, message_id, attempts, reason, died_at, 'discarded' from mqpg.dead_letter",
+        "select subscription_id, message_id, attempts, reason, died_at, 'discarded' from mqpg.dead_letter "
+        f"where message_id = ({_DEAD})",
     )
 
 

@@ -17,14 +17,9 @@ from mqpg.audit.sql.workspace import open_workspace
 from mqpg.audit.state import load_state
 from mqpg.audit.verdict import Verdict
 from mqpg.errors import DatabaseError
-from tests.audit import content_faults as _contents  # noqa: F401  (they register their faults)
-from tests.audit import cursor_faults as _cursors  # noqa: F401
-from tests.audit import excuse_faults as _excuses  # noqa: F401
-from tests.audit import faults as _faults  # noqa: F401
-from tests.audit import outbox_faults as _outboxes  # noqa: F401
-from tests.audit import witness_faults as _witnesses  # noqa: F401
+from tests.audit.all_faults import FAULTS
 from tests.audit.legal_history import live
-from tests.audit.planting import FAULTS, apply_at
+from tests.audit.planting import apply_at
 from tests.audit.random_history import damage
 from tests.audit.random_history import work as work_at_random
 from tests.audit.retention import drop_what_may_go
