@@ -35,6 +35,8 @@ def advise_before(ran: Ran) -> str:
     """Name what makes a handler fail without a crash: a sentence with a space in front, or nothing."""
     raised = " ".join(ran.raised)
     line = _commits(ran) or (("commit() forbidden" in raised or REFUSED in raised) and _COMMITS)
+    if "UndefinedTable" in raised or "no such table" in raised:
+        line = line or "Make your tables by --setup."
     return f". {line}" if line else ""
 
 

@@ -123,7 +123,8 @@ class _Test:
         ran = self._work(bench, copy, None)
         if ran.failed is not None or ran.stuck or ran.raised:
             why = ran.failed or (ran.raised[0] if ran.raised else "it does not finish in time")
-            raise CannotTry(f"{self._options.target} fails without a crash: {why}{advise_before(ran)}")
+            words = " ".join(why.split())  # a server's error shows the statement on lines of its own
+            raise CannotTry(f"{self._options.target} fails without a crash: {words}{advise_before(ran)}")
         if not ran.calls:
             raise CannotTry(
                 f"no message reaches {self._options.target}: give some by --message or --messages, "

@@ -82,6 +82,7 @@ def test_the_table_and_a_repetition_that_is_accepted(server: Server) -> None:
         (["right"], 2, "the target must be module:name"),
         (["right:bill", "--message", "{"], 2, "a message must be JSON"),
         (["right:bill", "--message", "1", "--setup", "right:create_topic"], 2, "right:bill fails without a crash"),
+        (["right:bill", "--message", '{"id": 7}', "--setup", "right:create_topic"], 2, "Make your tables by --setup"),
     ],
 )
 def test_what_cannot_be_tried(arguments: list[str], status: int, words: str, server: Server) -> None:
