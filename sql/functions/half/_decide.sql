@@ -34,10 +34,10 @@ begin
         select v_id, 0, v_order, v_xid, _decide.op, v_now, l.topic_id, l.queue_id, _decide.decided_by,
             _decide.reason
         from mqpg.commit_log l
-        join mqpg.producer_group g on g.producer_group_id = l.producer_group_id
         where l.batch_id = v_id / 1024 and v_id % 1024 < l.n and l.delay is null and l.relay is null
             and mqpg._handle((select b.broker_id from mqpg.broker b), l.incarnation, v_id, l.nonce) = _decide.handle
-            and (_decide.decided_by <> 'producer' or mqpg._may(g.producers))
+            and (_decide.decided_by <> 'producer' or mqpg._may((
+                select g.producers from mqpg.producer_group g where g.producer_group_id = l.producer_group_id)))
         on conflict do nothing;
         if found then
             return case _decide.op when 'c' then 'committed' else 'rolled_back' end;

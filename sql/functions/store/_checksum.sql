@@ -18,15 +18,18 @@ language sql immutable as $$
             coalesce(hash_array_extended(array[_checksum.check_after], _checksum.producer_group_id), 0)))
 $$;
 
--- That of a batch of one message, with less to evaluate.
+-- That of a batch of one message, with less to evaluate. It is plpgsql, not sql: in place of the call,
+-- its parts would be prepared by each statement that has it, also for topics without checksums.
 create function mqpg._checksum(
     batch_id bigint, topic_id int, payload text, key text, tag text, headers jsonb,
     producer_group_id int default null, check_after interval default null
 ) returns bigint
-language sql immutable as $$
-    select hash_array_extended(
+language plpgsql immutable as $$
+begin
+    return hash_array_extended(
         array[_checksum.payload, _checksum.key, _checksum.tag, _checksum.headers::text],
         int8xor(
             int8xor(_checksum.batch_id, _checksum.topic_id::bigint << 32),
-            coalesce(hash_array_extended(array[_checksum.check_after], _checksum.producer_group_id), 0)))
+            coalesce(hash_array_extended(array[_checksum.check_after], _checksum.producer_group_id), 0)));
+end
 $$;

@@ -40,7 +40,56 @@ declare
     v_first text;
     v_checksum bigint;
     v_queue smallint;
+    v_broker record;
+    v_now timestamptz;
+    v_secret uuid;
+    v_relay boolean;
 begin
+    -- A half message without options is looked up, checked and written by one statement, as in send(). If it
+    -- writes nothing, the call continues below.
+    if prepare.key is null then
+        if prepare.tag is null and prepare.headers is null and prepare.check_after is null
+            and prepare.delay is null and prepare.dedup_id is null and prepare.ledger is null
+            and current_setting('synchronous_commit') not in ('off', 'local') then
+            select b.broker_id, b.incarnation into v_broker from mqpg.broker b;
+            v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
+            v_batch := nextval('mqpg.batch_id');
+            -- With a volatile function in it, the query would be a step of its own.
+            v_now := clock_timestamp();
+            v_secret := gen_random_uuid();
+            -- Without `offset 0` each execution would describe all columns of the tables.
+            insert into mqpg.commit_log (
+                batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at,
+                payloads, relay, checksum)
+            select v_batch, v_xid, v_now, t.topic_id, g.producer_group_id, v_broker.incarnation,
+                mqpg._queue_of(v_batch, t.queues), 1, 'h', v_secret, v_now + g.check_after, array[prepare.payload::json],
+                t.relay,
+                case
+                    when t.checksums then mqpg._checksum(
+                        v_batch, t.topic_id, prepare.payload, null, null, null, g.producer_group_id,
+                        v_now + g.check_after - v_now)
+                end
+            from (
+                select t.topic_id, t.queues, t.retention, t.checksums, t.senders,
+                    nullif(t.kind = 'relay', false) as relay
+                from mqpg.topic t
+                where t.name = prepare.topic and t.full_of is null
+                    and octet_length(prepare.payload) <= t.max_payload
+                offset 0) as t
+            cross join (
+                select g.producer_group_id, g.check_after, g.producers
+                from mqpg.producer_group g
+                where g.name = prepare.producer_group and g.overfull_at is null offset 0) as g
+            where g.check_after <= t.retention and mqpg._may(t.senders, g.producers)
+            returning relay into v_relay;
+            if found then
+                if v_relay then
+                    perform mqpg._relay_prepares(array[v_batch]);
+                end if;
+                return mqpg._handle(v_broker.broker_id, v_broker.incarnation, v_batch * 1024, v_secret);
+            end if;
+        end if;
+    end if;
     -- Without `offset 0` each execution would describe all columns of the three tables.
     select gen_random_uuid() as secret, clock_timestamp() as now, t.*, g.*, b.*
     into v_to
@@ -59,10 +108,10 @@ begin
             raise exception using errcode = '40001', message = 'the topic has space, or the group room, since now';
         end if;
     end if;
-    if prepare.payload is null then
-        raise exception using errcode = 'MQ001', message = 'payload must not be null';
-    end if;
-    if octet_length(prepare.payload) > v_to.max_payload then
+    if (octet_length(prepare.payload) <= v_to.max_payload) is not true then
+        if prepare.payload is null then
+            raise exception using errcode = 'MQ001', message = 'payload must not be null';
+        end if;
         raise exception using errcode = 'MQ010', message = format(
             'payload has %s bytes; topic %L allows %s', octet_length(prepare.payload), prepare.topic,
             v_to.max_payload);

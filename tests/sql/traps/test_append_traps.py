@@ -55,13 +55,15 @@ def racing_senders(mq: Session, broker: Broker) -> tuple[int, int, list[int]]:
     return pending.result(45), quick, appended(mq)
 
 
-def racing_sender_and_floor(mq: Session, broker: Broker, until: int | None = None) -> tuple[int, list[int]]:
+def racing_sender_and_floor(
+    mq: Session, broker: Broker, key: str | None, until: int | None = None
+) -> tuple[int, list[int]]:
     """One sender stops between xid and batch id, and the appender moves its floor meanwhile."""
     mq.send("t", "1")  # as above
     gate = Gate(broker)
     slow = gate.stopping()
     with gate.closed():
-        pending = broker.background(slow.send, "one", "1", key="k")
+        pending = broker.background(slow.send, "one", "1", key=key)
         gate.wait_for(slow)
         age_floor(mq, until)
     return pending.result(45), appended(mq)
@@ -74,26 +76,30 @@ XID_FIRST_PAUSED = f"v_xid := pg_current_xact_id(); {PAUSE} v_batch := nextval('
 
 
 def test_trap_xid_before_batch_id_keeps_the_order(mq: Session, broker: Broker) -> None:
-    mutate(mq, "send", XID_FIRST, XID_FIRST_PAUSED, count=2)
+    mutate(mq, "send", XID_FIRST, XID_FIRST_PAUSED, count=3)
     slow, quick, order = racing_senders(mq, broker)
     assert order == [quick, slow]
 
 
 def test_trap_xid_before_batch_id_keeps_the_order_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "send", XID_FIRST, ID_FIRST, count=2)
+    mutate(mq, "send", XID_FIRST, ID_FIRST, count=3)
     slow, quick, order = racing_senders(mq, broker)
     assert order == [slow, quick], "quick committed before slow took its xid, and lies behind it"
 
 
-def test_trap_xid_before_batch_id_keeps_rows_above_the_floor(mq: Session, broker: Broker) -> None:
-    mutate(mq, "send", XID_FIRST, XID_FIRST_PAUSED, count=2)
-    slow, order = racing_sender_and_floor(mq, broker)
+@pytest.mark.parametrize("key", [None, "k"])
+def test_trap_xid_before_batch_id_keeps_rows_above_the_floor(mq: Session, broker: Broker, key: str | None) -> None:
+    mutate(mq, "send", XID_FIRST, XID_FIRST_PAUSED, count=3)
+    slow, order = racing_sender_and_floor(mq, broker, key)
     assert slow in order
 
 
-def test_trap_xid_before_batch_id_keeps_rows_above_the_floor_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "send", XID_FIRST, ID_FIRST, count=2)
-    slow, order = racing_sender_and_floor(mq, broker, until=2)
+@pytest.mark.parametrize("key", [None, "k"])
+def test_trap_xid_before_batch_id_keeps_rows_above_the_floor_mutant(
+    mq: Session, broker: Broker, key: str | None
+) -> None:
+    mutate(mq, "send", XID_FIRST, ID_FIRST, count=3)
+    slow, order = racing_sender_and_floor(mq, broker, key, until=2)
     assert slow not in order, "the row was to be hidden by the floor"
 
 
