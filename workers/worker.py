@@ -54,18 +54,15 @@ class Worker(ABC):
     ends the session of a leader that falls silent without dying. Leadership only saves work. The result is
     correct with any number of leaders. A worker therefore also leads if a session that is no worker holds the
     lock. It then tries for the lock until it has it, and stands by if another worker gets it first.
-
-    Attributes:
-        lock_id: The second key of the role's lock.
-        detail: What the worker has done. The view worker_status shows it.
     """
 
     role: ClassVar[str]
-    lock_id: ClassVar[int]
+    lock_id: ClassVar[int]  # the second key of the role's lock
 
     def __init__(self, options: Options, stop: threading.Event | None = None) -> None:
         self.options = options
         self.stop = stop or threading.Event()
+        # What the worker has done. The view worker_status shows it.
         self.detail: dict[str, Any] = {"iterations": 0, "failures": 0}
         self._streak = FailureStreak()
         self._heartbeat = Heartbeat(self.role, options.heartbeat, self.detail, self._streak.described)

@@ -35,15 +35,10 @@ Revision = tuple[str, str | None, tuple[str, ...], Callable[..., None], Callable
 
 
 def revision_of(file: str) -> Revision:
-    """Make the revision that runs a migration.
+    """Make the revision that runs the migration whose file in `sql/migrations/` has the name of the module `file`.
 
-    An app's revision names it in `depends_on` by its id, or by a label such as `mqpg@0001`.
-
-    Args:
-        file: The path of the module, which has the name of the migration's file in `sql/migrations/`.
-
-    Raises:
-        ConfigurationError: Its folder has a module that is not mqpg's.
+    An app's revision names it in `depends_on` by its id, or by a label such as `mqpg@0001`. Raises
+    ConfigurationError if its folder has a module that is not mqpg's.
     """
     path = Path(file)
     number = int(path.name[:4])
