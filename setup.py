@@ -1,5 +1,7 @@
 """Maps the folders of the repository to one import package, `mqpg`. Everything else is in pyproject.toml."""
 
+import tempfile
+
 from setuptools import find_packages, setup
 
 FOLDERS = {
@@ -20,4 +22,6 @@ def packages() -> list[str]:
 
 
 if __name__ == "__main__":
-    setup(packages=packages(), package_dir=FOLDERS)
+    # Not in build/ of this folder: what an earlier build left there would get into the next wheel.
+    with tempfile.TemporaryDirectory() as scratch:
+        setup(packages=packages(), package_dir=FOLDERS, options={"build": {"build_base": scratch}})

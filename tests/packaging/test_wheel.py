@@ -64,6 +64,19 @@ def test_the_wheel_holds_every_module_and_every_sql_file(wheel: Path, source: Pa
                 assert f"{package}/{path.relative_to(source / folder).as_posix()}" in names
 
 
+def test_a_wheel_holds_nothing_of_an_earlier_one(source: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "clone"
+    _copy(source, copy)
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path / "built")]
+    gone = copy / "sql" / "functions" / "find" / "trace.sql"
+    for _ in range(2):
+        _run([*build, str(copy)])
+        (built,) = (tmp_path / "built").glob("*.whl")
+        assert gone.exists() == ("mqpg/sql/functions/find/trace.sql" in zipfile.ZipFile(built).namelist())
+        gone.unlink(missing_ok=True)
+    assert not (copy / "build").exists()
+
+
 def test_the_wheel_holds_the_pages_of_the_dashboard(wheel: Path, source: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     files = [path for folder in ("templates", "static") for path in (source / "mqpg" / "web" / folder).iterdir()]
