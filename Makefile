@@ -97,7 +97,7 @@ test-crashtest: setup ## Try mqpg crashtest at every crash point of the examples
 	@$(BIN)/python -m pytest -p randomly -m crashtest $(ARGS) tests/crashtest
 
 test-audit: setup java ## Audit each planted fault and each legal history in Spark, too, which takes long
-	@$(BIN)/python -m pip install --quiet deltalake 'pyiceberg[sql-sqlite]' polars duckdb 'pyspark[connect]'
+	@$(BIN)/python -m pip install --quiet deltalake 'pyiceberg[sql-sqlite]' polars duckdb plotly 'pyspark[connect]'
 	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder -m audits $(ARGS)
 
 test-slow: setup java ## Test the wheel in a fresh environment, the longest pages of the documentation, and the longest audits
