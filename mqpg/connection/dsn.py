@@ -67,13 +67,31 @@ _SYNC_ONLY = ("psycopg2", "psycopg2cffi", "pg8000", "pysqlite", "pysqlcipher", "
 
 
 def require_named(dsn: str | None, what: str) -> None:
-    """Raise ConfigurationError for a DSN that is empty, as where a variable of the deployment was not filled in."""
+    """Refuse a DSN that is empty, as where a variable of the deployment was not filled in.
+
+    Args:
+        dsn: The DSN. None: none was given, which is no error.
+        what: What it is, for the message.
+
+    Raises:
+        ConfigurationError: The DSN is empty.
+    """
     if isinstance(dsn, str) and not dsn.strip():
         raise ConfigurationError(f"{what} is empty: name the broker's database, or leave it out. {NOWHERE}")
 
 
 def to_libpq(dsn: str | URL) -> str:
-    """A DSN in libpq notation. Raises ConfigurationError if it cannot be read, or is not one of PostgreSQL."""
+    """Convert a DSN to libpq notation.
+
+    Args:
+        dsn: The DSN in any accepted notation.
+
+    Returns:
+        A libpq URL or conninfo string.
+
+    Raises:
+        ConfigurationError: It cannot be read, or is of another database than PostgreSQL.
+    """
     if _is_url(dsn):
         if dsn.get_backend_name() != "postgresql":
             raise ConfigurationError(f"the URL must begin with postgresql://, not {dsn.drivername}://")
@@ -88,7 +106,18 @@ def to_libpq(dsn: str | URL) -> str:
 
 
 def to_sqlalchemy(dsn: str | URL, *, asynchronous: bool = False) -> URL:
-    """A DSN as a SQLAlchemy URL, with a driver that the library can use. Raises ConfigurationError."""
+    """Convert a DSN to a SQLAlchemy URL with a driver that the library can use.
+
+    Args:
+        dsn: The DSN in any accepted notation, or the SQLAlchemy URL of any database.
+        asynchronous: Whether the driver must be an asynchronous one.
+
+    Returns:
+        The URL.
+
+    Raises:
+        ConfigurationError: The DSN cannot be read.
+    """
     if _is_url(dsn):
         url = dsn
     elif _ANY_URL.match(text := _text(dsn)) and not _LIBPQ_URL.match(text):
@@ -110,7 +139,16 @@ def _for_psycopg(query: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_driver(dialect: Any, name: str, *, asynchronous: bool) -> None:
-    """Raise ConfigurationError for an engine or a URL (`name`) whose driver is that of the other library."""
+    """Refuse an engine or a URL whose driver is that of the other library.
+
+    Args:
+        dialect: SQLAlchemy's dialect of the engine.
+        name: What the database is, for the message.
+        asynchronous: Whether the driver must be an asynchronous one.
+
+    Raises:
+        ConfigurationError: It is not.
+    """
     if dialect.is_async == asynchronous:
         return
     drivers = _ASYNC_DRIVERS if asynchronous else _SYNC_DRIVERS
@@ -122,7 +160,14 @@ def require_driver(dialect: Any, name: str, *, asynchronous: bool) -> None:
 
 
 def describe(dsn: str | URL) -> str:
-    """A database in messages and logs, without a password: host, port and database, or the URL of another kind."""
+    """Describe a database in messages and logs, without a password.
+
+    Args:
+        dsn: The DSN in any accepted notation, or the SQLAlchemy URL of any database.
+
+    Returns:
+        Host, port and database. Of another database than PostgreSQL, the URL.
+    """
     if _is_url(dsn) and dsn.get_backend_name() != "postgresql":
         return dsn.render_as_string(hide_password=True)
     try:
@@ -139,7 +184,15 @@ def describe(dsn: str | URL) -> str:
 
 
 def has_password(text: str) -> bool:
-    """Whether a DSN or URL carries a password, also behind a name, as in `shop=postgresql://…`."""
+    """Say whether a DSN or URL carries a password.
+
+    Args:
+        text: A DSN in any accepted notation or the SQLAlchemy URL of any database. A name may stand
+            in front, as in `shop=postgresql://…`.
+
+    Returns:
+        True if it does, also if it cannot be read but seems to.
+    """
     text = _NAMED.sub("", text.strip())
     try:
         if _ANY_URL.match(text) and not _LIBPQ_URL.match(text):
@@ -244,7 +297,11 @@ def _from_parameters(found: Mapping[str, Any]) -> URL:
 
 
 def from_libpq_variables() -> str | None:
-    """The database that the PG* variables name, or None. libpq reads the others, such as PGPASSWORD."""
+    """Read the database that the PG* variables name. libpq reads the others, such as PGPASSWORD.
+
+    Returns:
+        The DSN. None: they name none.
+    """
     if service := os.environ.get("PGSERVICE"):
         return make_conninfo(service=service)
     named = {key: os.environ[name] for name, key in _LIBPQ_VARIABLES.items() if os.environ.get(name)}

@@ -137,15 +137,36 @@ class Settings:
 
 
 def ledger_variable(name: str) -> str:
-    """The variable with the SQLAlchemy URL of a ledger: MQPG_LEDGER_SHOP_EU for "shop.eu"."""
+    """Name the variable that holds the SQLAlchemy URL of a ledger.
+
+    Args:
+        name: The ledger's name, such as "shop.eu".
+
+    Returns:
+        The variable's name, such as "MQPG_LEDGER_SHOP_EU".
+    """
     return "MQPG_LEDGER_" + re.sub(r"[-.]", "_", name).upper()
 
 
 def split_urls(urls: str) -> list[str]:
-    """The URLs of one name, of a variable or of the command line, split at the blanks between them."""
+    """Split the URLs of one name, of a variable or of the command line, at the blanks between them.
+
+    Args:
+        urls: The URLs, which may have blanks in a path.
+
+    Returns:
+        The URLs.
+    """
     return re.split(r"\s+(?=[\w+]+://)", urls.strip())
 
 
 def ledger_url(name: str) -> str | None:
-    """The SQLAlchemy URL of a ledger, by the `checker_target` of its producer group. None: it is not set."""
+    """Look up the SQLAlchemy URL of a ledger in the environment.
+
+    Args:
+        name: The ledger's name, which is the `checker_target` of a producer group.
+
+    Returns:
+        The URL, or None if the variable is not set.
+    """
     return os.environ.get(ledger_variable(name))

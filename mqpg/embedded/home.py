@@ -34,9 +34,12 @@ logger = logging.getLogger(__name__)
 class Home:
     """The folder of `mqpg up`: a server, its migrated database, and one worker process.
 
-    The server and the worker process continue to run when the process that started them ends. `directory` is by
-    default MQPG_HOME, or else `.mqpg` in the current folder, and `port` the one of the last time, or else a free one
-    (0: any free one).
+    The server and the worker process continue to run when the process that started them ends.
+
+    Args:
+        directory: The folder; None means MQPG_HOME, or else `.mqpg` in the current folder.
+        port: The port of the server. None: the one that it had the last time, or else a free one.
+            0: any free one.
     """
 
     def __init__(self, directory: str | Path | None = None, *, port: int | None = None) -> None:
@@ -47,10 +50,21 @@ class Home:
         self._log = self.directory / "worker.log"
 
     def up(self, *, workers: bool = True) -> str:
-        """Start the server and the workers if they do not run yet, and migrate the database. Returns its DSN.
+        """Start the server and the workers if they do not run yet, and migrate the database.
 
-        Workers that run already are restarted if the environment names a ledger (MQPG_LEDGER_<NAME>) that they do
-        not know or know with another URL. They keep the others. Raises ConfigurationError and SchemaTooNew.
+        Workers that run already are restarted if the environment names a ledger
+        (MQPG_LEDGER_<NAME>) that they do not know or know with another URL. They keep the others.
+
+        Args:
+            workers: Whether to start the workers too.
+
+        Returns:
+            The DSN of the database.
+
+        Raises:
+            ConfigurationError: The server or the workers cannot be started, for example because
+                another program has the server's port.
+            SchemaTooNew: A newer release of mqpg has migrated the database.
         """
         if self.server.port is None and not self._any_port:
             # The DSN is in programs that run and in their configuration, so it must stay the same.
@@ -65,7 +79,17 @@ class Home:
         return dsn
 
     def down(self, *, remove: bool = False) -> bool:
-        """Stop the workers, then the server, and with `remove` delete the data. False: nothing was running."""
+        """Stop the workers, then the server.
+
+        Args:
+            remove: Whether to delete the data too.
+
+        Returns:
+            False if nothing was running.
+
+        Raises:
+            ConfigurationError: The folder cannot be used, or the server cannot be stopped.
+        """
         with usable(self.directory):
             workers, server = self.worker_pid(), self.server.pid
             if workers is not None:
@@ -76,7 +100,11 @@ class Home:
             return (workers or server) is not None
 
     def worker_pid(self) -> int | None:
-        """The process id of the workers, which hold a lock on the file with it. None: they do not run."""
+        """Look for the background workers, which hold a lock on the file with their process id.
+
+        Returns:
+            Their process id, or None if they do not run.
+        """
         with suppress(OSError, ValueError), self._pid_file.open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

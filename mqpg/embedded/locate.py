@@ -13,11 +13,22 @@ __all__ = ["resolve", "running_dsn"]
 
 
 def resolve(dsn: str | None = None, settings: Settings | None = None) -> str:
-    """Find the broker's DSN, in libpq notation. Raises ConfigurationError.
+    """Find the broker's DSN.
 
     The sources are, in this order: the argument, MQPG_DATABASE_URL, DATABASE_URL, libpq's own PG*
     variables, and the server that `mqpg up` runs in this folder. The DSN "embedded" starts that
     server if it does not run. Nothing else starts one.
+
+    Args:
+        dsn: The DSN in any accepted notation, or "embedded". None: the next source.
+        settings: Where the variables were read. None: they are read now.
+
+    Returns:
+        The DSN in libpq notation.
+
+    Raises:
+        ConfigurationError: The DSN or the variable is empty or cannot be read, no source names a
+            database, or the embedded server cannot be started.
     """
     chosen = dsn
     if chosen is None:
@@ -39,7 +50,11 @@ def resolve(dsn: str | None = None, settings: Settings | None = None) -> str:
 
 
 def running_dsn() -> str | None:
-    """The DSN of the server of `mqpg up` in the default directory. None: it does not run."""
+    """Look for the server of `mqpg up` in the default directory.
+
+    Returns:
+        Its DSN, or None if it does not run.
+    """
     from mqpg.embedded.home import DATABASE, Home
 
     server = Home().server

