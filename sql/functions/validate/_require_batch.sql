@@ -10,11 +10,11 @@ begin
     perform mqpg._require_payloads(_require_batch.payloads, _require_batch.max_payload);
     if _require_batch.keys is not null then
         perform mqpg._require_shape('keys', _require_batch.keys, v_n);
-        perform mqpg._require_labels('keys', _require_batch.keys);
+        perform mqpg._require_keys_and_tags('keys', _require_batch.keys);
     end if;
     if _require_batch.tags is not null then
         perform mqpg._require_shape('tags', _require_batch.tags, v_n);
-        perform mqpg._require_labels('tags', _require_batch.tags);
+        perform mqpg._require_keys_and_tags('tags', _require_batch.tags);
     end if;
     perform mqpg._require_shape('headers', _require_batch.headers, v_n);
 end
