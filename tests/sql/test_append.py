@@ -60,7 +60,10 @@ def test_both_inserts_append_the_same_sends(mq: Session, broker: Broker, rng: ra
     """Batches of all sizes to queues of two topics, some committed after a later pass."""
     newest = "from (select t.* from mqpg.tick t order by tick_id desc limit 1) t"
     rows = "select * from mqpg.consume_queue c where c.tick_id > (select max(tick_id) from mqpg.tick)"
-    inserts = ("_append_sends(t, pg_current_snapshot())", "_append_runs(t, pg_current_snapshot(), t.due_until, false)")
+    inserts = (
+        "_write_offsets_of_sends(t, pg_current_snapshot())",
+        "_write_offsets(t, pg_current_snapshot(), t.due_until, false)",
+    )
     for _ in range(6):
         slow = broker.session()
         with slow.transaction():

@@ -50,11 +50,11 @@ def go_by_ids(dsn: str) -> None:
     """The appender takes what is above the last id that it has seen, whenever it was committed."""
     patch(
         dsn,
-        "_append_runs",
+        "_write_offsets",
         "l.batch_id > v_floor and l.xid >= v_from and l.xid < v_before",
-        "l.batch_id > v_floor and l.batch_id > (_append_runs.last_tick).batch_seq and l.xid < v_before",
+        "l.batch_id > v_floor and l.batch_id > (_write_offsets.last_tick).batch_seq and l.xid < v_before",
     )
-    patch(dsn, "_append_runs", "l.batch_id > v_floor and l.xid = any(v_late)", "false")
+    patch(dsn, "_write_offsets", "l.batch_id > v_floor and l.xid = any(v_late)", "false")
 
 
 def accept_old_receipts(dsn: str) -> None:

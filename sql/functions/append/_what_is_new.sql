@@ -1,6 +1,6 @@
 -- What append() may have to append: sends, decisions, or messages that are due. It looks at each
 -- source of messages and stops at the first row. An idle broker mostly has none, and most passes of
--- a busy one have sends alone, which the smaller of the two INSERTs appends. It may answer true
+-- a busy one have sends alone, which _write_offsets_of_sends() appends. It may answer true
 -- when no row is visible in S1 yet, but never false when one is.
 -- Locks: none. Cost: a few index lookups.
 create function mqpg._what_is_new(
@@ -9,6 +9,7 @@ create function mqpg._what_is_new(
 )
 language plpgsql as $$
 declare
+    -- What is new: see _write_offsets().
     v_floor bigint := _what_is_new.last_tick.floor_id;
     v_from xid8 := _what_is_new.last_tick.snapshot_xmax;
     v_before xid8 := pg_snapshot_xmax(_what_is_new.upto);

@@ -72,9 +72,9 @@ begin
     select n.sends, n.decisions, n.due into v_new from mqpg._what_is_new(v_tick, v_upto, v_due_until) n;
     if v_new.decisions or v_new.due then
         select a.messages, a.topic_ids, a.was_due into v_messages, v_topic_ids, v_was_due
-        from mqpg._append_runs(v_tick, v_upto, v_due_until, v_new.due) a;
+        from mqpg._write_offsets(v_tick, v_upto, v_due_until, v_new.due) a;
     elsif v_new.sends then
-        select a.messages, a.topic_ids into v_messages, v_topic_ids from mqpg._append_sends(v_tick, v_upto) a;
+        select a.messages, a.topic_ids into v_messages, v_topic_ids from mqpg._write_offsets_of_sends(v_tick, v_upto) a;
     else
         return 0;
     end if;

@@ -269,10 +269,10 @@ def late_delayed(mq: Session, broker: Broker) -> int:
 
 LATE_SEND = "l.kind = 'n' and l.batch_id > v_floor and l.xid = any(v_late)"
 LATE: dict[str, tuple[Callable[[Session, Broker], int], str, str]] = {
-    "send": (late_send, "_append_sends", LATE_SEND),
-    "send beside a decision": (late_send_beside_a_decision, "_append_runs", LATE_SEND),
-    "commit": (late_commit, "_append_runs", "o.op = 'c' and o.visible_at is null and o.xid = any(v_late)"),
-    "delayed": (late_delayed, "_append_runs", "d.visible_at <= v_due_from and d.xid = any(v_late)"),
+    "send": (late_send, "_write_offsets_of_sends", LATE_SEND),
+    "send beside a decision": (late_send_beside_a_decision, "_write_offsets", LATE_SEND),
+    "commit": (late_commit, "_write_offsets", "o.op = 'c' and o.visible_at is null and o.xid = any(v_late)"),
+    "delayed": (late_delayed, "_write_offsets", "d.visible_at <= v_due_from and d.xid = any(v_late)"),
 }
 
 
@@ -311,8 +311,8 @@ def test_trap_due_before_the_last_pass_but_visible_only_now(mq: Session, broker:
 
 
 def test_trap_due_before_the_last_pass_but_visible_only_now_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "_append_runs", "d.visible_at <= v_due_from and d.xid >= v_from", "false and d.xid >= v_from")
-    mutate(mq, "_append_runs", "d.visible_at <= v_due_from and d.xid = any(v_late)", "false and d.xid = any(v_late)")
+    mutate(mq, "_write_offsets", "d.visible_at <= v_due_from and d.xid >= v_from", "false and d.xid >= v_from")
+    mutate(mq, "_write_offsets", "d.visible_at <= v_due_from and d.xid = any(v_late)", "false and d.xid = any(v_late)")
     assert due_before_it_is_visible(mq, broker) not in appended(mq)
 
 
@@ -337,9 +337,9 @@ def test_trap_what_was_due_before_is_not_due_again(mq: Session) -> None:
 def test_trap_what_was_due_before_is_not_due_again_mutant(mq: Session) -> None:
     mutate(
         mq,
-        "_append_runs",
-        "d.visible_at > v_due_from and d.visible_at <= _append_runs.due_until",
-        "d.visible_at <= _append_runs.due_until",
+        "_write_offsets",
+        "d.visible_at > v_due_from and d.visible_at <= _write_offsets.due_until",
+        "d.visible_at <= _write_offsets.due_until",
     )
     assert len(retries_in_two_passes(mq)) > 1
 
@@ -537,7 +537,7 @@ def test_trap_runs_of_different_batches_never_join(mq: Session, decision: bool) 
 
 
 def test_trap_runs_of_different_batches_never_join_mutant(mq: Session) -> None:
-    mutate(mq, "_append_runs", "and f.id & 1023 <> 0", "")
+    mutate(mq, "_write_offsets", "and f.id & 1023 <> 0", "")
     with refused("MQ014"):
         two_full_batches(mq, decision=True)
 
@@ -559,7 +559,7 @@ def test_trap_decisions_join_only_where_ids_ascend(mq: Session) -> None:
 
 
 def test_trap_decisions_join_only_where_ids_ascend_mutant(mq: Session) -> None:
-    mutate(mq, "_append_runs", f"lag({END_OF_PLAIN}) over w = f.id", "abs(lag(f.id) over w - f.id) = 1")
+    mutate(mq, "_write_offsets", f"lag({END_OF_PLAIN}) over w = f.id", "abs(lag(f.id) over w - f.id) = 1")
     with refused("MQ014"):  # the run 3, 2 is read as 3, 4
         decisions_against_id_order(mq)
 
@@ -577,8 +577,8 @@ def test_trap_final_payloads_never_join(mq: Session) -> None:
 
 
 def test_trap_final_payloads_never_join_mutant(mq: Session) -> None:
-    mutate(mq, "_append_runs", END_OF_PLAIN, "f.id + f.n")
-    mutate(mq, "_append_runs", "and f.deliver_id is null and f.attempt", "and f.attempt")
+    mutate(mq, "_write_offsets", END_OF_PLAIN, "f.id + f.n")
+    mutate(mq, "_write_offsets", "and f.deliver_id is null and f.attempt", "and f.attempt")
     assert final_among_plain(mq) == [0, 1, 2], "the prepared body, not the final one"
 
 
@@ -751,7 +751,7 @@ def test_trap_a_message_put_off_comes_once_mutant_any_decision(mq: Session, brok
 
     The second row meets the decision of the call that delivered the first one.
     """
-    mutate(mq, "_append_runs", "and k.xid = pg_current_xact_id()", "")
+    mutate(mq, "_write_offsets", "and k.xid = pg_current_xact_id()", "")
     message_id = mq.send("one", "1", delay=seconds(0.02))
     recaller = broker.session()
     with recaller.transaction() as tx:

@@ -1,31 +1,33 @@
--- The appender's INSERT for sends alone, which most passes of a busy broker have. It writes the
--- same rows as _append_runs(), which serves messages of every kind: to set up that one's large plan
--- takes longer than to append a few messages. Each record batch is a run.
+-- Gives offsets to sends alone, which most passes of a busy broker have. It writes the same rows as
+-- _write_offsets(), which serves messages of every kind: to set up that one's large plan takes longer
+-- than to append a few messages. Each record batch is a run.
 -- Locks: only the new rows, because append() runs one at a time.
 -- Cost: linear in the new record batches.
-create function mqpg._append_sends(
+create function mqpg._write_offsets_of_sends(
     last_tick mqpg.tick, upto pg_snapshot, out messages bigint, out topic_ids int []
 )
 language plpgsql set work_mem = '32MB' as $$
 declare
-    v_floor bigint := _append_sends.last_tick.floor_id;
-    v_from xid8 := _append_sends.last_tick.snapshot_xmax;
-    v_before xid8 := pg_snapshot_xmax(_append_sends.upto);
-    v_late xid8 [] := array(select pg_snapshot_xip(_append_sends.last_tick.snapshot));
+    -- What is new: see _write_offsets().
+    v_floor bigint := _write_offsets_of_sends.last_tick.floor_id;
+    v_from xid8 := _write_offsets_of_sends.last_tick.snapshot_xmax;
+    v_before xid8 := pg_snapshot_xmax(_write_offsets_of_sends.upto);
+    v_late xid8 [] := array(select pg_snapshot_xip(_write_offsets_of_sends.last_tick.snapshot));
 begin
     with fresh as (
         select l.topic_id, l.queue_id, l.batch_id, l.n::int as n
         from mqpg.commit_log l
         where l.kind = 'n' and l.batch_id > v_floor and l.xid >= v_from and l.xid < v_before
-            and pg_visible_in_snapshot(l.xid, _append_sends.upto)
+            and pg_visible_in_snapshot(l.xid, _write_offsets_of_sends.upto)
         union all
         select l.topic_id, l.queue_id, l.batch_id, l.n
         from mqpg.commit_log l
         where l.kind = 'n' and l.batch_id > v_floor and l.xid = any(v_late)
-            and pg_visible_in_snapshot(l.xid, _append_sends.upto)
+            and pg_visible_in_snapshot(l.xid, _write_offsets_of_sends.upto)
     ),
     placed as (
-        select f.topic_id, f.queue_id, f.batch_id, f.n, sum(f.n) over w - f.n as begin_at, row_number() over w - 1 as nth
+        select f.topic_id, f.queue_id, f.batch_id, f.n, sum(f.n) over w - f.n as begin_at,
+            row_number() over w - 1 as nth
         from fresh f
         window w as (partition by f.topic_id, f.queue_id order by f.batch_id rows unbounded preceding)
     ),
@@ -47,14 +49,14 @@ begin
     appended as (
         insert into mqpg.consume_queue (
             base_offset, tick_id, topic_id, subscription_id, n, queue_id, first_ids, starts)
-        select first_value(t.next_offset) over w + t.begin_at, _append_sends.last_tick.tick_id + 1, t.topic_id,
-            0, t.n, t.queue_id, t.first_ids, array(select (b - t.begin_at)::int from unnest(t.begins) b)
+        select first_value(t.next_offset) over w + t.begin_at, _write_offsets_of_sends.last_tick.tick_id + 1,
+            t.topic_id, 0, t.n, t.queue_id, t.first_ids, array(select (b - t.begin_at)::int from unnest(t.begins) b)
         from tail t
         window w as (partition by t.topic_id, t.queue_id order by t.begin_at)
         returning topic_id, n
     )
     select coalesce(sum(a.n), 0), coalesce(array_agg(distinct a.topic_id), '{}')
-    into _append_sends.messages, _append_sends.topic_ids
+    into _write_offsets_of_sends.messages, _write_offsets_of_sends.topic_ids
     from appended a;
 end
 $$;

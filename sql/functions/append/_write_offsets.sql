@@ -1,66 +1,69 @@
--- The appender's INSERT for messages of every kind. It collects what is new up to a snapshot and a
--- due time, orders it, joins neighbours into runs, and writes rows of at most 64 runs and 4096
--- messages at the end of each queue. `due` says whether there may be delayed messages, about which
--- to decide.
+-- Gives offsets to messages of every kind: the appender's INSERT into consume_queue. It collects what
+-- is new up to a snapshot and a due time, orders it, joins neighbours into runs, and writes rows of
+-- at most 64 runs and 4096 messages at the end of each queue. `due` says whether there may be delayed
+-- messages, about which to decide.
 -- The ids b * 1024 + 1023 and (b + 1) * 1024 are neighbours as numbers and never join. Decisions
 -- join only if ids ascend in the order of the decisions.
 -- Locks: only the new rows, because append() runs one at a time.
 -- Cost: linear in the new record batches: 3 to 5 us for each single send or commit, 10 to 20 us for
 -- each delayed message with its decision. The plan is generic and expects few rows, so nothing here
 -- joins two of the larger sets. 32 MB of memory sort about 200,000 batches without a file.
-create function mqpg._append_runs(
+create function mqpg._write_offsets(
     last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz, due boolean, out messages bigint,
     out topic_ids int [], out was_due boolean
 )
 language plpgsql set work_mem = '32MB' as $$
 declare
-    v_floor bigint := _append_runs.last_tick.floor_id;
-    v_from xid8 := _append_runs.last_tick.snapshot_xmax;
-    v_before xid8 := pg_snapshot_xmax(_append_runs.upto);
-    v_late xid8 [] := array(select pg_snapshot_xip(_append_runs.last_tick.snapshot));
-    v_due_from timestamptz := _append_runs.last_tick.due_until;
+    -- New are rows of transactions that the last tick's snapshot did not see: those that had not begun
+    -- (xids from v_from, before v_before) and those that were running (v_late). Batch ids up to v_floor
+    -- were all seen.
+    v_floor bigint := _write_offsets.last_tick.floor_id;
+    v_from xid8 := _write_offsets.last_tick.snapshot_xmax;
+    v_before xid8 := pg_snapshot_xmax(_write_offsets.upto);
+    v_late xid8 [] := array(select pg_snapshot_xip(_write_offsets.last_tick.snapshot));
+    v_due_from timestamptz := _write_offsets.last_tick.due_until;
     v_decidable bigint := mqpg._decidable_from();
 begin
-    _append_runs.was_due := _append_runs.due
-        and mqpg._decide_due(_append_runs.last_tick, _append_runs.upto, _append_runs.due_until);
+    _write_offsets.was_due := _write_offsets.due
+        and mqpg._decide_due(_write_offsets.last_tick, _write_offsets.upto, _write_offsets.due_until);
     with due as materialized (
         select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
         from mqpg.delayed d
-        where d.visible_at > v_due_from and d.visible_at <= _append_runs.due_until
-            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+        where d.visible_at > v_due_from and d.visible_at <= _write_offsets.due_until
+            and pg_visible_in_snapshot(d.xid, _write_offsets.upto)
         union all
         select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
         from mqpg.delayed d
         where d.visible_at <= v_due_from and d.xid >= v_from and d.xid < v_before
-            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+            and pg_visible_in_snapshot(d.xid, _write_offsets.upto)
         union all
         select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
         from mqpg.delayed d
         where d.visible_at <= v_due_from and d.xid = any(v_late)
-            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+            and pg_visible_in_snapshot(d.xid, _write_offsets.upto)
     ),
     fresh as (
         select l.topic_id, l.queue_id, 0 as subscription_id, l.batch_id as place, l.batch_id * 1024 as id,
             l.n::int as n, null::bigint as deliver_id, null::smallint as attempt, false as due
         from mqpg.commit_log l
         where l.kind = 'n' and l.batch_id > v_floor and l.xid >= v_from and l.xid < v_before
-            and pg_visible_in_snapshot(l.xid, _append_runs.upto)
+            and pg_visible_in_snapshot(l.xid, _write_offsets.upto)
         union all
         select l.topic_id, l.queue_id, 0, l.batch_id, l.batch_id * 1024, l.n, null, null, false
         from mqpg.commit_log l
         where l.kind = 'n' and l.batch_id > v_floor and l.xid = any(v_late)
-            and pg_visible_in_snapshot(l.xid, _append_runs.upto)
+            and pg_visible_in_snapshot(l.xid, _write_offsets.upto)
         union all
         select o.topic_id, o.queue_id, 0, o.order_no, o.message_id, 1, o.deliver_id, null, false
         from mqpg.op_log o
         where o.message_id >= v_decidable and o.op = 'c' and o.visible_at is null
             and o.xid >= v_from and o.xid < v_before
-            and pg_visible_in_snapshot(o.xid, _append_runs.upto)
+            and pg_visible_in_snapshot(o.xid, _write_offsets.upto)
         union all
         select o.topic_id, o.queue_id, 0, o.order_no, o.message_id, 1, o.deliver_id, null, false
         from mqpg.op_log o
         where o.message_id >= v_decidable and o.op = 'c' and o.visible_at is null and o.xid = any(v_late)
-            and pg_visible_in_snapshot(o.xid, _append_runs.upto)
+            and pg_visible_in_snapshot(o.xid, _write_offsets.upto)
         union all
         select d.topic_id, d.queue_id, d.subscription_id, d.place, d.first_id, d.n, d.deliver_id, d.attempt, true
         from due d
@@ -127,7 +130,7 @@ begin
     appended as (
         insert into mqpg.consume_queue (
             base_offset, tick_id, topic_id, subscription_id, n, queue_id, first_ids, starts, deliver_ids, attempts)
-        select first_value(t.next_offset) over w + t.begin_at, _append_runs.last_tick.tick_id + 1, t.topic_id,
+        select first_value(t.next_offset) over w + t.begin_at, _write_offsets.last_tick.tick_id + 1, t.topic_id,
             t.subscription_id, t.end_at - t.begin_at, t.queue_id, t.first_ids,
             array(select (b - t.begin_at)::int from unnest(t.begins) b), t.deliver_ids, t.attempts
         from tail t
@@ -137,10 +140,10 @@ begin
     -- Purged retries were due, too, and newly scheduled rows are visible now. Without a tick the
     -- next append() would read all of them again.
     select coalesce(sum(a.n), 0), coalesce(array_agg(distinct a.topic_id), '{}'),
-        _append_runs.was_due or exists (select from due)
+        _write_offsets.was_due or exists (select from due)
             or exists (select from mqpg.delayed d where d.xid >= v_from and d.xid < v_before)
             or exists (select from mqpg.delayed d where d.xid = any(v_late))
-    into _append_runs.messages, _append_runs.topic_ids, _append_runs.was_due
+    into _write_offsets.messages, _write_offsets.topic_ids, _write_offsets.was_due
     from appended a;
 end
 $$;
