@@ -9,10 +9,10 @@ declare
 begin
     select min((
         select c.tick_id from mqpg.consume_queue c
-        where c.topic_id = v_group.topic_id and c.queue_id = q.queue_id and c.subscription_id = q.lane
+        where c.topic_id = v_group.topic_id and c.queue_id = q.queue_id and c.subscription_id = q.lane_of
         order by c.base_offset, c.tick_id limit 1)) into v_tick
     from (
-        select i as queue_id, 0 as lane
+        select i as queue_id, 0 as lane_of
         from mqpg.topic t cross join generate_series(0, t.queues - 1) as i
         where t.topic_id = v_group.topic_id
         union all

@@ -31,7 +31,7 @@ begin
         since as (
             select coalesce(max(r.written_at) filter (where r.attempt = 1), v_since) as at from retry r
         ),
-        lane as (
+        way as (
             select v_message.queue_id::int as queue_id, v_place.queue_offset, 1 as attempt
             union all
             select -1, mqpg._offset_in_tick(mqpg._tick_of_transaction(r.xid, r.visible_at), r.topic_id, -1,
@@ -40,12 +40,12 @@ begin
             from retry r
         ),
         step as (
-            select l.attempt + d.attempt - 1 as attempt,
+            select w.attempt + d.attempt - 1 as attempt,
                 jsonb_build_object('delivered_at', d.at, 'consumer', d.consumer, 'failed_at', d.failed_at,
                     'reason', d.reason) as detail
-            from lane l
-            cross join lateral mqpg._deliveries_of(_attempts.subscription_id, l.queue_id, l.queue_offset) d
-            where l.queue_offset is not null and d.at > (select s.at from since s)
+            from way w
+            cross join lateral mqpg._deliveries_of(_attempts.subscription_id, w.queue_id, w.queue_offset) d
+            where w.queue_offset is not null and d.at > (select s.at from since s)
             union all
             select r.attempt - 1, jsonb_build_object(
                 'failed_at', r.written_at, 'consumer', r.consumer, 'reason', r.reason)

@@ -19,7 +19,8 @@ create function mqpg._claim(
 ) returns mqpg.claim
 language plpgsql as $$
 declare
-    v_lane int := case _claim.queue_id when -1 then _claim.subscription.subscription_id else 0 end;
+    -- The subscription whose retry lane the queue is; 0: it is a queue of the topic.
+    v_lane_of int := case _claim.queue_id when -1 then _claim.subscription.subscription_id else 0 end;
     v_owner text := case _claim.subscription.mode when 'pinned' then _claim.consumer end;
     v_cursor mqpg.cursor;
     v_nth int;          -- the place of the claim that is taken over; 0: none
@@ -36,7 +37,7 @@ begin
     if _claim.acked.version is not null then
         -- One version says both only if it is certain that fresh messages are claimed. Every other
         -- claim has a version that says what became of the claim before.
-        if _claim.acked.queue_id = _claim.queue_id and v_lane = 0 and _claim.acked.claimed < _claim.tail
+        if _claim.acked.queue_id = _claim.queue_id and v_lane_of = 0 and _claim.acked.claimed < _claim.tail
             and _claim.subscription.filter is null and _claim.subscription.tags is null
             and _claim.subscription.max_attempts > 1 and _claim.topic.message_ttl is null
             and (_claim.acked.claims = '{}' or (
@@ -52,17 +53,17 @@ begin
     if v_cursor.version is null then
         -- A new statement, so that it sees the cursor as the lock's last holder left it.
         v_cursor := mqpg._cursor(_claim.subscription.subscription_id, _claim.queue_id);
-        if _claim.topic.message_ttl is not null and v_lane = 0 then
+        if _claim.topic.message_ttl is not null and v_lane_of = 0 then
             v_cursor := mqpg._expire(_claim.topic, _claim.subscription, v_cursor);
         end if;
     end if;
     loop
-        if v_cursor.version is null or (v_cursor.owner <> _claim.consumer and v_lane = 0) then
+        if v_cursor.version is null or (v_cursor.owner <> _claim.consumer and v_lane_of = 0) then
             return null;
         end if;
         v_nth := 0;
         if v_cursor.claims <> '{}' then
-            if _claim.subscription.on_failure = 'block_key' and v_lane = 0 then
+            if _claim.subscription.on_failure = 'block_key' and v_lane_of = 0 then
                 return mqpg._claim_by_key(_claim.subscription, v_cursor, _claim.max_messages, _claim.lease,
                     _claim.consumer);
             end if;
@@ -84,7 +85,7 @@ begin
             end;
             v_rest := v_cursor.claims;
             if _claim.tail <= v_cursor.claimed then
-                _claim.tail := mqpg._tail(_claim.subscription.topic_id, v_cursor.queue_id, v_lane);
+                _claim.tail := mqpg._tail(_claim.subscription.topic_id, v_cursor.queue_id, v_lane_of);
                 if _claim.tail <= v_cursor.claimed then
                     return null;
                 end if;
@@ -93,7 +94,7 @@ begin
                 null, v_cursor.claimed, least(v_cursor.claimed + _claim.max_messages, _claim.tail), 1,
                 clock_timestamp() + _claim.lease, _claim.consumer, null, null, null)::mqpg.claim;
             v_upto := v_claim.to_offset;
-            if (_claim.subscription.filter is not null or _claim.subscription.tags is not null) and v_lane = 0 then
+            if (_claim.subscription.filter is not null or _claim.subscription.tags is not null) and v_lane_of = 0 then
                 v_matches := mqpg._next_matches(
                     _claim.subscription, v_cursor.queue_id, v_cursor.claimed, _claim.tail, _claim.max_messages);
                 v_upto := v_matches.upto;
@@ -107,12 +108,12 @@ begin
             end if;
         end if;
         v_claim.epoch := mqpg._epoch(v_cursor.version + 1);
-        if v_lane <> 0 or v_claim.attempt >= _claim.subscription.max_attempts then
-            if v_lane <> 0 and _claim.subscription.mode = 'pinned' then
+        if v_lane_of <> 0 or v_claim.attempt >= _claim.subscription.max_attempts then
+            if v_lane_of <> 0 and _claim.subscription.mode = 'pinned' then
                 return mqpg._claim_of_lane(
                     _claim.subscription, v_cursor, _claim.tail, _claim.max_messages, _claim.lease, _claim.consumer);
             end if;
-            v_limit := mqpg._limit_attempts(_claim.subscription, v_cursor.queue_id, v_lane, v_claim);
+            v_limit := mqpg._limit_attempts(_claim.subscription, v_cursor.queue_id, v_lane_of, v_claim);
             if v_nth = 0 and v_limit.to_offset < v_claim.to_offset then
                 v_upto := v_limit.to_offset;
             end if;

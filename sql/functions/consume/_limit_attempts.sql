@@ -2,11 +2,12 @@
 -- one, or is alone with its last one. Messages at the beginning that have no attempt left become dead
 -- letters: `buried` is true, and `to_offset` is the one behind them. With max_attempts 1 every attempt
 -- is the last one, and messages are delivered together.
+-- `lane_of` is the subscription whose retry lane the queue is, or 0 for a queue of the topic.
 -- Locks: if it writes dead letters, the subscription's row, as _require_subscribed().
 -- Cost: one look at each run of the range; none for fresh messages with max_attempts 1.
 -- Errors: MQ005 (unsubscribed meanwhile), 55P03, 40001.
 create function mqpg._limit_attempts(
-    subscription mqpg.subscription, queue_id int, lane int, claim mqpg.claim,
+    subscription mqpg.subscription, queue_id int, lane_of int, claim mqpg.claim,
     out to_offset bigint, out buried boolean
 )
 language plpgsql as $$
@@ -19,12 +20,12 @@ declare
 begin
     buried := false;
     to_offset := _limit_attempts.claim.to_offset;
-    if _limit_attempts.lane = 0 and v_max = 1 and _limit_attempts.claim.attempt = 1 then
+    if _limit_attempts.lane_of = 0 and v_max = 1 and _limit_attempts.claim.attempt = 1 then
         return;
     end if;
     for v_message in
         select m.* from mqpg._claimed_messages(
-            _limit_attempts.subscription.topic_id, _limit_attempts.queue_id, _limit_attempts.lane,
+            _limit_attempts.subscription.topic_id, _limit_attempts.queue_id, _limit_attempts.lane_of,
             _limit_attempts.claim) m
     loop
         if v_message.attempt > v_max and (v_first or v_ids <> '{}') then

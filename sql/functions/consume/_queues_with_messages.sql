@@ -25,7 +25,7 @@ language sql stable as $$
         r.deliver_ids, r.attempts
     from (
         select q.queue_id, c.claimed, c.claims, c.version, c.slot, c.action,
-            case q.queue_id when -1 then _queues_with_messages.subscription_id else 0 end as lane
+            case q.queue_id when -1 then _queues_with_messages.subscription_id else 0 end as lane_of
         from generate_series(_queues_with_messages.first_queue, _queues_with_messages.last_queue) as q(queue_id)
         cross join lateral (
             select k.claimed, k.at, k.owner, k.claims, k.version, k.slot, k.action from mqpg.cursor k
@@ -39,7 +39,7 @@ language sql stable as $$
         select c.base_offset, c.n, c.first_ids, c.starts, c.deliver_ids, c.attempts
         from mqpg.consume_queue c
         where c.topic_id = _queues_with_messages.topic_id and c.queue_id = w.queue_id::smallint
-            and c.subscription_id = w.lane and c.base_offset < w.claimed + _queues_with_messages.most
+            and c.subscription_id = w.lane_of and c.base_offset < w.claimed + _queues_with_messages.most
             and c.tick_id between _queues_with_messages.from_tick and _queues_with_messages.to_tick
         order by c.base_offset desc limit 1
     ) as r on true
@@ -49,7 +49,7 @@ language sql stable as $$
             (
                 select t.next_offset from mqpg.queue_tail t
                 where t.topic_id = _queues_with_messages.topic_id and t.queue_id = w.queue_id::smallint
-                    and t.subscription_id = w.lane
+                    and t.subscription_id = w.lane_of
             ), 0) as tail
         offset 0
     ) as e

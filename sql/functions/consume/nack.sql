@@ -25,7 +25,7 @@ set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off 
 declare
     v record;
     v_subscription mqpg.subscription;
-    v_lane int;
+    v_lane_of int;          -- the subscription whose retry lane the queue is; 0: it is the topic's
     v_failed record;        -- the messages that failed, as arrays of equal length
     v_retried_at bigint [] := '{}';
     v_left record;
@@ -48,11 +48,11 @@ begin
     if nack.final then
         v_subscription.max_attempts := 1;
     end if;
-    v_lane := case (v.last_version).queue_id when -1 then (v.subscription).subscription_id else 0 end;
+    v_lane_of := case (v.last_version).queue_id when -1 then (v.subscription).subscription_id else 0 end;
     select array_agg(m.message_id) as ids, array_agg(m.deliver_id) as bodies, array_agg(m.attempt) as attempts,
         coalesce(array_agg(m.queue_offset), '{}') as offsets
     into v_failed
-    from mqpg._claimed_messages((v.subscription).topic_id, (v.last_version).queue_id, v_lane, v.claim) m
+    from mqpg._claimed_messages((v.subscription).topic_id, (v.last_version).queue_id, v_lane_of, v.claim) m
     where m.message_id = any(nack.message_ids);
     -- It is also true if a message is named twice.
     if cardinality(v_failed.offsets) < cardinality(nack.message_ids) then
@@ -67,11 +67,11 @@ begin
     if nack.message_ids = '{}' then
         return;
     end if;
-    if v_lane <> 0 or (v.claim).attempt >= v_subscription.max_attempts then
+    if v_lane_of <> 0 or (v.claim).attempt >= v_subscription.max_attempts then
         -- Dead letters may be written, and they must not outlive the subscription.
         perform mqpg._lock_subscription_of_receipt(nack.receipt, v_subscription.subscription_id);
     end if;
-    if (v.subscription).on_failure <> 'skip' and v_lane = 0 then
+    if (v.subscription).on_failure <> 'skip' and v_lane_of = 0 then
         select h.* into v_left from mqpg._block_failed(
             v_subscription, v.last_version, v.claim, nack.message_ids, nack.reason, nack.delay, nack.final) h;
         v.rest := v_left.waiting || v.rest;

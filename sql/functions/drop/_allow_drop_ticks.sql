@@ -31,8 +31,8 @@ begin
         return query select 'pinned', 'tick', v_segment.segment_no, v_pins;
         return;
     end if;
-    select array_agg(e.topic_id) as topics, array_agg(e.queue_id) as queues, array_agg(e.subscription_id) as lanes,
-        array_agg(e.next_offset) as offsets
+    select array_agg(e.topic_id) as topics, array_agg(e.queue_id) as queues,
+        array_agg(e.subscription_id) as subscription_ids, array_agg(e.next_offset) as offsets
     into v_ends
     from (
         select c.topic_id, c.queue_id, c.subscription_id, max(c.base_offset + c.n) as next_offset
@@ -50,7 +50,7 @@ begin
     end if;
     insert into mqpg.queue_tail as q (topic_id, queue_id, subscription_id, next_offset, oldest_offset)
     select e.topic_id, e.queue_id, e.subscription_id, e.next_offset, e.next_offset
-    from unnest(v_ends.topics, v_ends.queues, v_ends.lanes, v_ends.offsets)
+    from unnest(v_ends.topics, v_ends.queues, v_ends.subscription_ids, v_ends.offsets)
         as e(topic_id, queue_id, subscription_id, next_offset)
     on conflict (topic_id, queue_id, subscription_id) do update
     set oldest_offset = greatest(q.oldest_offset, excluded.oldest_offset);

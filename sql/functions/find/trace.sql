@@ -33,8 +33,8 @@ begin
     from mqpg._message_state(trace.message_id, v_message.topic_id, v_message.queue_id, v_message.kind, v_message.xid) p
     where v_message.kind is not null;
     return query
-    with lane as (
-        -- the lanes by which subscriptions get the message: the topic's queue, or their retry lane
+    with way as (
+        -- the ways by which subscriptions get the message: the topic's queue, or their retry lane
         select s.subscription_id, s.consumer_group, s.member, v_message.queue_id::int as queue_id, v_place.queue_offset,
             1 as attempt
         from mqpg.subscription s
@@ -70,45 +70,45 @@ begin
         from mqpg.tick t where t.tick_id = v_place.tick_id and v_place.queue_offset is not null
         union all
         select t.at, 'appended', jsonb_build_object('tick_id', t.tick_id, 'queue_id', -1,
-            'queue_offset', l.queue_offset, 'consumer_group', l.consumer_group), 3
-        from lane l
+            'queue_offset', w.queue_offset, 'consumer_group', w.consumer_group), 3
+        from way w
         join mqpg.consume_queue c on c.topic_id = v_message.topic_id and c.queue_id = -1
-            and c.subscription_id = l.subscription_id and c.base_offset <= l.queue_offset
-            and c.base_offset + c.n > l.queue_offset and c.base_offset > l.queue_offset - 8192
+            and c.subscription_id = w.subscription_id and c.base_offset <= w.queue_offset
+            and c.base_offset + c.n > w.queue_offset and c.base_offset > w.queue_offset - 8192
         join mqpg.tick t on t.tick_id = c.tick_id
-        where l.queue_id = -1
+        where w.queue_id = -1
         union all
-        select d.at, 'delivered', jsonb_build_object('consumer_group', l.consumer_group, 'queue_id', l.queue_id,
-            'queue_offset', l.queue_offset, 'attempt', l.attempt + d.attempt - 1, 'consumer', d.consumer,
-            'member', nullif(l.member, ''),
+        select d.at, 'delivered', jsonb_build_object('consumer_group', w.consumer_group, 'queue_id', w.queue_id,
+            'queue_offset', w.queue_offset, 'attempt', w.attempt + d.attempt - 1, 'consumer', d.consumer,
+            'member', nullif(w.member, ''),
             'lease_until', d.lease_until), 4
-        from lane l
-        cross join lateral mqpg._deliveries_of(l.subscription_id, l.queue_id, l.queue_offset) d
+        from way w
+        cross join lateral mqpg._deliveries_of(w.subscription_id, w.queue_id, w.queue_offset) d
         union all
-        select d.failed_at, 'retry', jsonb_build_object('consumer_group', l.consumer_group, 'queue_id', l.queue_id,
-            'attempt', l.attempt + d.attempt, 'reason', d.reason), 5
-        from lane l
-        cross join lateral mqpg._deliveries_of(l.subscription_id, l.queue_id, l.queue_offset) d
+        select d.failed_at, 'retry', jsonb_build_object('consumer_group', w.consumer_group, 'queue_id', w.queue_id,
+            'attempt', w.attempt + d.attempt, 'reason', d.reason), 5
+        from way w
+        cross join lateral mqpg._deliveries_of(w.subscription_id, w.queue_id, w.queue_offset) d
         where d.failed_at is not null
         union all
         select c.at, case c.action when mqpg._action('filtered') then 'filtered' else 'done' end, jsonb_build_object(
-            'consumer_group', l.consumer_group, 'queue_id', l.queue_id, 'queue_offset', l.queue_offset,
-            'member', nullif(l.member, '')), 5
-        from lane l
-        cross join lateral mqpg._cursor_eras(l.subscription_id, l.queue_id) e
-        join mqpg.cursor c on c.subscription_id = l.subscription_id and c.queue_id = l.queue_id
+            'consumer_group', w.consumer_group, 'queue_id', w.queue_id, 'queue_offset', w.queue_offset,
+            'member', nullif(w.member, '')), 5
+        from way w
+        cross join lateral mqpg._cursor_eras(w.subscription_id, w.queue_id) e
+        join mqpg.cursor c on c.subscription_id = w.subscription_id and c.queue_id = w.queue_id
             and c.version = mqpg._cursor_from(
-                l.subscription_id, l.queue_id, l.queue_offset, true, e.from_version, e.to_version)
+                w.subscription_id, w.queue_id, w.queue_offset, true, e.from_version, e.to_version)
         where c.action <> all(mqpg._actions('subscribe', 'carried', 'moved', 'expired', 'incarnation'))
         union all
         -- skipped by a seek, a purge, expiry or a policy, or to be delivered again after a seek
         -- back
         select j.at, case when j.back then 'moved_back' else 'left_out' end, jsonb_build_object(
-            'consumer_group', l.consumer_group, 'member', nullif(l.member, ''), 'queue_id', l.queue_id,
-            'queue_offset', l.queue_offset, 'why', j.why, 'by', j.by), 5
-        from lane l
-        join mqpg.position_jump j on j.subscription_id = l.subscription_id and j.queue_id = l.queue_id
-            and j.to_offset > l.queue_offset and j.from_offset <= l.queue_offset
+            'consumer_group', w.consumer_group, 'member', nullif(w.member, ''), 'queue_id', w.queue_id,
+            'queue_offset', w.queue_offset, 'why', j.why, 'by', j.by), 5
+        from way w
+        join mqpg.position_jump j on j.subscription_id = w.subscription_id and j.queue_id = w.queue_id
+            and j.to_offset > w.queue_offset and j.from_offset <= w.queue_offset
         union all
         select d.written_at, 'retry', jsonb_build_object('consumer_group', s.consumer_group, 'attempt', d.attempt,
             'member', nullif(s.member, ''), 'visible_at', d.visible_at, 'reason', d.reason), 4

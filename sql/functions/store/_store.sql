@@ -31,26 +31,26 @@ begin
     for v_piece in
         with message as (
             select u.o, u.p, u.k, u.t, u.h, octet_length(u.p) as size,
-                case when u.k is null then -1 else mqpg._queue_of(u.k, _store.queues) end as lane
+                case when u.k is null then -1 else mqpg._queue_of(u.k, _store.queues) end as queue_of_key
             from unnest(_store.payloads, _store.keys, _store.tags, _store.headers)
                 with ordinality as u(p, k, t, h, o)
         ),
         placed as (
             select m.*, row_number() over w - 1 as rank, sum(m.size) over w - m.size as bytes_before
-            from message m window w as (partition by m.lane order by m.o)
+            from message m window w as (partition by m.queue_of_key order by m.o)
         )
-        select p.lane, count(*)::int as n, array_agg(p.o::int order by p.o) as ordinals,
+        select p.queue_of_key, count(*)::int as n, array_agg(p.o::int order by p.o) as ordinals,
             array_agg(p.p order by p.o) as payloads,
             case when count(p.k) > 0 then array_agg(p.k order by p.o) end as keys,
             case when count(p.t) > 0 then array_agg(p.t order by p.o) end as tags,
             case when count(p.h) > 0 then array_agg(p.h order by p.o) end as headers
         from placed p
-        group by p.lane, p.rank / 1024, (p.bytes_before / 262144)::int
+        group by p.queue_of_key, p.rank / 1024, (p.bytes_before / 262144)::int
         order by min(p.o)
     loop
         v_batch := nextval('mqpg.batch_id');
         v_queue := case
-            when v_piece.lane >= 0 then v_piece.lane
+            when v_piece.queue_of_key >= 0 then v_piece.queue_of_key
             else mqpg._queue_of(v_batch, _store.queues)
         end;
         if _store.checksums then
