@@ -34,6 +34,7 @@ declare
     v_action "char";
     v_version bigint;
 begin
+    -- 1. The cursor: the one that `acked` has, or else its newest version.
     if _claim.acked.version is not null then
         -- One version says both only if it is certain that fresh messages are claimed. Every other
         -- claim has a version that says what became of the claim before.
@@ -58,6 +59,7 @@ begin
         end if;
     end if;
     loop
+        -- 2. Whether this call may claim at all, and which old claim it takes over.
         if v_cursor.version is null or (v_cursor.owner <> _claim.consumer and v_lane_of = 0) then
             return null;
         end if;
@@ -72,6 +74,7 @@ begin
                 return null;
             end if;
         end if;
+        -- 3. The range: that of the old claim, or fresh messages that the filter chooses.
         if v_nth > 0 then
             v_action := mqpg._action('take_over');
             v_old := v_cursor.claims[v_nth];
@@ -108,6 +111,7 @@ begin
             end if;
         end if;
         v_claim.epoch := mqpg._epoch(v_cursor.version + 1);
+        -- 4. It ends before a message whose attempts are used up, or behind one on its last attempt.
         if v_lane_of <> 0 or v_claim.attempt >= _claim.subscription.max_attempts then
             if v_lane_of <> 0 and _claim.subscription.mode = 'pinned' then
                 return mqpg._claim_of_lane(
@@ -122,6 +126,7 @@ begin
                 v_action := mqpg._action('dead_letter');
             end if;
         end if;
+        -- 5. The version of the cursor that has the claim.
         -- The rest of the old range is free, and no receipt for it exists.
         if v_nth > 0 and v_old.to_offset > v_claim.to_offset then
             v_left := mqpg._free_claim(v_old, v_cursor, v_old.attempt);

@@ -44,6 +44,7 @@ declare
     v_version bigint;
 begin
     loop
+        -- 1. The queues with messages, the one that waited longest first.
         -- The ends of queues are in these ticks, or noted. The executor does not open the partitions of
         -- later ones. An append() that began before an upgrade sets no mark, hence the margin.
         select s.lower_bound::bigint, pg_sequence_last_value('mqpg.tick_mark') + 1048576 into v_from_tick, v_to_tick
@@ -66,6 +67,7 @@ begin
                 end if;
                 continue when v_nth is null or (v_nth = 0 and v_waiting.claimed >= v_waiting.tail);
             end if;
+            -- 2. Its lock.
             if not pg_try_advisory_xact_lock(1836150833, v_id * 1024 + v_waiting.queue_id + 1) then
                 if v_awaited is null then
                     v_locked := coalesce(v_locked, v_waiting.queue_id);
@@ -76,6 +78,7 @@ begin
             -- A purge or a seek of all queues has or waits for this one exclusively.
             v_shut := not pg_try_advisory_xact_lock_shared(1836150843, v_id);
             exit when v_shut;
+            -- 3. The claim: fresh messages of a plain queue here, everything else by _claim().
             if v_plain and v_waiting.claims = '{}' and v_waiting.queue_id <> -1
                 and v_waiting.action <> mqpg._action('closed') then
                 if _claim_next.acked.queue_id <> v_waiting.queue_id and _claim_next.acked.version is not null then
@@ -108,6 +111,7 @@ begin
                     _claim_next.subscription, _claim_next.topic, v_waiting.queue_id, v_waiting.tail,
                     _claim_next.max_messages, _claim_next.lease, _claim_next.consumer, _claim_next.acked);
             end if;
+            -- 4. Its only run, if it has one.
             if claim.epoch is not null then
                 queue_id := v_waiting.queue_id;
                 if v_waiting.base_offset <= claim.from_offset and claim.to_offset <= v_waiting.tail then
@@ -129,6 +133,7 @@ begin
             end if;
             _claim_next.acked.version := null;      -- it is written
         end loop;
+        -- 5. No queue gave anything. If others had locked some, look again.
         exit when v_locked is null or v_awaited is not null;
         -- keep() must not hide messages, so this call looks again when keep() is ready.
         if v_waits < 5 and mqpg._await_cursor_copy() then
@@ -139,6 +144,7 @@ begin
         exit when _claim_next.subscription.mode <> 'shared';
         v_awaited := v_locked;
     end loop;
+    -- 6. Nothing to deliver.
     if _claim_next.acked.version is not null then
         v_version := mqpg._write_ack(_claim_next.acked);
     end if;
