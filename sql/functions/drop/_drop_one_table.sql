@@ -3,7 +3,7 @@
 -- bodies or old decisions, closed slots. No family waits for another one, so that a keeper that
 -- comes back after a long time makes progress in all of them. It reports what is in use and what
 -- cannot be released. With `drops` false the keeper process drops, and only releases are left.
--- Locks: see _drop_partition() and _allow_drop_if_due().
+-- Locks: see _drop_partition() and _release_next_table().
 -- Cost: one look at what each closed segment is still needed for.
 create function mqpg._drop_one_table(drops boolean)
 returns table (action text, family text, segment_no bigint, detail text)
@@ -25,7 +25,7 @@ begin
             select d.* from mqpg._finish_drop(v_segment.family, v_segment.segment_no) d
             where v_segment.leaving is not null
             union all
-            select r.* from mqpg._allow_drop_if_due(v_segment) r
+            select r.* from mqpg._release_next_table(v_segment) r
             where v_segment.leaving is null
         loop
             return next;

@@ -78,7 +78,7 @@ def a_survivor_that_comes_late(mq: Session, broker: Broker) -> tuple[int, bool]:
     Returns whether its body is gone.
     """
     copy = "v_copied := mqpg._copy_survivors(v_ids, 'mqpg.commit_log');"
-    mutate(mq, "_allow_drop_bodies", copy, f"{copy} {PAUSE}")
+    mutate(mq, "_release_bodies", copy, f"{copy} {PAUSE}")
     message_id = mq.send("one", "1")
     mq.append()
     mq.drain("one")

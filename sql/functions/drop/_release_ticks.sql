@@ -8,7 +8,7 @@
 -- queue_tail.
 -- Cost: reads the segment's part of consume_queue once, and two lookups for each queue of each
 -- subscription.
-create function mqpg._allow_drop_ticks(no bigint)
+create function mqpg._release_ticks(no bigint)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
@@ -19,7 +19,7 @@ declare
     v_ends record;
 begin
     select s.* into v_segment from mqpg.segment s
-    where s.family = 'tick' and s.segment_no = _allow_drop_ticks.no;
+    where s.family = 'tick' and s.segment_no = _release_ticks.no;
     v_from := v_segment.lower_bound;
     v_to := v_segment.upper_bound;
     select string_agg(format('%s has %s %s at %s of %s',
@@ -55,7 +55,7 @@ begin
     on conflict (topic_id, queue_id, subscription_id) do update
     set oldest_offset = greatest(q.oldest_offset, excluded.oldest_offset);
     perform mqpg._note_oldest_moved();
-    perform mqpg._allow_drop('tick', v_segment.segment_no, 'consume_queue');
+    perform mqpg._release_table('tick', v_segment.segment_no, 'consume_queue');
     return query select 'released', 'tick', v_segment.segment_no,
         mqpg._partition_name('consume_queue', v_segment.segment_no);
 end

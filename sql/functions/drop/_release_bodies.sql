@@ -5,7 +5,7 @@
 -- Locks: none but the copies. A closed segment gets no new messages, and what is not needed at this
 -- look is not needed later; see _save_late_survivors().
 -- Cost: the segment's half messages, delayed messages, and the remaining rows of consume_queue.
-create function mqpg._allow_drop_bodies(no bigint)
+create function mqpg._release_bodies(no bigint)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
@@ -22,7 +22,7 @@ declare
     v_counted bigint;
 begin
     select s.* into v_segment from mqpg.segment s
-    where s.family = 'log' and s.segment_no = _allow_drop_bodies.no;
+    where s.family = 'log' and s.segment_no = _release_bodies.no;
     v_from := v_segment.lower_bound::bigint * 1024;
     v_to := v_segment.upper_bound::bigint * 1024;
     loop
@@ -50,7 +50,7 @@ begin
         return;
     end if;
     v_copied := mqpg._copy_survivors(v_ids, 'mqpg.commit_log');
-    perform mqpg._allow_drop('log', v_segment.segment_no, 'commit_log', v_since);
+    perform mqpg._release_table('log', v_segment.segment_no, 'commit_log', v_since);
     return query select 'released', 'log', v_segment.segment_no, mqpg._partition_name(
         'commit_log', v_segment.segment_no) || coalesce(format(', %s survivors copied: %s', v_copied, v_why), '');
 end

@@ -4,7 +4,7 @@
 -- can write into it afterwards.
 -- Locks: SHARE ROW EXCLUSIVE on the partition, waited for at most 100 ms; it stops no reader.
 -- Cost: reads a delayed slot twice; a cursor slot costs _cursors_to_copy() twice.
-create function mqpg._allow_drop_slot(kind text, no bigint)
+create function mqpg._release_slot(kind text, no bigint)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
@@ -13,7 +13,7 @@ declare
     v_pins text;
 begin
     select s.* into v_segment from mqpg.segment s
-    where s.family = _allow_drop_slot.kind and s.segment_no = _allow_drop_slot.no;
+    where s.family = _release_slot.kind and s.segment_no = _release_slot.no;
     for v_look in 1..2 loop
         select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
         if v_segment.family = 'delayed' then
@@ -41,7 +41,7 @@ begin
             raise lock_not_available;
         end if;
     end loop;
-    perform mqpg._allow_drop(v_segment.family, v_segment.segment_no, v_segment.family);
+    perform mqpg._release_table(v_segment.family, v_segment.segment_no, v_segment.family);
     return query select 'released', v_segment.family, v_segment.segment_no,
         mqpg._partition_name(v_segment.family, v_segment.segment_no);
 exception when lock_not_available then

@@ -9,7 +9,7 @@
 -- normal messages, and a repeated decision gets the outcome unknown.
 -- Locks: SHARE ROW EXCLUSIVE on the partition, waited for at most 100 ms; it stops no reader.
 -- Cost: a few index ranges.
-create function mqpg._allow_drop_decisions(no bigint)
+create function mqpg._release_decisions(no bigint)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
@@ -19,7 +19,7 @@ declare
     v_to bigint;
 begin
     select s.* into v_segment from mqpg.segment s
-    where s.family = 'log' and s.segment_no = _allow_drop_decisions.no;
+    where s.family = 'log' and s.segment_no = _release_decisions.no;
     v_from := v_segment.lower_bound::bigint * 1024;
     v_to := v_segment.upper_bound::bigint * 1024;
     for v_look in 1..2 loop
@@ -59,7 +59,7 @@ begin
     from mqpg.op_log o
     where h.message_id >= v_from and h.message_id < v_to and h.kind = 'h'
         and o.message_id = h.message_id and o.message_id >= v_from and o.message_id < v_to and o.stage = 0;
-    perform mqpg._allow_drop('log', v_segment.segment_no, 'op_log');
+    perform mqpg._release_table('log', v_segment.segment_no, 'op_log');
     return query select 'released', 'log', v_segment.segment_no,
         mqpg._partition_name('op_log', v_segment.segment_no);
 exception when lock_not_available then
