@@ -321,7 +321,7 @@ def test_a_subscription_of_another_mode_is_refused(mq: mqpg.Client, topic: str, 
     ("when", "step", "applied"),
     [
         ("after", "_sync.consumer.assignment.QueueAssignment.receive", False),
-        ("after", "_sync.consumer.savepoints.SavepointRunner.run", False),
+        ("after", "_sync.consumer.attempts.SavepointRunner.run", False),
         ("after", "_sync.consumer.same_database.SameDatabase._apply", False),
         ("after", "_sync.consumer.same_database.SameDatabase.step", True),
     ],
@@ -348,7 +348,7 @@ def test_c1_killed(
     ("when", "step"),
     [
         ("after", "_sync.consumer.assignment.QueueAssignment.receive"),
-        ("after", "_sync.consumer.savepoints.SavepointRunner.run"),
+        ("after", "_sync.consumer.attempts.SavepointRunner.run"),
         ("before", "_sync.consumer.own_database.OwnDatabase._report"),
         ("after", "_sync.client.receive.Receive.nack_delivery"),
         ("after", "_sync.consumer.own_database.OwnDatabase._report"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mqpg._async._acompat import PgConnection
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.client.execute import savepoint
-from mqpg._async.consumer.savepoints import DeliveryResult
+from mqpg._async.consumer.attempts import DeliveryResult
 from mqpg.handlers.failures import Failure, RecordedFailure, handler_traceback, nacks, reason_of
 from mqpg.handlers.outcomes import Reject, Retry
 from mqpg.values.errors import HandlerTimeout, InvalidArgument

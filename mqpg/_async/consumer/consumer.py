@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mqpg._async._acompat import Event, Returns, gather, raise_cancellation, wait_for
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.client.wakeup import TopicWaiter
+from mqpg._async.consumer.call_handler import HandlerInvoker
 from mqpg._async.consumer.external import External
 from mqpg._async.consumer.gone_owners import GoneOwners
-from mqpg._async.consumer.handler import HandlerInvoker
 from mqpg._async.consumer.no_delivery import NoDelivery
 from mqpg._async.consumer.same_database import SameDatabase
 from mqpg._async.consumer.silent_members import SilentMembers

@@ -15,10 +15,10 @@ from mqpg._async._acompat import Event
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.consumer.acknowledge import nack_failures
 from mqpg._async.consumer.assignment import QueueAssignment
-from mqpg._async.consumer.handler import HandlerInvoker
-from mqpg._async.consumer.heartbeat import Lease, heartbeat
+from mqpg._async.consumer.attempts import DeliveryResult
+from mqpg._async.consumer.call_handler import HandlerInvoker
+from mqpg._async.consumer.lease import Lease, heartbeat
 from mqpg._async.consumer.relay_inbox import RelayInbox
-from mqpg._async.consumer.savepoints import DeliveryResult
 from mqpg.connection.lease_keeper import HeldLease
 from mqpg.handlers.failures import Failure
 from mqpg.handlers.options import ConsumerOptions

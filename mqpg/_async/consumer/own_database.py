@@ -48,10 +48,10 @@ from mqpg._async.client.execute import is_rolled_back
 from mqpg._async.consumer.acknowledge import ack_delivery, nack_failures
 from mqpg._async.consumer.applied_before import AppliedBefore
 from mqpg._async.consumer.assignment import QueueAssignment
-from mqpg._async.consumer.handler import HandlerInvoker, Reply
+from mqpg._async.consumer.attempts import DeliveryResult, SavepointRunner, what_stands
+from mqpg._async.consumer.call_handler import HandlerInvoker, Reply
 from mqpg._async.consumer.log_check import LogCheck
 from mqpg._async.consumer.relay_inbox import RelayInbox
-from mqpg._async.consumer.savepoints import DeliveryResult, SavepointRunner, what_stands
 from mqpg._async.stores.database import UserDatabase, begin_immediate
 from mqpg._async.stores.journal import Journal
 from mqpg._async.stores.offsets import Offsets

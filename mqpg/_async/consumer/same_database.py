@@ -33,10 +33,10 @@ from mqpg._async.client.client import AsyncClient
 from mqpg._async.client.execute import is_rolled_back
 from mqpg._async.consumer.acknowledge import ack_delivery, nack_failures
 from mqpg._async.consumer.assignment import QueueAssignment
-from mqpg._async.consumer.handler import HandlerInvoker, Reply
-from mqpg._async.consumer.heartbeat import Lease, heartbeat
+from mqpg._async.consumer.attempts import DeliveryResult, SavepointRunner, what_stands
+from mqpg._async.consumer.call_handler import HandlerInvoker, Reply
+from mqpg._async.consumer.lease import Lease, heartbeat
 from mqpg._async.consumer.relay_inbox import RelayInbox
-from mqpg._async.consumer.savepoints import DeliveryResult, SavepointRunner, what_stands
 from mqpg.connection.engines import reset_sessions
 from mqpg.connection.lease_keeper import lease_keeper
 from mqpg.connection.time_limit import time_limit

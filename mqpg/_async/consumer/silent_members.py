@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 from mqpg._async.client.client import AsyncClient
-from mqpg._async.consumer.heartbeat import Lease
+from mqpg._async.consumer.lease import Lease
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.values.errors import Error
 

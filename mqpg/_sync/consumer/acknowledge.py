@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mqpg._sync._acompat import PgConnection
 from mqpg._sync.client.client import Client
 from mqpg._sync.client.execute import savepoint
-from mqpg._sync.consumer.savepoints import DeliveryResult
+from mqpg._sync.consumer.attempts import DeliveryResult
 from mqpg.handlers.failures import Failure, RecordedFailure, handler_traceback, nacks, reason_of
 from mqpg.handlers.outcomes import Reject, Retry
 from mqpg.values.errors import HandlerTimeout, InvalidArgument

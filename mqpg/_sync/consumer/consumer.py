@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mqpg._sync._acompat import Event, Returns, gather, raise_cancellation, wait_for
 from mqpg._sync.client.client import Client
 from mqpg._sync.client.wakeup import TopicWaiter
+from mqpg._sync.consumer.call_handler import HandlerInvoker
 from mqpg._sync.consumer.external import External
 from mqpg._sync.consumer.gone_owners import GoneOwners
-from mqpg._sync.consumer.handler import HandlerInvoker
 from mqpg._sync.consumer.no_delivery import NoDelivery
 from mqpg._sync.consumer.same_database import SameDatabase
 from mqpg._sync.consumer.silent_members import SilentMembers

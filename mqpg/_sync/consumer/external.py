@@ -16,10 +16,10 @@ from mqpg._sync._acompat import Event
 from mqpg._sync.client.client import Client
 from mqpg._sync.consumer.acknowledge import nack_failures
 from mqpg._sync.consumer.assignment import QueueAssignment
-from mqpg._sync.consumer.handler import HandlerInvoker
-from mqpg._sync.consumer.heartbeat import Lease, heartbeat
+from mqpg._sync.consumer.attempts import DeliveryResult
+from mqpg._sync.consumer.call_handler import HandlerInvoker
+from mqpg._sync.consumer.lease import Lease, heartbeat
 from mqpg._sync.consumer.relay_inbox import RelayInbox
-from mqpg._sync.consumer.savepoints import DeliveryResult
 from mqpg.connection.lease_keeper import HeldLease
 from mqpg.handlers.failures import Failure
 from mqpg.handlers.options import ConsumerOptions

@@ -49,10 +49,10 @@ from mqpg._sync.client.execute import is_rolled_back
 from mqpg._sync.consumer.acknowledge import ack_delivery, nack_failures
 from mqpg._sync.consumer.applied_before import AppliedBefore
 from mqpg._sync.consumer.assignment import QueueAssignment
-from mqpg._sync.consumer.handler import HandlerInvoker, Reply
+from mqpg._sync.consumer.attempts import DeliveryResult, SavepointRunner, what_stands
+from mqpg._sync.consumer.call_handler import HandlerInvoker, Reply
 from mqpg._sync.consumer.log_check import LogCheck
 from mqpg._sync.consumer.relay_inbox import RelayInbox
-from mqpg._sync.consumer.savepoints import DeliveryResult, SavepointRunner, what_stands
 from mqpg._sync.stores.database import UserDatabase, begin_immediate
 from mqpg._sync.stores.journal import Journal
 from mqpg._sync.stores.offsets import Offsets

@@ -34,10 +34,10 @@ from mqpg._sync.client.client import Client
 from mqpg._sync.client.execute import is_rolled_back
 from mqpg._sync.consumer.acknowledge import ack_delivery, nack_failures
 from mqpg._sync.consumer.assignment import QueueAssignment
-from mqpg._sync.consumer.handler import HandlerInvoker, Reply
-from mqpg._sync.consumer.heartbeat import Lease, heartbeat
+from mqpg._sync.consumer.attempts import DeliveryResult, SavepointRunner, what_stands
+from mqpg._sync.consumer.call_handler import HandlerInvoker, Reply
+from mqpg._sync.consumer.lease import Lease, heartbeat
 from mqpg._sync.consumer.relay_inbox import RelayInbox
-from mqpg._sync.consumer.savepoints import DeliveryResult, SavepointRunner, what_stands
 from mqpg.connection.engines import reset_sessions
 from mqpg.connection.lease_keeper import lease_keeper
 from mqpg.connection.time_limit import time_limit

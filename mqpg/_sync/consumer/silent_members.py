@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from mqpg._sync.client.client import Client
-from mqpg._sync.consumer.heartbeat import Lease
+from mqpg._sync.consumer.lease import Lease
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.values.errors import Error
 

@@ -1,4 +1,4 @@
-# Generated from mqpg/_async/consumer/handler.py by tools/async_to_sync.py: change that file.
+# Generated from mqpg/_async/consumer/call_handler.py by tools/async_to_sync.py: change that file.
 """Calling a handler: middleware around it, a time limit, and the second parameter that it wants."""
 
 from __future__ import annotations

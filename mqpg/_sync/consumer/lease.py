@@ -1,13 +1,14 @@
-"""The heartbeat of a delivery: its lease is extended while the handler works (protocol C3)."""
+# Generated from mqpg/_async/consumer/lease.py by tools/async_to_sync.py: change that file.
+"""The lease of a delivery, which a heartbeat extends while the handler works (protocol C3)."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import timedelta
 
-from mqpg._async._acompat import call_soon
-from mqpg._async.client.client import AsyncClient
+from mqpg._sync._acompat import call_soon
+from mqpg._sync.client.client import Client
 from mqpg.connection.lease_keeper import HeldLease, lease_keeper
 from mqpg.values.messages import Interval
 
@@ -24,21 +25,21 @@ class Lease:
         self.lease, self.handler = lease, handler
         self._seconds: float | None = None
 
-    async def seconds(self, mq: AsyncClient) -> float:
+    def seconds(self, mq: Client) -> float:
         """The lease in seconds."""
         if isinstance(self.lease, timedelta):
             return self.lease.total_seconds()
         if not isinstance(self.lease, str):
             return self.lease
         if self._seconds is None:
-            self._seconds = await mq.queries.lease_seconds(self.lease)
+            self._seconds = mq.queries.lease_seconds(self.lease)
         return self._seconds
 
 
-@asynccontextmanager
-async def heartbeat(mq: AsyncClient, receipt: str, lease: Lease) -> AsyncGenerator[HeldLease]:
+@contextmanager
+def heartbeat(mq: Client, receipt: str, lease: Lease) -> Generator[HeldLease]:
     """Extend the lease until the body ends."""
-    seconds = await lease.seconds(mq)
+    seconds = lease.seconds(mq)
     held = HeldLease(receipt, timedelta(seconds=seconds), seconds, lease.handler, call_soon())
     keeper = lease_keeper(mq.dsn, mq.settings)
     keeper.hold(held)

@@ -1,4 +1,3 @@
-# Generated from mqpg/_async/consumer/savepoints.py by tools/async_to_sync.py: change that file.
 """Effects in savepoints: a delivery as a whole and, where that failed, in parts.
 
 A handler of batches gets halves, and halves of these, until each message that fails is alone. One
@@ -18,16 +17,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mqpg._sync._acompat import (
+from mqpg._async._acompat import (
     DriverConnection,
     PgConnection,
     Returns,
     driver_connection,
     is_cancelled,
 )
-from mqpg._sync.client.execute import current_xid, savepoint
-from mqpg._sync.consumer.handler import HandlerInvoker, Reply, is_lost
-from mqpg._sync.consumer.relay_inbox import RelayInbox
+from mqpg._async.client.execute import current_xid, savepoint
+from mqpg._async.consumer.call_handler import HandlerInvoker, Reply, is_lost
+from mqpg._async.consumer.relay_inbox import RelayInbox
 from mqpg.connection.lent import ENDED_SAVEPOINT, Lent, lent
 from mqpg.handlers.failures import (
     Failure,
@@ -45,7 +44,7 @@ from mqpg.values.errors import WrongState
 from mqpg.values.messages import RETRY_LANE, Message
 
 if TYPE_CHECKING:
-    from mqpg._sync._acompat import Connection
+    from mqpg._async._acompat import Connection
 
 __all__ = ["AfterEffect", "AskOnFailure", "DeliveryResult", "SavepointRunner", "what_stands"]
 
@@ -118,7 +117,7 @@ class SavepointRunner:
         """Note that the transaction was rolled back because of what the handler did for these messages."""
         self._watchlist.add(messages, error)
 
-    def run(
+    async def run(
         self,
         conn: PgConnection | Connection,
         messages: Sequence[Message],
@@ -133,20 +132,20 @@ class SavepointRunner:
         result = DeliveryResult()
         known = {failure.message.message_id: failure for failure in self._watchlist.take(messages)}
         if messages and not known:
-            failure = self._attempt(conn, messages, result, after)
+            failure = await self._attempt(conn, messages, result, after)
             if failure is None:
                 self._watchlist.clear(messages)
                 return result
             known = {failure.message.message_id: failure} if len(messages) == 1 else {}
         if messages and messages[0].queue_id != RETRY_LANE:
-            result.on_failure = ask_on_failure(conn)
+            result.on_failure = await ask_on_failure(conn)
         singly = bool(known) or not self._invoke.takes_batches
         parts = [[message] for message in messages] if singly else _halves(messages)
-        self._narrow(conn, parts, known, result, after)
+        await self._narrow(conn, parts, known, result, after)
         self._watchlist.clear(messages)
         return result
 
-    def _narrow(
+    async def _narrow(
         self,
         conn: PgConnection | Connection,
         parts: Sequence[Sequence[Message]],
@@ -165,7 +164,7 @@ class SavepointRunner:
             part = [message for message in part if not result.blocks(message)]
             if not part:
                 continue
-            failure = known.get(part[0].message_id) or self._attempt(conn, part, result, after)
+            failure = known.get(part[0].message_id) or await self._attempt(conn, part, result, after)
             if failure is None:
                 continue
             if len(part) == 1:
@@ -173,7 +172,7 @@ class SavepointRunner:
             else:
                 pending += reversed(_halves(part))
 
-    def _attempt(
+    async def _attempt(
         self, conn: PgConnection | Connection, messages: Sequence[Message], result: DeliveryResult, after: AfterEffect
     ) -> Failure | None:
         """Run the effects of these messages in one savepoint.
@@ -185,21 +184,21 @@ class SavepointRunner:
         whatever ended the handler or the session.
         """
         called = foreign = False
-        driver = conn if isinstance(conn, DriverConnection) else driver_connection(conn)
+        driver = conn if isinstance(conn, DriverConnection) else await driver_connection(conn)
         given = Lent()
         try:
-            with savepoint(conn):
-                admitted = self._inbox.admit(messages, conn)
+            async with savepoint(conn):
+                admitted = await self._inbox.admit(messages, conn)
                 called = bool(admitted)
                 try:
                     with lent(conn, given):
-                        replies = self._invoke(admitted, conn, partial(_has_ended, conn, driver, given))
+                        replies = await self._invoke(admitted, conn, partial(_has_ended, conn, driver, given))
                 except BaseException as error:
                     # So it is not an error of this transaction.
                     foreign = _is_whole(conn, driver) is True or is_of_another(error, driver)
                     raise
                 _require_alive(driver, given)
-                after(conn, messages, replies)
+                await after(conn, messages, replies)
         except BaseException as error:
             if is_cancelled():
                 raise
@@ -248,14 +247,14 @@ def _is_whole(conn: PgConnection | Connection, driver: Any) -> bool | None:
     return in_transaction(driver) if knows_failures(driver) else None
 
 
-def _has_ended(conn: PgConnection | Connection, driver: Any, given: Lent, messages: Sequence[Message]) -> bool:
+async def _has_ended(conn: PgConnection | Connection, driver: Any, given: Lent, messages: Sequence[Message]) -> bool:
     """Whether the handler, called with these messages, has ended the transaction that was lent. Notes it."""
     given.savepoints.clear()
     if is_lost(conn):
         return False
     ended = given.lost_savepoint or (in_transaction(driver) is False and not has_failed(driver))
     if not ended and given.xid is not None and in_transaction(driver):
-        ended = current_xid(conn) != given.xid
+        ended = await current_xid(conn) != given.xid
     if ended:
         given.by = messages
     return ended
