@@ -33,7 +33,7 @@ def sql(
     The library then works on them with create_tables=False.
     """
     from mqpg.tables import metadata
-    from mqpg.user_tables.ddl import ddl
+    from mqpg.user_tables.printed_ddl import ddl
 
     for statement in ddl(metadata(schema=schema, **dict.fromkeys(tables or (), True)), dialect):
         typer.echo(f"{statement};\n")

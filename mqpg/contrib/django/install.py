@@ -12,7 +12,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.operations.base import Operation
 
 from mqpg import migrate, tables
-from mqpg.user_tables.ddl import ddl
+from mqpg.user_tables.printed_ddl import ddl
 from mqpg.user_tables.tables import FAMILIES
 
 __all__ = ["Install", "dsn", "install", "read_setting"]
