@@ -12,9 +12,9 @@ from mqpg._async.client.check_back import CheckBack
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.dead_letters import DeadLetters
 from mqpg._async.client.half_messages import HalfMessages
-from mqpg._async.client.internal_calls import Queries
 from mqpg._async.client.maintenance import Maintenance
 from mqpg._async.client.producer_groups import ProducerGroups
+from mqpg._async.client.queries import Queries
 from mqpg._async.client.receive import Receive
 from mqpg._async.client.reconcile import Reconcile
 from mqpg._async.client.request_reply import RequestReply

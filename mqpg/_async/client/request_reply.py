@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from mqpg._async.client.execute import Caller
-from mqpg._async.client.internal_calls import Queries
+from mqpg._async.client.queries import Queries
 from mqpg._async.client.receive import Receive
 from mqpg._async.client.send import Send
 from mqpg._async.client.topics import Topics

@@ -13,9 +13,9 @@ from mqpg._sync.client.check_back import CheckBack
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.dead_letters import DeadLetters
 from mqpg._sync.client.half_messages import HalfMessages
-from mqpg._sync.client.internal_calls import Queries
 from mqpg._sync.client.maintenance import Maintenance
 from mqpg._sync.client.producer_groups import ProducerGroups
+from mqpg._sync.client.queries import Queries
 from mqpg._sync.client.receive import Receive
 from mqpg._sync.client.reconcile import Reconcile
 from mqpg._sync.client.request_reply import RequestReply

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from mqpg._sync.client.execute import Caller
-from mqpg._sync.client.internal_calls import Queries
+from mqpg._sync.client.queries import Queries
 from mqpg._sync.client.receive import Receive
 from mqpg._sync.client.send import Send
 from mqpg._sync.client.topics import Topics

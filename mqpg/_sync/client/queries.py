@@ -1,4 +1,4 @@
-# Generated from mqpg/_async/client/internal_calls.py by tools/async_to_sync.py: change that file.
+# Generated from mqpg/_async/client/queries.py by tools/async_to_sync.py: change that file.
 """What consumers, producers and commands ask the broker beside the SQL API.
 
 `mq.queries` is their one door to the broker: they call no private method of the client.
