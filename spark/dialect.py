@@ -26,6 +26,7 @@ _WORDS = (
     (r"\bstring_agg\((.+), ', ' order by (.+)\)", r"string_agg(\1, ', ') within group (order by \2)"),
     (r"([\w.]+) = any\(([\w.]+)\)", r"array_contains(\2, \1)"),
     (r"([\w.]+) <@ ([\w.]+)", r"is_within(\1, \2)"),
+    (r"(\w+\.\w+)\[1:\]", r"\1"),
     (r"(\w+\.\w+)\[([^\]]+)\]", r"try_element_at(\1, int(\2))"),
 )
 # A snapshot is a struct of xmax and the ids that ran, and a multirange is an array of ranges, as

@@ -18,6 +18,7 @@ from mqpg.spark.read.session import own_session
         ("exists (select from t)", "exists (select 1 from t)"),
         ("a.b::text || format('%s', a.c)", "a.b::string || format_string('%s', a.c)"),
         ("not q.message_id <@ h.dropped_ids", "not is_within(q.message_id, h.dropped_ids)"),
+        ("b.hashes[1:]", "b.hashes"),
         ("b.hashes[i.i + 1]", "try_element_at(b.hashes, int(i.i + 1))"),
         ("not coalesce(o.o = any(c.settled), false)", "not coalesce(array_contains(c.settled, o.o), false)"),
         ("extract(epoch from a.at - b.at) > 1", "seconds_of(a.at - b.at) > 1"),

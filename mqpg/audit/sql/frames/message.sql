@@ -10,7 +10,18 @@
 -- the message that holds its final payload. unscheduled: it was delayed, and no row in delayed says
 -- until when. kind: as the other columns and tables say, because a half message has a handle, and a
 -- delayed one a row in delayed.
-with known as (
+with batch as (
+    -- [1:] and offset 0: an array is decompressed once for a batch, and not for each of its messages.
+    select
+        b.first_id, b.n, b.topic_id, b.kind, b.producer_group_id, b.queue_id, b.check_at, b.born_at,
+        b.xid, b.covered, b.may_be_dropped, b.decision_gone,
+        b.handle_hashes[1:] as handle_hashes,
+        b.key_hashes[1:] as key_hashes
+    from body as b
+    offset 0
+),
+
+known as (
     select
         b.first_id + i.i as message_id,
         b.topic_id, b.kind, b.producer_group_id, b.queue_id,
@@ -18,7 +29,7 @@ with known as (
         b.key_hashes[i.i + 1] as key_hash,
         b.check_at, b.born_at, b.xid, b.covered, b.may_be_dropped, b.decision_gone,
         b.handle_hashes[1] is not null as half
-    from body as b
+    from batch as b
     cross join lateral generate_series(0, b.n - 1) as i (i)
 ),
 
