@@ -11,6 +11,7 @@ from sqlalchemy import Engine, create_engine, inspect, text
 
 import mqpg
 from mqpg import errors, tables
+from mqpg._sync.stores.create_tables import ensure_tables
 from mqpg.user_tables import dialects
 from mqpg.user_tables.tables import applied, inbox, ledger, located, offsets
 from tests.support.app_with_tables import AppWithTables
@@ -161,7 +162,7 @@ def test_the_branch_of_alembic_upgrades_as_the_library_does(engine: Engine, tmp_
     if upgrade == "library":
         with mqpg.Ledger(engine) as store:
             store.create()
-            store.database.ensure(offsets, inbox, applied)
+            ensure_tables(store.database, offsets, inbox, applied)
     else:
         url = engine.url.render_as_string(hide_password=False)
         app = AppWithTables(tmp_path / "app", url, locations="mqpg:user_tables/versions")

@@ -16,6 +16,7 @@ from sqlalchemy import URL
 
 from mqpg._async._acompat import Connection, DriverConnection, Engine, PgConnection, ScopedSession, Session
 from mqpg._async.closing import AsyncClosing
+from mqpg._async.stores.create_tables import ensure_tables
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.prepared import PreparedMessages
 from mqpg.user_tables.tables import prepared
@@ -85,7 +86,7 @@ class AsyncInbox(AsyncClosing):
             LedgerError: The table is not as it must be.
             ConnectionFailed: The database does not answer.
         """
-        await self._database.ensure(prepared)
+        await ensure_tables(self._database, prepared)
 
     async def prepare(self, conn: Caller, id: str, body: Any) -> None:
         """Store a PREPARE (S3). The last one of an id counts; after a decision it is dropped.

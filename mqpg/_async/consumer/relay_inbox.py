@@ -88,13 +88,13 @@ class RelayInbox:
 
     async def _create_table(self, mq: AsyncClient, database: UserDatabase | None) -> None:
         # With them comes SQLAlchemy, which consumers of other topics need not load.
+        from mqpg._async.stores.create_tables import create_beside_queue, ensure_tables
         from mqpg._async.stores.prepared import PreparedMessages
-        from mqpg._async.stores.statements import create_beside_queue
         from mqpg.user_tables.tables import prepared
 
         self._prepared = PreparedMessages(self._group, self._topic, self._options.schema)
         if database is not None:
-            await database.ensure(prepared)
+            await ensure_tables(database, prepared)
             return
         async with mq.transaction() as conn:
             await create_beside_queue(conn, prepared, self._options.schema, self._options.create_tables)

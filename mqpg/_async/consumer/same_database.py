@@ -206,7 +206,7 @@ class SameDatabase:
         if not self._assignment.noted:
             kept_before = False
             if self._journal is not None:
-                from mqpg._async.stores.statements import create_beside_queue
+                from mqpg._async.stores.create_tables import create_beside_queue
                 from mqpg.user_tables.tables import applied
 
                 async with mq.transaction() as conn:

@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -35,7 +35,6 @@ from mqpg.connection.dsn import describe
 from mqpg.connection.engines import closed_on_error, forget_in_child, roll_back_when_cancelled
 from mqpg.user_tables import dialects
 from mqpg.user_tables.tables import by_hand, in_schema, located
-from mqpg.user_tables.upgrades import upgrade, upgrade_statements
 from mqpg.values.arguments import schema_of
 from mqpg.values.errors import ConfigurationError, ConnectionFailed, DatabaseError, Error, LedgerError
 from mqpg.values.translation import translate
@@ -64,7 +63,7 @@ class UserDatabase:
     """
 
     def __init__(self, database: str | URL | Engine, schema: str | None = None, create_tables: bool = True) -> None:
-        self.schema, self._create_tables = schema_of(schema), create_tables
+        self.schema, self.creates_tables = schema_of(schema), create_tables
         self._own = not isinstance(database, Engine)
         self.engine = database if isinstance(database, Engine) else _engine(database)
         require_driver(self.engine)
@@ -139,48 +138,6 @@ class UserDatabase:
         """Run a statement over mqpg's tables. Those of the caller stay where the connection looks for them."""
         return await conn.execute(in_schema(statement, self.schema), values)
 
-    async def create(self, *tables: Table) -> None:
-        """Create the tables that are missing, and upgrade those of earlier releases.
-
-        Raises ConnectionFailed, DatabaseError, and LedgerError if it may not. The tables are created one
-        by one. If DDL is not part of a transaction, another process may create each of them first.
-        """
-        if not self._create_tables:
-            async with self.connect() as conn:
-                await self.verify(conn, *tables)
-            return
-        for one in tables:
-            table = located(one, self.schema)
-            try:
-                async with self.begin() as conn:
-                    await run_sync(conn, table.create, True)
-                async with self.begin() as conn:
-                    if await run_sync(conn, upgrade_statements, table):
-                        if self.dialect == "sqlite":
-                            await begin_immediate(conn)
-                        await run_sync(conn, upgrade, table)
-            except Error:
-                if not await self.has(one):
-                    raise
-
-    async def ensure(self, *tables: Table) -> None:
-        """Create the tables that are missing and verify all of them, once. Raises LedgerError."""
-        if self.knows(*tables):
-            return
-        async with self.connect() as conn:
-            try:
-                await self.verify(conn, *tables)
-                return
-            except LedgerError:
-                if not self._create_tables:
-                    raise
-                await conn.rollback()
-            # If this fails, another process was faster or a right is missing; the verification
-            # shows which.
-            with suppress(DatabaseError):
-                await self.create(*tables)
-            await self.verify(conn, *tables)
-
     async def has(self, table: Table) -> bool:
         """Whether a table of this name exists. False also if the database does not answer."""
         try:
@@ -218,7 +175,7 @@ class UserDatabase:
             try:
                 await run_sync(conn, dialects.verify, located(table, self.schema))
             except LedgerError as error:
-                if self._create_tables:
+                if self.creates_tables:
                     raise
                 raise LedgerError(f"{error}; {by_hand(self.dialect, table, self.schema)}") from None
         await self._warn_of_lost_commits(conn)

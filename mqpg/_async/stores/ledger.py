@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from mqpg._async._acompat import Connection, Engine
 from mqpg._async.closing import AsyncClosing
+from mqpg._async.stores.create_tables import create_tables
 from mqpg._async.stores.database import ConstraintViolated, UserDatabase
 from mqpg._async.stores.durability import DURABLE_COMMIT, flush_with_commit, wait_until_flushed
 from mqpg._async.stores.ledger_identity import LedgerIdentity
@@ -105,7 +106,7 @@ class AsyncLedger(AsyncClosing):
             LedgerError: With ``create_tables=False``: it is missing or not as it must be.
         """
         new_table = not await self.database.has(ledger)
-        await self.database.create(ledger)
+        await create_tables(self.database, ledger)
         if keep_messages:
             await self.messages.create()
         if identify:

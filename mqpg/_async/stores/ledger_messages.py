@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, delete, insert, select, update
 
 from mqpg._async._acompat import Connection
+from mqpg._async.stores.create_tables import create_tables
 from mqpg._async.stores.database import ConstraintViolated, UserDatabase
 from mqpg._async.stores.durability import wait_until_flushed
 from mqpg.user_tables.tables import ledger, ledger_message
@@ -52,7 +53,7 @@ class LedgerMessages:
 
     async def create(self) -> None:
         """Create the table if it is missing."""
-        await self._database.create(ledger_message)
+        await create_tables(self._database, ledger_message)
 
     async def verify(self) -> None:
         """Verify once that the table is as it must be. Raises LedgerError."""

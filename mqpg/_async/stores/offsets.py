@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import insert, select, update
 
 from mqpg._async._acompat import Connection
+from mqpg._async.stores.create_tables import ensure_tables
 from mqpg._async.stores.database import UserDatabase
 from mqpg.user_tables.dialects import chunks
 from mqpg.user_tables.tables import FAMILIES, clock, inbox, offsets
@@ -54,7 +55,7 @@ class Offsets:
 
         Raises LedgerError for a table that is not as it must be.
         """
-        await self._database.ensure(*FAMILIES["consumer"])
+        await ensure_tables(self._database, *FAMILIES["consumer"])
 
     async def position(self, conn: Connection, broker_id: str, queue_id: int, *, lock: bool) -> Position | None:
         """How far this queue is applied. None: nothing of it was applied yet.

@@ -13,6 +13,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from mqpg._async._acompat import Connection, Session
+from mqpg._async.stores.create_tables import create_tables, ensure_tables
 from mqpg._async.stores.database import ConstraintViolated, UserDatabase
 from mqpg._async.stores.durability import DURABLE_COMMIT, wait_until_flushed
 from mqpg._async.stores.ledger import is_transient
@@ -99,12 +100,12 @@ class Outbox:
 
     async def create(self) -> None:
         """Create the table if it is missing."""
-        await self.database.create(*FAMILIES["outbox"])
+        await create_tables(self.database, *FAMILIES["outbox"])
 
     async def verify(self) -> None:
         """Verify once that the tables are as they must be, or create them. Raises LedgerError."""
         await self.database.verify_table(outbox)
-        await self.database.ensure(*FAMILIES["outbox"])  # an outbox of an earlier release has no counters
+        await ensure_tables(self.database, *FAMILIES["outbox"])  # an outbox of an earlier release has no counters
 
     async def identity(self) -> str:
         """What `prepare` stores with half messages. No checker looks into an outbox, and without one no

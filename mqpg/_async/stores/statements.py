@@ -10,23 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from psycopg.errors import InsufficientPrivilege
-from sqlalchemy import Executable, Table
+from sqlalchemy import Executable
 from sqlalchemy.dialects.postgresql import psycopg as dialect
-from sqlalchemy.schema import CreateIndex, CreateTable
 
 from mqpg._async._acompat import Connection, DriverConnection, PgConnection, driver_connection
-from mqpg.user_tables.tables import by_hand, in_schema, located
-from mqpg.user_tables.upgrades import UNIDENTIFIED, identify
-from mqpg.values.errors import LedgerError
+from mqpg.user_tables.tables import in_schema
 
-__all__ = ["StoreStatement", "bare_connection", "create_beside_queue"]
+__all__ = ["StoreStatement", "bare_connection"]
 
 _POSTGRESQL = dialect.dialect()  # type: ignore[no-untyped-call]
-# `if not exists` alone lets two processes that start at the same moment collide.
-_COLUMNS = b"select attname from pg_attribute where attrelid = to_regclass(%s) and attnum > 0 and not attisdropped"
 _SEEN_BY = ("before_execute", "after_execute", "before_cursor_execute", "after_cursor_execute")
-_LOCK = b"select pg_advisory_xact_lock(hashtext(%s))"
 
 
 class StoreStatement:
@@ -91,48 +84,3 @@ def _is_seen(conn: Any) -> bool:
     if not getattr(conn, "_has_events", True) and not getattr(conn.engine, "_has_events", True):
         return False
     return any(getattr(conn.dispatch, name) for name in _SEEN_BY)
-
-
-async def create_beside_queue(
-    conn: PgConnection, table: Table, schema: str | None = None, create_tables: bool = True
-) -> None:
-    """Create a table in the broker's database where it is missing, with its indexes.
-
-    A table of an earlier release gets the columns that it lacks. Raises LedgerError if that is
-    not allowed.
-    """
-    one = located(table, schema)
-    name = _POSTGRESQL.identifier_preparer.format_table(one)
-    if create_tables:
-        await conn.execute(_LOCK, [name])
-        await conn.execute(_compiled(CreateTable(one, if_not_exists=True)))
-        for index in one.indexes:
-            await conn.execute(_compiled(CreateIndex(index, if_not_exists=True)))
-    found = {row[0] for row in await (await conn.execute(_COLUMNS, [name])).fetchall()}
-    missing = [column for column in one.columns if column.name not in found]
-    if missing:
-        names = ", ".join(column.name for column in missing)
-        added = ", ".join(f"add column {column.name} {column.type.compile(dialect=_POSTGRESQL)}" for column in missing)
-        statement = f"alter table {name} {added}"
-        if not create_tables:
-            problem = (
-                f"table {name} lacks the columns {names}" if found else f"no table {name} in the broker's database"
-            )
-            raise LedgerError(f"{problem}; {by_hand('postgresql', table, schema)}")
-        try:
-            await conn.execute(statement.encode())
-        except InsufficientPrivilege as error:
-            raise LedgerError(
-                f"table {name} lacks the columns {names}, and only its owner can upgrade it: {statement}"
-            ) from error
-    unidentified = UNIDENTIFIED.format(name).encode()
-    if create_tables and not one.primary_key.columns and await (await conn.execute(unidentified)).fetchone():
-        try:
-            async with conn.transaction():
-                await conn.execute(identify(name).encode())
-        except InsufficientPrivilege:  # only its owner can, and only a publication needs it
-            return
-
-
-def _compiled(ddl: Any) -> bytes:
-    return str(ddl.compile(dialect=_POSTGRESQL)).encode()

@@ -17,6 +17,7 @@ from sqlalchemy import URL
 
 from mqpg._sync._acompat import Connection, DriverConnection, Engine, PgConnection, ScopedSession, Session
 from mqpg._sync.closing import Closing
+from mqpg._sync.stores.create_tables import ensure_tables
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.prepared import PreparedMessages
 from mqpg.user_tables.tables import prepared
@@ -86,7 +87,7 @@ class Inbox(Closing):
             LedgerError: The table is not as it must be.
             ConnectionFailed: The database does not answer.
         """
-        self._database.ensure(prepared)
+        ensure_tables(self._database, prepared)
 
     def prepare(self, conn: Caller, id: str, body: Any) -> None:
         """Store a PREPARE (S3). The last one of an id counts; after a decision it is dropped.

@@ -89,13 +89,13 @@ class RelayInbox:
 
     def _create_table(self, mq: Client, database: UserDatabase | None) -> None:
         # With them comes SQLAlchemy, which consumers of other topics need not load.
+        from mqpg._sync.stores.create_tables import create_beside_queue, ensure_tables
         from mqpg._sync.stores.prepared import PreparedMessages
-        from mqpg._sync.stores.statements import create_beside_queue
         from mqpg.user_tables.tables import prepared
 
         self._prepared = PreparedMessages(self._group, self._topic, self._options.schema)
         if database is not None:
-            database.ensure(prepared)
+            ensure_tables(database, prepared)
             return
         with mq.transaction() as conn:
             create_beside_queue(conn, prepared, self._options.schema, self._options.create_tables)

@@ -205,7 +205,7 @@ class SameDatabase:
         if not self._assignment.noted:
             kept_before = False
             if self._journal is not None:
-                from mqpg._sync.stores.statements import create_beside_queue
+                from mqpg._sync.stores.create_tables import create_beside_queue
                 from mqpg.user_tables.tables import applied
 
                 with mq.transaction() as conn:

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from mqpg._sync._acompat import Connection, Engine
 from mqpg._sync.closing import Closing
+from mqpg._sync.stores.create_tables import create_tables
 from mqpg._sync.stores.database import ConstraintViolated, UserDatabase
 from mqpg._sync.stores.durability import DURABLE_COMMIT, flush_with_commit, wait_until_flushed
 from mqpg._sync.stores.ledger_identity import LedgerIdentity
@@ -106,7 +107,7 @@ class Ledger(Closing):
             LedgerError: With ``create_tables=False``: it is missing or not as it must be.
         """
         new_table = not self.database.has(ledger)
-        self.database.create(ledger)
+        create_tables(self.database, ledger)
         if keep_messages:
             self.messages.create()
         if identify:

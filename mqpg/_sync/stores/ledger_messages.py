@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, delete, insert, select, update
 
 from mqpg._sync._acompat import Connection
+from mqpg._sync.stores.create_tables import create_tables
 from mqpg._sync.stores.database import ConstraintViolated, UserDatabase
 from mqpg._sync.stores.durability import wait_until_flushed
 from mqpg.user_tables.tables import ledger, ledger_message
@@ -53,7 +54,7 @@ class LedgerMessages:
 
     def create(self) -> None:
         """Create the table if it is missing."""
-        self._database.create(ledger_message)
+        create_tables(self._database, ledger_message)
 
     def verify(self) -> None:
         """Verify once that the table is as it must be. Raises LedgerError."""

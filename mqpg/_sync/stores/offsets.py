@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import insert, select, update
 
 from mqpg._sync._acompat import Connection
+from mqpg._sync.stores.create_tables import ensure_tables
 from mqpg._sync.stores.database import UserDatabase
 from mqpg.user_tables.dialects import chunks
 from mqpg.user_tables.tables import FAMILIES, clock, inbox, offsets
@@ -55,7 +56,7 @@ class Offsets:
 
         Raises LedgerError for a table that is not as it must be.
         """
-        self._database.ensure(*FAMILIES["consumer"])
+        ensure_tables(self._database, *FAMILIES["consumer"])
 
     def position(self, conn: Connection, broker_id: str, queue_id: int, *, lock: bool) -> Position | None:
         """How far this queue is applied. None: nothing of it was applied yet.

@@ -14,6 +14,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from mqpg._sync._acompat import Connection, Session
+from mqpg._sync.stores.create_tables import create_tables, ensure_tables
 from mqpg._sync.stores.database import ConstraintViolated, UserDatabase
 from mqpg._sync.stores.durability import DURABLE_COMMIT, wait_until_flushed
 from mqpg._sync.stores.ledger import is_transient
@@ -100,12 +101,12 @@ class Outbox:
 
     def create(self) -> None:
         """Create the table if it is missing."""
-        self.database.create(*FAMILIES["outbox"])
+        create_tables(self.database, *FAMILIES["outbox"])
 
     def verify(self) -> None:
         """Verify once that the tables are as they must be, or create them. Raises LedgerError."""
         self.database.verify_table(outbox)
-        self.database.ensure(*FAMILIES["outbox"])  # an outbox of an earlier release has no counters
+        ensure_tables(self.database, *FAMILIES["outbox"])  # an outbox of an earlier release has no counters
 
     def identity(self) -> str:
         """What `prepare` stores with half messages. No checker looks into an outbox, and without one no
