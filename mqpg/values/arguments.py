@@ -136,10 +136,10 @@ def schema_of(value: object) -> str | None:
     raise InvalidArgument(f"schema must be the name of a schema or None, not {shown(value)}")
 
 
-def handles_of(values: Iterable[Any] | None, name: str = "handles") -> list[str] | None:
-    """The argument called `name`, a list of handles."""
-    handles = listed(values, name)
-    return None if handles is None else [handle_of(one, f"{name}[{index}]") for index, one in enumerate(handles)]
+def handles_of(values: Iterable[Any] | None) -> list[str] | None:
+    """The argument `handles`."""
+    handles = listed(values, "handles")
+    return None if handles is None else [handle_of(one, f"handles[{index}]") for index, one in enumerate(handles)]
 
 
 def interval(value: Interval | None, name: str = "a time span") -> timedelta | str | None:

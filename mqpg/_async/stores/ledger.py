@@ -342,10 +342,8 @@ class AsyncLedger(AsyncClosing):
                 found |= {row[0]: row[1] for row in await self.database.execute(conn, query)}
         return found
 
-    async def _committed_before(
-        self, broker_id: str, incarnation: int, after: str = "", limit: int = 1000
-    ) -> list[OpenRow]:
-        """Committed rows, done or not, whose handles the broker issued in other incarnations, by handle."""
+    async def _committed_before(self, broker_id: str, incarnation: int, after: str) -> list[OpenRow]:
+        """The next 1000 committed rows, done or not, whose handles the broker issued in other incarnations."""
         query = _ROWS.where(
             ledger.c.entry == "local",
             ledger.c.handle.startswith(f"{broker_id}.", autoescape=True),
@@ -354,7 +352,7 @@ class AsyncLedger(AsyncClosing):
         )
         async with self.database.connect() as conn:
             await self.database.verify(conn, ledger)
-            rows = (await self.database.execute(conn, query.order_by(ledger.c.handle).limit(limit))).all()
+            rows = (await self.database.execute(conn, query.order_by(ledger.c.handle).limit(1000))).all()
         return [_open_row(*row) for row in rows]
 
     async def purge(self, older_than: timedelta = timedelta(days=1)) -> int:
@@ -373,13 +371,13 @@ class AsyncLedger(AsyncClosing):
                 await self.messages.purge(conn, old)
             return int((await self.database.execute(conn, delete(ledger).where(old))).rowcount)
 
-    async def _flush(self, handle: str, lock_timeout: float = 5.0) -> None:
+    async def _flush(self, handle: str) -> None:
         """Flush everything that is committed in this database, by rewriting the row of `handle`.
 
         Some databases show a commit to others before it is on disk; docs/testing/proof.md shows what could happen
         otherwise. Raises LedgerError if it takes too long.
         """
-        async with self.database.short_transaction(lock_timeout) as conn:
+        async with self.database.short_transaction(5.0) as conn:
             await flush_with_commit(self.database, conn, handle)
             await conn.commit()
             if not await wait_until_flushed(conn):

@@ -165,7 +165,7 @@ class Outbox:
                 return False
             raise
 
-    async def flush(self, lock_timeout: float = 1.0) -> bool:
+    async def flush(self) -> bool:
         """Flush everything that is committed in this database.
 
         False while another transaction keeps this one from writing, so that nothing is known to be
@@ -179,7 +179,7 @@ class Outbox:
         mark = f"flush.{uuid4().hex}"
         row = {"id": mark, "state": "stored", "broker": "", "topic": "", "payload": "", "created_at": clock()}
         try:
-            async with self.database.short_transaction(lock_timeout) as conn:
+            async with self.database.short_transaction(1.0) as conn:
                 await self.database.execute(conn, insert(outbox).values(**row))
                 await self.database.execute(conn, delete(outbox).where(outbox.c.id == mark))
                 await conn.commit()

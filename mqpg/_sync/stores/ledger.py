@@ -343,8 +343,8 @@ class Ledger(Closing):
                 found |= {row[0]: row[1] for row in self.database.execute(conn, query)}
         return found
 
-    def _committed_before(self, broker_id: str, incarnation: int, after: str = "", limit: int = 1000) -> list[OpenRow]:
-        """Committed rows, done or not, whose handles the broker issued in other incarnations, by handle."""
+    def _committed_before(self, broker_id: str, incarnation: int, after: str) -> list[OpenRow]:
+        """The next 1000 committed rows, done or not, whose handles the broker issued in other incarnations."""
         query = _ROWS.where(
             ledger.c.entry == "local",
             ledger.c.handle.startswith(f"{broker_id}.", autoescape=True),
@@ -353,7 +353,7 @@ class Ledger(Closing):
         )
         with self.database.connect() as conn:
             self.database.verify(conn, ledger)
-            rows = (self.database.execute(conn, query.order_by(ledger.c.handle).limit(limit))).all()
+            rows = (self.database.execute(conn, query.order_by(ledger.c.handle).limit(1000))).all()
         return [_open_row(*row) for row in rows]
 
     def purge(self, older_than: timedelta = timedelta(days=1)) -> int:
@@ -372,13 +372,13 @@ class Ledger(Closing):
                 self.messages.purge(conn, old)
             return int((self.database.execute(conn, delete(ledger).where(old))).rowcount)
 
-    def _flush(self, handle: str, lock_timeout: float = 5.0) -> None:
+    def _flush(self, handle: str) -> None:
         """Flush everything that is committed in this database, by rewriting the row of `handle`.
 
         Some databases show a commit to others before it is on disk; docs/testing/proof.md shows what could happen
         otherwise. Raises LedgerError if it takes too long.
         """
-        with self.database.short_transaction(lock_timeout) as conn:
+        with self.database.short_transaction(5.0) as conn:
             flush_with_commit(self.database, conn, handle)
             conn.commit()
             if not wait_until_flushed(conn):

@@ -164,7 +164,7 @@ class Outbox:
                 return False
             raise
 
-    def flush(self, lock_timeout: float = 1.0) -> bool:
+    def flush(self) -> bool:
         """Flush everything that is committed in this database.
 
         False while another transaction keeps this one from writing, so that nothing is known to be
@@ -178,7 +178,7 @@ class Outbox:
         mark = f"flush.{uuid4().hex}"
         row = {"id": mark, "state": "stored", "broker": "", "topic": "", "payload": "", "created_at": clock()}
         try:
-            with self.database.short_transaction(lock_timeout) as conn:
+            with self.database.short_transaction(1.0) as conn:
                 self.database.execute(conn, insert(outbox).values(**row))
                 self.database.execute(conn, delete(outbox).where(outbox.c.id == mark))
                 conn.commit()
