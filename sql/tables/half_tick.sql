@@ -1,5 +1,5 @@
 -- Ticks of the op-log queue: which half messages were looked at, append-only. It works by the
--- appender's snapshot rule, with ticks of its own.
+-- appender's snapshot rule, with ticks of its own. The functions call that queue the check queue.
 create table mqpg.half_tick (
     half_tick_id bigint not null primary key,
     xid xid8 not null,

@@ -93,7 +93,7 @@ def overdue_now(mq: Session) -> None:
     mq.execute("update pgmq.q_mqpg_oplog set vt = clock_timestamp() - interval '1 ms'")
 
 
-# the op-log queue
+# the check queue
 
 
 def test_a_half_decided_at_once_gets_no_entry(quick: Session) -> None:

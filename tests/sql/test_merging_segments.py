@@ -257,7 +257,7 @@ def test_a_half_that_a_merge_leaves_out_is_not_lost(mq: Session, broker: Broker)
 
 
 def test_a_half_nobody_had_looked_at_before_its_segment_was_dropped_is_delivered(mq: Session) -> None:
-    """No call put it into the op-log queue, so only `held` says that a decision may come."""
+    """No call put it into the check queue, so only `held` says that a decision may come."""
     handle = mq.prepare("day", '"half"')
     mq.execute(
         "insert into mqpg.half_tick select h.half_tick_id + 1, h.xid, h.snapshot, h.snapshot_xmax,"

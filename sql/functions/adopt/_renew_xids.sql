@@ -2,7 +2,7 @@
 -- newest tick saw has its offset, so it gets '2', which every snapshot sees, or '1' if its offset
 -- was dropped with its tick, which the audit distinguishes. A row that is still to be appended gets
 -- the caller's own xid, so that the next append() finds it. So does a half message that still needs
--- an entry in the op-log queue, even if its old entry was not restored.
+-- an entry in the check queue, even if its old entry was not restored.
 -- Locks: ACCESS EXCLUSIVE on all hot tables. Cost: writes each row of them.
 create function mqpg._renew_xids(last_tick mqpg.tick) returns void
 language plpgsql as $$

@@ -1,4 +1,4 @@
--- Puts undecided half messages into the op-log queue, about once a second. Most half messages are
+-- Puts undecided half messages into the check queue, about once a second. Most half messages are
 -- decided within milliseconds, so they never need an entry. None is forgotten, because an entry
 -- follows from the half message. If it fails, messages are delivered all the same: the compensator
 -- does the same and says why it cannot.

@@ -1,4 +1,4 @@
--- Leases entries of one producer group that were overdue at `upto` from the op-log queue, oldest
+-- Leases entries of one producer group that were overdue at `upto` from the check queue, oldest
 -- first. It replaces pgmq.read(), whose filter cannot use an index, so that each read would go over
 -- all entries of a group whose checker fails; it also allows leases in fractions of a second. It
 -- leaves last_read_at unchanged, because older versions of PGMQ lack that column.

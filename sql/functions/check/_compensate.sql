@@ -1,6 +1,6 @@
 -- Checks overdue half messages of the groups whose checker is in this database: those with checker
 -- `ledger`, or those with checker `function` and that target; null means both kinds. Half messages
--- that were decided meanwhile are removed from the op-log queue and not counted. Returns how many
+-- that were decided meanwhile are removed from the check queue and not counted. Returns how many
 -- it worked on.
 -- Groups take turns of ten, in random order, so that a group with nothing but open or failing
 -- transactions does not slow the others. After a function that ran into the statement_timeout the

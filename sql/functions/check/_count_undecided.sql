@@ -1,5 +1,5 @@
 -- Notes which producer groups have more undecided half messages than max_undecided, parked ones
--- included. prepare() then raises MQ026. Half messages that are not in the op-log queue yet, those of
+-- included. prepare() then raises MQ026. Half messages that are not in the check queue yet, those of
 -- about the last second, are not counted.
 -- Only groups with so many entries are counted. Those of decided half messages are deleted, so that
 -- no entry is looked at often.

@@ -1,6 +1,6 @@
 -- Hands out overdue half messages of one group, each for the duration of the lease. Each hand-out
 -- is logged and counts as one check, unless it is answered with wait in time. Half messages that
--- were decided meanwhile, or are gone, are removed from the op-log queue. To those that were
+-- were decided meanwhile, or are gone, are removed from the check queue. To those that were
 -- checked max_checks times the group's policy applies. For place and unmarked see _claim_entries().
 -- Locks: the entries' rows; entries that others have locked are skipped.
 -- Cost: a few lookups, one update and one insert for each half message.

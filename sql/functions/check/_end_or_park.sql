@@ -1,4 +1,4 @@
--- Ends an expired half message that is in the op-log queue, and returns 'expired', or parks it because
+-- Ends an expired half message that is in the check queue, and returns 'expired', or parks it because
 -- the fence for its rollback cannot be set here, and returns 'parked': its ledger is in another
 -- database, or the ledger of this one has lost rows. Null: see _end_expired().
 -- Locks, cost: as of _end_expired(), or a move to the archive.

@@ -1,5 +1,6 @@
--- Puts half messages that are newly visible and still undecided into the op-log queue, where they
--- become visible when they are overdue. It uses the appender's rule, with ticks of its own: it
+-- Puts half messages that are newly visible and still undecided into the check queue, where they
+-- become visible when they are overdue. That is PGMQ's queue mqpg_oplog; the table op_log, which has the
+-- decisions, is something else. It uses the appender's rule, with ticks of its own: it
 -- takes the half messages whose xid is visible in the given snapshot and not in that of the newest
 -- half tick. As a consequence, none is forgotten and none gets two entries. It stores a half tick
 -- when there were new half messages. Without any it stores at most two for each segment of the log:

@@ -1,4 +1,4 @@
--- Puts half messages up to this moment into the op-log queue, for callers other than append(). It
+-- Puts half messages up to this moment into the check queue, for callers other than append(). It
 -- first reads the sequence and then takes the snapshot, once, in a transaction that has no xid yet.
 -- Locks: 1836150834, 1, tried only.
 -- Cost: an index scan of the new half messages.

@@ -1,4 +1,4 @@
--- Hides an entry of the op-log queue until a point in time. It replaces pgmq.set_vt(), which in
+-- Hides an entry of the check queue until a point in time. It replaces pgmq.set_vt(), which in
 -- older versions of PGMQ accepts whole seconds only.
 -- Locks: the entry's row. Cost: one update.
 create function mqpg._hide_entry(msg_id bigint, until timestamptz) returns void

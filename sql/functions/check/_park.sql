@@ -1,4 +1,4 @@
--- Moves an undecided half message out of the op-log queue, so that an administrator can look at it:
+-- Moves an undecided half message out of the check queue, so that an administrator can look at it:
 -- view half_parked, rearm(), settle().
 -- Locks: the caller holds the entry's row.
 -- Cost: an insert, and the move to the archive.

@@ -1,4 +1,4 @@
--- Deletes an entry of the op-log queue. It is a function of its own because the SQL of PGMQ only
+-- Deletes an entry of the check queue. It is a function of its own because the SQL of PGMQ only
 -- works with standard_conforming_strings = on, and the caller may have switched that off.
 -- Locks: the entry's row. Cost: one delete.
 create function mqpg._delete_entry(msg_id bigint) returns void

@@ -1,4 +1,4 @@
--- Takes the entry of a decided half message out of the op-log queue. A parked one stays in the
+-- Takes the entry of a decided half message out of the check queue. A parked one stays in the
 -- archive as the record of it.
 -- Locks: the entry's row; an entry that a check-back holds is left to it.
 -- Cost: one index lookup, one delete.

@@ -1,11 +1,11 @@
 -- Notes the closed log segments about whose messages no decision can come any more, and whose
 -- decisions have their offsets: append() need not look for commits there. No half message is
--- undecided: every one was visible when half messages were last put into the op-log queue, and
+-- undecided: every one was visible when half messages were last put into the check queue, and
 -- neither that queue nor its archive has an entry of one. None is in held, where a half message may
 -- be that no call had looked at before its segment was dropped. No delayed message is pending, and
 -- no commit waits for append().
 -- Locks: the rows of segment.
--- Cost: reads the op-log queue once while there are such segments; a few index ranges for each.
+-- Cost: reads the check queue once while there are such segments; a few index ranges for each.
 create function mqpg._note_decided() returns void
 language plpgsql as $$
 declare

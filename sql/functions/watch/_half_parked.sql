@@ -1,5 +1,5 @@
 -- Half messages for which no checker had an answer and whose producer group parks such messages.
--- Locks: none. Cost: a few index lookups for each archived entry of the op-log queue.
+-- Locks: none. Cost: a few index lookups for each archived entry of the check queue.
 create function mqpg._half_parked() returns table (
     handle text, producer_group text, topic text, prepared_at timestamptz, check_at timestamptz,
     checks int, reason text, parked_at timestamptz

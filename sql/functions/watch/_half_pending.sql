@@ -1,6 +1,6 @@
--- Half messages that are neither decided nor parked. Each of them has an entry in the op-log queue
+-- Half messages that are neither decided nor parked. Each of them has an entry in the check queue
 -- or is newer than the last time the queue was filled, so the whole log need not be searched.
--- Locks: none. Cost: a few index lookups for each entry of the op-log queue and for each half
+-- Locks: none. Cost: a few index lookups for each entry of the check queue and for each half
 -- message of about the last second; one look at the locks of the server and at the compensators.
 create function mqpg._half_pending() returns table (
     handle text, producer_group text, topic text, prepared_at timestamptz, check_at timestamptz,
