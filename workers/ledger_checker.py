@@ -35,7 +35,7 @@ _DUE = "select d.handle, d.ledger, d.born_at from mqpg._due_in_ledger(%s, %s, %s
 _ANSWER = "select mqpg._answer(%s, %s::text::mqpg.verdict, %s, %s, %s, %s)"
 _PARK = "select mqpg._answer(%s, 'wait', %s, %s, park => true)"
 _WAIT = "select mqpg.check_wait(%s, %s)"
-_EXPIRED = "select e.handle, e.ledger, e.born_at from mqpg._expired_halves(%s, %s, %s, %s) e"
+_PARKED = "select e.handle, e.ledger, e.born_at from mqpg._parked_halves(%s, %s, %s, %s) e"
 _STRANGERS = "select s.ledger, s.problem, s.halves from mqpg._unnoted_ledgers(%s, %s) s"
 _NOTE = "select mqpg._note_ledgers(%s, %s, %s)"
 _EXPIRED_EVERY = 60.0  # in pauses: a minute, as a rule
@@ -160,7 +160,7 @@ class LedgerChecker(threading.Thread):
         self._next_expired = time.monotonic() + _EXPIRED_EVERY * self._interval
         before = self.detail["commit"] + self.detail["rollback"]
         for group in self.groups:
-            for half in conn.execute(_EXPIRED, (group, _HANDLES, self.place, self.unmarked)).fetchall():
+            for half in conn.execute(_PARKED, (group, _HANDLES, self.place, self.unmarked)).fetchall():
                 self._decide(conn, half)
         decided = int(self.detail["commit"] + self.detail["rollback"] - before)
         if decided >= _HANDLES:  # there may be more

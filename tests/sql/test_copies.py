@@ -52,7 +52,7 @@ CALLS: dict[str, Callable[[Session], Any]] = {
     "due_checks": lambda copy: copy.call("due_checks", "polled"),
     "due_checks for a ledger elsewhere": lambda copy: copy.call("due_checks", "url"),
     "_expire_halves": lambda copy: copy.call("_expire_halves", 1),
-    "_expired_halves": lambda copy: copy.call("_expired_halves", "url", 1),
+    "_parked_halves": lambda copy: copy.call("_parked_halves", "url", 1),
 }
 
 

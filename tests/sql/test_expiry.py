@@ -256,12 +256,12 @@ def test_a_half_whose_ledger_is_elsewhere_is_parked_and_not_guessed(expiring: Se
     assert decision(expiring, handle) is None
     assert events(expiring, handle) == ["prepared", "parked"]
     assert expired(expiring) == []
-    (asked,) = expiring.rows("select * from mqpg._expired_halves('far', 10)")
+    (asked,) = expiring.rows("select * from mqpg._parked_halves('far', 10)")
     assert asked[0] == handle
     answer = "select mqpg._answer(%s, 'rollback', 'ledger shop', null)"
     assert expiring.scalar(answer, handle) == "rolled_back"
     assert decision(expiring, handle) == ("b", "checker")
-    assert expiring.rows("select * from mqpg._expired_halves('far', 10)") == []
+    assert expiring.rows("select * from mqpg._parked_halves('far', 10)") == []
 
 
 def test_a_half_whose_ledger_stays_away_stays_parked(expiring: Session) -> None:
@@ -284,7 +284,7 @@ def test_a_half_that_was_prepared_under_another_ledger_is_not_asked_there(expiri
         handle = sender.prepare("one", "1", "moves")
         expiring.call("alter_producer_group", "moves", checker="url", checker_target="shop")
     parked(expiring, handle)
-    assert expiring.rows("select * from mqpg._expired_halves('moves', 10)") == []
+    assert expiring.rows("select * from mqpg._parked_halves('moves', 10)") == []
     assert expiring.value("compensate") == 0
     assert decision(expiring, handle) is None
 

@@ -28,7 +28,7 @@ language sql immutable as $$
             '_append_refusal _clock_steps _full_disk _full_topics _growth _newest_dead_letter _orphans _overfull_groups _pins _queue_depth _queue_end '
             '_recent_commits _silent_filters _silent_ledgers _subscription_lag'),
         ('worker',
-            'append compensate keep work _answer _compensate _expire_halves _expired_halves '
+            'append compensate keep work _answer _compensate _expire_halves _parked_halves '
             '_finish_drop _keep _tables_to_drop _open_queues _ledgers_served '
             '_forget_workers _checker_targets _claim_ledgers _release_ledger _is_served_elsewhere _due_in_ledger '
             '_note_ledgers _unnoted_ledgers _apply_size_limits'),
