@@ -79,6 +79,26 @@ def tick_of_a_later_transaction(story: Story) -> None:
     _change(story, "update mqpg.tick set xid = '4000000000' where tick_id = 2")
 
 
+@fault("mismatch", "the time of tick 2 is", alone=True)
+def tick_of_the_year_before(story: Story) -> None:
+    story.append()
+    _change(story, "update mqpg.tick set at = at - interval '400 days' where tick_id = 2")
+
+
+@fault("mismatch", "the time of tick 2 is", alone=True)
+def tick_of_the_next_year(story: Story) -> None:
+    story.append()
+    _change(story, "update mqpg.tick set at = at + interval '400 days' where tick_id = 2")
+
+
+@fault("mismatch", "more than a day from the ticks before and after it", alone=True)
+def newest_tick_of_the_next_year(story: Story) -> None:
+    _change(
+        story,
+        "update mqpg.tick set at = at + interval '400 days' where tick_id = (select max(tick_id) from mqpg.tick)",
+    )
+
+
 @fault("mismatch", "the time of its effect is", alone=True)
 def effect_in_the_next_year(story: Story) -> None:
     story.consumer.execute(
@@ -166,6 +186,11 @@ def row_of_a_retry_deleted_after_its_nack(story: Story) -> None:
         "delete from mqpg.delayed where subscription_id > 0 and first_id = "
         f"(select min(d.first_id) from mqpg.delayed as d where d.first_id <> ({_DEAD}) and d.subscription_id > 0)",
     )
+
+
+@fault("gap", "and none of this queue is stored", alone=True)
+def stored_offset_of_a_queue_deleted(story: Story) -> None:
+    story.consumer.execute("delete from mqpg_offsets where queue_id = 1")
 
 
 @fault("gap", "only, and a send writes it into two", alone=True)

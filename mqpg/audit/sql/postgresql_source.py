@@ -43,6 +43,7 @@ class PostgresqlSource:
         snapshot: Its snapshot, as the report names it.
         taken_at: The clock just before or after the snapshot.
         system_identifier: The server cluster.
+        is_broker: Whether it has the tables of a broker.
         digests: The fingerprints of judged rows that were not copied, by table and part.
     """
 
@@ -51,6 +52,7 @@ class PostgresqlSource:
     snapshot: str
     taken_at: datetime
     system_identifier: int | None
+    is_broker: bool
     digests: Digests = field(default_factory=dict)
 
     @classmethod
@@ -64,13 +66,14 @@ class PostgresqlSource:
                 connection.execute("begin isolation level repeatable read read only")
                 row = connection.execute(
                     "select pg_current_snapshot()::text as snapshot, "
-                    "(select system_identifier from pg_control_system()) as system_identifier"
+                    "(select system_identifier from pg_control_system()) as system_identifier, "
+                    "to_regclass('mqpg.tick') is not null as is_broker"
                 ).fetchone()
             except psycopg.Error as error:
                 raise ConnectionFailed(f"no snapshot of {name}: {one_line(error)}") from error
             assert row is not None
             assert clock is not None
-            yield cls(connection, name, row["snapshot"], clock["now"], row["system_identifier"])
+            yield cls(connection, name, taken_at=clock["now"], **row)
 
     def rows(self, query: LiteralString | sql.Composed, *parameters: object) -> list[dict[str, Any]]:
         """Run a small query in the transaction."""

@@ -114,7 +114,8 @@ class _Reader:
     inputs: Inputs = field(default_factory=Inputs)
     journal_rows: dict[str, int] = field(default_factory=dict)
     digests: dict[str, dict[str, list[int]]] = field(default_factory=dict)
-    tolerances: dict[str, float] = field(default_factory=dict)  # of consumer groups
+    # Of consumer groups: tolerance, and whether a journal is in a broker's database.
+    journals: dict[str, tuple[float, bool]] = field(default_factory=dict)
     # By label: tolerance; whether it is the broker's own (None: it is an outbox); producer groups.
     ledger_groups: dict[str, tuple[float, bool | None, list[str]]] = field(default_factory=dict)
 
@@ -130,7 +131,7 @@ class _Reader:
             self.inputs.rows["cursor"] = self.work.insert_copy("cursor_now", positions.connection, _CURSORS)
         for url, groups in journals.items():
             self._read_journal(url, groups)
-        self.work.insert("journal_group", list(self.tolerances.items()))
+        self.work.insert("journal_group", [(group, *one) for group, one in self.journals.items()])
         self._compare("applied")
         self._note_strange_journals()
         self._read_broker()
@@ -228,7 +229,8 @@ class _Reader:
             if url != self.dsn:  # The journal in the broker's own database is counted already.
                 self._count_journal(source)
             for group in groups:
-                self.tolerances[group] = max(self.tolerances.get(group, 0.0), self._tolerance(source))
+                tolerance, in_broker = self.journals.get(group, (0.0, False))
+                self.journals[group] = max(tolerance, self._tolerance(source)), in_broker or source.is_broker
             for table in ("applied", "stored_offset", "deferred"):
                 broker_id = self.inputs.broker["broker_id"]
                 rows = source.copy_consumers(self.work, table, groups, self.topics, broker_id, self.judged)

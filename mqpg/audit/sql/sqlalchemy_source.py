@@ -42,6 +42,7 @@ class SqlalchemySource:
     taken_at: datetime
     snapshot: str = "one transaction"
     system_identifier: int | None = None
+    is_broker: bool = False
     digests: Digests = field(default_factory=dict)
 
     @classmethod

@@ -4,7 +4,7 @@
 -- A queue that changed its owner has positions in the databases of both. The furthest one counts. A
 -- start from an earlier release may be unknown: then it is null. known_offset is the lowest offset
 -- that its cursor is known to have been at, furthest_offset the highest one, read with the queues.
--- oldest: the first offset that is stored.
+-- oldest: the first offset that is in the queue. stored: the group has stored its own offset.
 -- journal: the group keeps one for the topic. Where its consumers did not say so (noted), and it has
 -- no row of the topic, what they said of another topic counts: they would have said it of this one.
 with stored as (
@@ -62,6 +62,7 @@ select
         )
     ) as journal,
     coalesce(q.noted, false) as noted,
+    o.consumer_group is not null as stored,
     s.filtered
 from subscription as s
 join cursor_now as c on c.subscription_id = s.subscription_id

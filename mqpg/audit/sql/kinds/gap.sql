@@ -98,3 +98,18 @@ from place as p
 where not exists (
     select from queue_start as q where q.subscription_id = p.subscription_id and q.queue_id = p.queue_id
 )
+union all
+-- A consumer with a database of its own writes its offset with each effect. One without writes its
+-- journal in the broker's database, and may have had the group before.
+select
+    p.consumer_group, p.topic, p.queue_id, null, null,
+    'the group has applied messages of this queue and stores its offsets, and none of this queue is stored'
+from place as p
+join journal_group as g on g.consumer_group = p.consumer_group and not g.in_broker
+where p.lane = 0 and not p.stored
+    and exists (select from place as o where o.subscription_id = p.subscription_id and o.stored)
+    and exists (
+        select from effect as e
+        where e.owner_id = p.subscription_id and e.queue_id = p.queue_id and e.topic_id = p.topic_id
+            and e.state = 'committed'
+    )

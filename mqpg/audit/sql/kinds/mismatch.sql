@@ -170,6 +170,32 @@ from (
 ) as k
 where k.due_until < k.due_before or k.floor_id < k.floor_before or k.batch_seq < k.batch_before or k.xid < k.xid_before
 union all
+-- If the clock really went away and came back, due_until is not between the times of the ticks around:
+-- it goes forward with the clock, and stays when the clock goes back, but for the time since the next
+-- delayed message was sent. In a backlog it is the time of a delayed message.
+select
+    null, null, null, null, null,
+    format('the time of tick %s is %s, more than a day from the ticks before and after it', k.tick_id, k.at::text)
+from (
+    select
+        t.*,
+        lag(t.snapshot) over ticks as seen_before,
+        lag(t.at) over ticks as at_before,
+        coalesce(lead(t.at) over ticks, u.taken_at) as at_after
+    from tick as t
+    cross join run as u
+    where u.all_topics
+    window ticks as (order by t.tick_id)
+) as k
+cross join horizon as h
+where k.due_until between k.at_before and k.at_after
+    and (extract(epoch from k.at - k.at_after) > 86400 or extract(epoch from k.at_before - k.at) > 86400)
+    and k.at_before > h.delayed_from
+    and not exists (
+        select from delayed as d
+        where d.visible_at = k.due_until or (d.subscription_id = 0 and not pg_visible_in_snapshot(d.xid, k.seen_before))
+    )
+union all
 select
     null, w.topic, null, null, w.message_id,
     format('the time of %s is %s, more than a day before its message or after the audit', w.what, w.at::text)
