@@ -15,20 +15,7 @@ __all__ = ["run"]
 
 
 def run(options: AuditOptions, threads: int | None, memory: str | None) -> Report:
-    """Run one audit in a Spark session of its own.
-
-    Args:
-        options: What is audited.
-        threads: Threads of the local session. None: one for each core, two to four.
-        memory: The heap of the JVM, such as "4g". None: it follows the size of the audit.
-
-    Returns:
-        The report.
-
-    Raises:
-        ConfigurationError: There is no Java, no usable JDBC driver, or a URL is wrong.
-        Error: As in `mqpg.spark.jobs.audit.run_audit`.
-    """
+    """Run one audit, as `mqpg.spark.jobs.audit.run_audit` does, with one partition for each thread."""
     threads = threads or default_threads()
     try:
         return run_audit(replace(options, partitions=threads), threads=threads, memory=memory)

@@ -45,25 +45,7 @@ def connect_once(options: AuditOptions) -> int:
 
 
 def run_audit(options: AuditOptions, *, threads: int | None = None, memory: str | None = None) -> Report:
-    """Run one audit in a Spark session of its own.
-
-    Args:
-        options: What is audited.
-        threads: Threads of a local session. None means one for each core, two to four.
-        memory: The heap of the JVM, in Spark's notation. None means 1 GiB for a small audit, and a
-            quarter of the machine's memory, 1 GiB to 2.5 GiB, for a large one.
-
-    Returns:
-        The report.
-
-    Raises:
-        ConnectionFailed: A database does not answer.
-        SchemaError: The broker's schema is missing, or this release cannot work with it.
-        NotFound: The broker has no such topic, consumer group or producer group.
-        LedgerError: A database has no journal or ledger.
-        UnpinnedRead: Spark read rows that are not those of the pinned snapshots.
-        ConfigurationError: There is no Java, no usable JDBC driver, or a URL is wrong.
-    """
+    """Run one audit, as `run_audit_in` does, in a session of its own. See `open_session`."""
     started, jar = time.monotonic(), find_jdbc_jar()
     messages = connect_once(options)
     with open_session(threads, jar=jar, memory=memory, tuning=Tuning(messages)) as spark:

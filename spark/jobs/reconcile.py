@@ -106,41 +106,15 @@ def connect_once(options: ReconcileOptions) -> None:
 
 
 def reconcile(options: ReconcileOptions, *, threads: int | None = None) -> list[Unsettled]:
-    """Compare once, in a Spark session of its own.
-
-    Args:
-        options: What is compared.
-        threads: Threads of a local session. None means one for each core, two to four.
-
-    Returns:
-        What was found, with the outcome of each commit.
-
-    Raises:
-        ConnectionFailed: A database does not answer. What was committed before stays committed.
-        SchemaError: A broker's schema is missing, or this release cannot work with it.
-        LedgerError: A ledger's table is missing or cannot be read.
-        UnpinnedRead: Spark read rows that are not those of the pinned snapshots.
-        ConfigurationError: There is no Java, no usable JDBC driver, or a URL is wrong.
-    """
+    """Compare once, as `reconcile_in` does, in a session of its own. See `open_session`."""
     with open_session(threads, jar=find_jdbc_jar()) as spark:
         return reconcile_in(spark, options)
 
 
 def reconcile_in(spark: SparkSession, options: ReconcileOptions) -> list[Unsettled]:
-    """Compare once, in a given session.
+    """Compare once, in a given session. Returns what was found, with the outcome of each commit.
 
-    Args:
-        spark: The session.
-        options: What is compared.
-
-    Returns:
-        What was found, with the outcome of each commit.
-
-    Raises:
-        ConnectionFailed: A database does not answer. What was committed before stays committed.
-        SchemaError: A broker's schema is missing, or this release cannot work with it.
-        LedgerError: A ledger's table is missing or cannot be read.
-        UnpinnedRead: Spark read rows that are not those of the pinned snapshots.
+    If a database does not answer (ConnectionFailed), what was committed before stays committed.
     """
     found: list[Unsettled] = []
     for dsn in options.dsns or (resolve(None),):

@@ -74,21 +74,10 @@ class PinnedReader:
         columns: Sequence[Column],
         key: str | None = None,
     ) -> tuple[DataFrame, int]:
-        """The rows of a query, and how many there are.
+        """The rows of a query, a FROM item with the name `q`, and how many there are.
 
-        Args:
-            connection: A transaction of REPEATABLE READ.
-            name: What the result is called in errors.
-            query: A FROM item with the name `q`.
-            columns: Its columns that are read.
-            key: An integer column by which the rows are cut into partitions. None means that they are not.
-
-        Returns:
-            The rows and their number.
-
-        Raises:
-            UnpinnedRead: A row carries another snapshot than that of the transaction.
-            DatabaseError: The server refused the query.
+        The connection is in a transaction of REPEATABLE READ. `name` is what errors call the result, and `key` an
+        integer column by which it may be cut into partitions. Raises UnpinnedRead and DatabaseError.
         """
         try:
             with connection.cursor("mqpg_rows", row_factory=tuple_row) as cursor:

@@ -122,19 +122,8 @@ def open_session(
     If this process has a session already, as in a notebook, the block works in that one, with
     its threads and its memory, and leaves it open.
 
-    Args:
-        threads: Threads of a local session. None means `default_threads()`.
-        jar: The JDBC driver. None means what `find_jdbc_jar()` finds.
-        memory: The driver's heap, in Spark's notation. None means 1 GiB for a small audit, and
-            `default_memory()` for a large one.
-        tuning: The size of the audit, which decides how the JVM runs. None means a small audit.
-
-    Yields:
-        The session.
-
-    Raises:
-        JavaMissing: There is no Java to run it.
-        ConfigurationError: There is no usable driver, or `memory` is malformed.
+    `memory` is the driver's heap in Spark's notation; None: 1 GiB for a small audit, and `default_memory()` for
+    a large one. Raises JavaMissing, and ConfigurationError if there is no usable driver or `memory` is malformed.
     """
     if memory is not None and not _SIZE.fullmatch(memory):
         raise ConfigurationError(f"the memory must be a number with a unit, such as 4g or 1500m, not {memory!r}")

@@ -32,17 +32,7 @@ _ALL = 2**31 - 1
 
 
 def run_audit(options: AuditOptions) -> Report:
-    """Run one audit in plain SQL. `options.partitions` has no effect here.
-
-    Raises:
-        ConnectionFailed: A database does not answer.
-        SchemaError: The broker's schema is missing, or this release cannot work with it.
-        NotFound: The broker has no such topic, consumer group or producer group.
-        LedgerError: A database has no journal or ledger, or it cannot be read.
-        NotGranted: The role may not create temporary tables at the broker.
-        ConfigurationError: A URL is wrong, or the broker's server is a standby.
-        DatabaseError: The broker's server refused a statement.
-    """
+    """Run one audit in plain SQL. `options.partitions` has no effect here."""
     return run_tracked(options)[0]
 
 
@@ -54,20 +44,10 @@ def run_tracked(
     *,
     altered: bool = False,
 ) -> tuple[Report, Judged | None]:
-    """Run one audit that leaves out what is judged, and extends it if the verdict is valid.
+    """Run one audit that leaves out what is judged. If it is valid, it also returns what is judged now.
 
-    Args:
-        options: What is audited.
-        judged: What is judged. None means nothing.
-        nothing: A state of this broker in which nothing is judged. None means that nobody asks what is judged now.
-        why: Why everything is judged again. None means that it is not, or that nothing was judged.
-        altered: Whether that is a fault of its own: rows that mqpg writes once were changed.
-
-    Returns:
-        The report, and what is judged now. None instead of the latter means that nothing can be added.
-
-    Raises:
-        Rejudge: What was judged must be judged again.
+    `nothing` is a state of this broker in which nothing is judged; None: nobody asks what is judged now. `why`
+    says why everything is judged again, and `altered` that this is a fault of its own. Raises Rejudge.
     """
     started, dsn = time.monotonic(), resolve(options.dsn)
     migrate.check(dsn)
@@ -111,19 +91,9 @@ def conclude(
     started: float,
     judged: Judged | None = None,
 ) -> Report:
-    """Count what was read and derived, and give a verdict.
+    """Count what was read and derived, by either engine, and give a verdict.
 
-    Args:
-        work: Where the frames are, of either engine.
-        inputs: What was read.
-        options: What was audited.
-        counts: The anomalies by kind.
-        run: What the report says about this run.
-        started: The monotonic time at which the audit began.
-        judged: What earlier audits have judged. None means nothing.
-
-    Returns:
-        The report.
+    `counts` has the anomalies by kind, and `started` is the monotonic time at which the audit began.
     """
     totals = Totals(work)
     if judged is None:  # What is judged is in no relation.

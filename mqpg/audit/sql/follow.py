@@ -55,18 +55,8 @@ def follow(
     """Audit again and again, until `stop` is set. The audit that is under way then is finished.
 
     An invalid verdict does not end it, because a reader must see when it is repaired. The view worker_status
-    shows the newest verdict. Returns the verdict of the last audit.
-
-    Args:
-        options: What is audited.
-        path: The state. None means that it is kept in memory, and the first audit is a full one.
-        interval: Seconds between the end of an audit and the beginning of the next.
-        stop: Ends it.
-        show: Called with each audit.
-        warn: Called once with a reason, if the view worker_status cannot be written.
-
-    Raises:
-        ConnectionFailed: A database did not answer at the first audit. Later ones make an audit unknown.
+    shows the newest verdict. `warn` is called once, if that view cannot be written. Returns the verdict of the
+    last audit. Raises ConnectionFailed if a database does not answer at the first one.
     """
     with open_progress(path) as progress:
         heartbeat = _Heartbeat(resolve(options.dsn), warn)

@@ -101,13 +101,10 @@ class Workspace:
             return cursor.rowcount
 
     def read_broker(self, then: Callable[[], None] | None = None) -> BrokerSnapshot:
-        """Read the broker into temporary tables, at one snapshot.
+        """Read the broker into temporary tables, at one snapshot, at which `then` is called too.
 
         The locks keep partitions from being dropped between the snapshot and the read. They come first,
         because LOCK TABLE takes no snapshot. Snapshot and locks end with the read.
-
-        Args:
-            then: What else is read at the same snapshot. None means nothing.
         """
         for name in READS:  # A read-only transaction may fill temporary tables but not create them.
             self._execute(name, f"create temp table {name} as {statement('read', name)} with no data")
