@@ -27,44 +27,26 @@ Digests = dict[str, dict[str, list[int]]]
 
 @dataclass
 class Judged:
-    """The part of a history that valid audits have judged.
-
-    Attributes:
-        life: Its incarnation, server cluster and timeline.
-        asked: The options of those audits, without passwords.
-        meaning: A hash of each subscription, topic and producer group.
-        last_tick: The last tick whose queue rows are judged.
-        until_id: Messages with ids below are judged, apart from `open`.
-        open: Their ids.
-        tails: Where queues end at that tick: topic, lane, queue, offset.
-        starts: Where subscriptions started and until when they applied the judged part: subscription, queue,
-            offset, time.
-        offsets: Messages that are not judged, or open, with an offset in the judged part.
-        pairs: Pairs of messages with one dedup id, at least one of them judged.
-        failures: Failed deliveries of messages that are not judged, or open: subscription, message, and what
-            ended the delivery.
-        bounds: The lower bounds of the segments of each family, as text.
-        digests: For each table and part of it, the number of judged rows and the sum of hashes.
-        totals: How much was judged.
-        at: When the last of those audits ran.
-    """
+    """The part of a history that valid audits have judged."""
 
     broker_id: str
-    life: list[str]
-    asked: dict[str, Any]
-    meaning: dict[str, int] = field(default_factory=dict)
-    last_tick: int = -1
-    until_id: int = 0
+    life: list[str]  # incarnation, server cluster and timeline
+    asked: dict[str, Any]  # the options of those audits, without passwords
+    meaning: dict[str, int] = field(default_factory=dict)  # a hash of each subscription, topic, producer group
+    last_tick: int = -1  # the last tick whose queue rows are judged
+    until_id: int = 0  # messages with ids below are judged, apart from `open`
     open: list[int] = field(default_factory=list)
-    tails: list[list[Any]] = field(default_factory=list)
+    tails: list[list[Any]] = field(default_factory=list)  # topic, lane, queue, and where it ends at that tick
+    # Where subscriptions started and until when they applied the judged part: subscription, queue, offset, time.
     starts: list[list[Any]] = field(default_factory=list)
-    offsets: list[int] = field(default_factory=list)
-    pairs: list[list[int]] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)  # messages, not judged or open, with a judged offset
+    pairs: list[list[int]] = field(default_factory=list)  # messages with one dedup id, one of them judged
+    # Failed deliveries of messages that are not judged, or open: subscription, message, what ended the delivery.
     failures: list[list[Any]] = field(default_factory=list)
-    bounds: dict[str, list[str]] = field(default_factory=dict)
-    digests: Digests = field(default_factory=dict)
-    totals: dict[str, int] = field(default_factory=dict)
-    at: str = ""
+    bounds: dict[str, list[str]] = field(default_factory=dict)  # lower ones, of the segments of each family
+    digests: Digests = field(default_factory=dict)  # by table and part: number of judged rows, sum of hashes
+    totals: dict[str, int] = field(default_factory=dict)  # how much was judged
+    at: str = ""  # when the last of those audits ran
 
 
 def asked(options: AuditOptions) -> dict[str, Any]:

@@ -54,17 +54,12 @@ class PinnedReader:
     A partitioned JDBC read is not a snapshot by itself: each partition is a transaction of its own, and
     under load the sums are wrong. So the session of each partition adopts the snapshot of the transaction,
     and each row that comes back names the snapshot at which it was read.
-
-    Attributes:
-        partitions: The most partitions in which a result is read.
-        store: Where results are kept.
-        few: Results with up to so many rows come through this process.
     """
 
     spark: SparkSession
-    partitions: int
-    store: FrameStore
-    few: int = _FEW
+    partitions: int  # the most in which a result is read
+    store: FrameStore  # where results are kept
+    few: int = _FEW  # results with up to so many rows come through this process
 
     def read(
         self,

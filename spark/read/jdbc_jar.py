@@ -24,15 +24,9 @@ _DEBIAN_FOLDER = Path("/usr/share/java")
 
 @dataclass(frozen=True)
 class JdbcJar:
-    """A driver: a jar on disk, or Maven coordinates that Spark resolves.
+    """A driver: a jar on disk, or Maven coordinates that Spark resolves. One of the two is None."""
 
-    Attributes:
-        source: Where it was found, for the report.
-        path: The jar. None means that there are coordinates.
-        coordinates: The Maven coordinates. None means that there is a jar.
-    """
-
-    source: str
+    source: str  # where it was found, for the report
     path: Path | None = None
     coordinates: str | None = None
 

@@ -54,14 +54,10 @@ class FrameStore(ABC):
 
 @dataclass(frozen=True)
 class _ParquetStore(FrameStore):
-    """Keeps frames as Parquet files in a folder of this machine.
-
-    Attributes:
-        tables: The tables that the session's catalog has because of this store.
-    """
+    """Keeps frames as Parquet files in a folder of this machine."""
 
     folder: str
-    tables: list[str] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)  # that the session's catalog has because of this store
 
     def _keep(self, name: str, frame: DataFrame) -> DataFrame:
         path = self._path(name)

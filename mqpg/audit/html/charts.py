@@ -22,16 +22,11 @@ Points = list[tuple[datetime, float]]
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a plot.
-
-    Attributes:
-        number: Its number, which chooses the colour.
-        path: The line as the `d` of an SVG path.
-    """
+    """A line of a plot."""
 
     name: str
-    number: int
-    path: str
+    number: int  # chooses the colour
+    path: str  # as the `d` of an SVG path
     bars: bool = False
 
 
@@ -46,19 +41,13 @@ class Band:
 
 @dataclass(frozen=True)
 class Chart:
-    """A plot, in the units of an SVG of 760 x 200.
-
-    Attributes:
-        grid: Heights of the horizontal lines, with their labels.
-        times: Places on the time axis, with their labels.
-        bands: The faults.
-    """
+    """A plot, in the units of an SVG of 760 x 200."""
 
     title: str
     lines: list[Line]
-    grid: list[tuple[float, str]]
-    times: list[tuple[float, str]]
-    bands: list[Band]
+    grid: list[tuple[float, str]]  # heights of the horizontal lines, with their labels
+    times: list[tuple[float, str]]  # places on the time axis, with their labels
+    bands: list[Band]  # the faults
     width: int = _WIDTH
     height: int = _HEIGHT
 

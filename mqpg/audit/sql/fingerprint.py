@@ -21,19 +21,12 @@ CLOSED = (
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What is hashed of a table.
+    """What is hashed of a table."""
 
-    Attributes:
-        family: The family of segments that keeps its parts apart. None means a single part.
-        key: The expression that the family's bounds cut.
-        columns: What is hashed.
-        closed: Which rows of the temporary table are judged.
-    """
-
-    family: str | None
-    key: str
-    columns: str
-    closed: str
+    family: str | None  # of the segments that keep its parts apart; None: a single part
+    key: str  # the expression that the family's bounds cut
+    columns: str  # what is hashed
+    closed: str  # which rows of the temporary table are judged
 
 
 BROKER: Mapping[str, Fingerprint] = {

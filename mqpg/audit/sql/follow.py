@@ -31,17 +31,11 @@ _BEAT = "select mqpg._heartbeat(%s::text, 'audit'::text, %s::text, %s::int, %s::
 
 @dataclass(frozen=True)
 class Audited:
-    """One of the audits of `follow`.
+    """One of the audits of `follow`."""
 
-    Attributes:
-        verdict: Its verdict. An audit that was not finished is unknown.
-        report: Its report. None means that it was not finished.
-        error: Why it was not finished. None means that it was.
-    """
-
-    verdict: Verdict
-    report: Report | None
-    error: str | None
+    verdict: Verdict  # unknown, if it was not finished
+    report: Report | None  # None: it was not finished
+    error: str | None  # why it was not; None: it was
 
 
 def follow(

@@ -36,24 +36,15 @@ _BROKERS: LiteralString = (
 
 @dataclass
 class PostgresqlSource:
-    """A PostgreSQL database, read by COPY in a transaction of REPEATABLE READ.
-
-    Attributes:
-        name: The database, without a password.
-        snapshot: Its snapshot, as the report names it.
-        taken_at: The clock just before or after the snapshot.
-        system_identifier: The server cluster.
-        is_broker: Whether it has the tables of a broker.
-        digests: The fingerprints of judged rows that were not copied, by table and part.
-    """
+    """A PostgreSQL database, read by COPY in a transaction of REPEATABLE READ."""
 
     connection: psycopg.Connection[dict[str, Any]]
-    name: str
-    snapshot: str
-    taken_at: datetime
-    system_identifier: int | None
-    is_broker: bool
-    digests: Digests = field(default_factory=dict)
+    name: str  # without a password
+    snapshot: str  # as the report names it
+    taken_at: datetime  # the clock just before or after the snapshot
+    system_identifier: int | None  # of the server cluster
+    is_broker: bool  # it has the tables of a broker
+    digests: Digests = field(default_factory=dict)  # of judged rows that were not copied, by table and part
 
     @classmethod
     @contextlib.contextmanager

@@ -67,23 +67,14 @@ from mqpg_audit.position_change c order by c.subscription_id, c.queue_id, c.vers
 
 @dataclass
 class Inputs:
-    """What was read, besides the temporary tables.
+    """What was read, besides the temporary tables."""
 
-    Attributes:
-        snapshots: The snapshots, in order.
-        rows: How many rows each read returned.
-        doubts: Reasons why these snapshots cannot support a verdict.
-        broker: What the report says about the broker.
-        not_judged: What cannot be judged, as far as is known before the frames are derived.
-        scope: The names of what is audited.
-    """
-
-    snapshots: list[SnapshotRecord] = field(default_factory=list)
-    rows: dict[str, int] = field(default_factory=dict)
-    doubts: list[str] = field(default_factory=list)
-    broker: dict[str, Any] = field(default_factory=dict)
-    not_judged: list[NotJudged] = field(default_factory=list)
-    scope: dict[str, Any] = field(default_factory=dict)
+    snapshots: list[SnapshotRecord] = field(default_factory=list)  # in order
+    rows: dict[str, int] = field(default_factory=dict)  # how many each read returned
+    doubts: list[str] = field(default_factory=list)  # why these snapshots cannot support a verdict
+    broker: dict[str, Any] = field(default_factory=dict)  # what the report says about it
+    not_judged: list[NotJudged] = field(default_factory=list)  # as far as is known before the frames are derived
+    scope: dict[str, Any] = field(default_factory=dict)  # the names of what is audited
 
 
 def connect_once(dsn: str, options: AuditOptions) -> None:

@@ -41,17 +41,11 @@ _INDEXES = {"entry": "create index on entry (topic_id, queue_id, lane, queue_off
 
 @dataclass(frozen=True)
 class BrokerSnapshot:
-    """The snapshot at which the broker was read.
+    """The snapshot at which the broker was read."""
 
-    Attributes:
-        taken_at: The broker's clock just before it.
-        snapshot: Its content, as PostgreSQL writes it.
-        rows: How many rows each table got.
-    """
-
-    taken_at: datetime
-    snapshot: str
-    rows: dict[str, int]
+    taken_at: datetime  # the broker's clock just before it
+    snapshot: str  # its content, as PostgreSQL writes it
+    rows: dict[str, int]  # how many each table got
 
 
 @dataclass(frozen=True)
