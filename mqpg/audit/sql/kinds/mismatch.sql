@@ -1,5 +1,21 @@
 -- mismatch: two databases contradict each other about one message, and it is none of the other
 -- kinds.
+-- Each tick, beside the ones before and after it.
+with ticks as (
+    select
+        t.*,
+        lag(t.xid) over by_id as xid_before,
+        lag(t.due_until) over by_id as due_before,
+        lag(t.floor_id) over by_id as floor_before,
+        lag(t.batch_seq) over by_id as batch_before,
+        lag(t.snapshot) over by_id as seen_before,
+        lag(t.at) over by_id as at_before,
+        coalesce(lead(t.at) over by_id, u.taken_at) as at_after
+    from tick as t
+    cross join run as u
+    window by_id as (order by t.tick_id)
+)
+
 select
     null as consumer_group, m.topic,
     null::int as queue_id,
@@ -158,16 +174,7 @@ where d.stage = 0 and d.op = 'c' and d.relayed_as is null and b.kind = 'h' and b
 union all
 -- A tick does not fall behind the tick before it. A new segment begins with a copy of the last one.
 select null, null, null, null, null, format('tick %s is behind the tick before it', k.tick_id)
-from (
-    select
-        t.*,
-        lag(t.xid) over ticks as xid_before,
-        lag(t.due_until) over ticks as due_before,
-        lag(t.floor_id) over ticks as floor_before,
-        lag(t.batch_seq) over ticks as batch_before
-    from tick as t
-    window ticks as (order by t.tick_id)
-) as k
+from ticks as k
 where k.due_until < k.due_before or k.floor_id < k.floor_before or k.batch_seq < k.batch_before or k.xid < k.xid_before
 union all
 -- If the clock really went away and came back, due_until is not between the times of the ticks around:
@@ -176,19 +183,10 @@ union all
 select
     null, null, null, null, null,
     format('the time of tick %s is %s, more than a day from the ticks before and after it', k.tick_id, k.at::text)
-from (
-    select
-        t.*,
-        lag(t.snapshot) over ticks as seen_before,
-        lag(t.at) over ticks as at_before,
-        coalesce(lead(t.at) over ticks, u.taken_at) as at_after
-    from tick as t
-    cross join run as u
-    where u.all_topics
-    window ticks as (order by t.tick_id)
-) as k
+from ticks as k
+cross join run as u
 cross join horizon as h
-where k.due_until between k.at_before and k.at_after
+where u.all_topics and k.due_until between k.at_before and k.at_after
     and (extract(epoch from k.at - k.at_after) > 86400 or extract(epoch from k.at_before - k.at) > 86400)
     and k.at_before > h.delayed_from
     and not exists (
@@ -216,8 +214,7 @@ left join message as m on m.message_id = w.message_id and w.follows
 cross join run as u
 -- By how much the clock went back at most from one tick to the next.
 cross join (
-    select coalesce(max(extract(epoch from k.at_before - k.at)), 0) as seconds
-    from (select t.at, lag(t.at) over (order by t.tick_id) as at_before from tick as t) as k
+    select coalesce(max(extract(epoch from k.at_before - k.at)), 0) as seconds from ticks as k
 ) as back
 where extract(epoch from w.at - u.taken_at) > 86400 + greatest(back.seconds, 0)
     or extract(epoch from m.born_at - w.at) > 86400 + greatest(back.seconds, 0)
