@@ -40,7 +40,7 @@ begin
                 select g.producers from mqpg.producer_group g where g.producer_group_id = l.producer_group_id)))
         on conflict do nothing;
         if found then
-            return case _decide.op when 'c' then 'committed' else 'rolled_back' end;
+            return case _decide.op when 'c' then 'committed'::mqpg.outcome else 'rolled_back' end;    -- a text would be cast
         end if;
     end if;
     if not mqpg._is_handle(_decide.handle) then
