@@ -8,7 +8,7 @@ import time
 from psycopg.rows import dict_row
 
 from mqpg.values.cause import Cause
-from mqpg.values.explanations import explain
+from mqpg.values.cause_sentences import explain
 
 from .session import Connection
 

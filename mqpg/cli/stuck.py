@@ -14,8 +14,8 @@ from mqpg.status import Finding, Overview, findings, read_overview
 from mqpg.status.live_checks import SENT_LONG_AGO, senders
 from mqpg.status.merging import merged
 from mqpg.values.cause import Cause
+from mqpg.values.cause_sentences import explain
 from mqpg.values.errors import UnknownHandle, UnknownTopic
-from mqpg.values.explanations import explain
 from mqpg.values.words import duration
 
 __all__ = ["Stuck", "described", "everything_stuck"]

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from mqpg.values.cause import Cause, Remedy
-from mqpg.values.explanations import explain
+from mqpg.values.cause_sentences import explain
 from mqpg.values.words import counted, duration
 
 from .finding import LATER, LOSS, SOME_WAIT, STANDS, Finding, Row

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mqpg.values.cause import Cause, Remedy
-from mqpg.values.explanations import explain
+from mqpg.values.cause_sentences import explain
 
 from .links import link_of_cause
 

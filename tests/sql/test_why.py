@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mqpg.values.cause import Cause, Remedy
-from mqpg.values.explanations import explain
+from mqpg.values.cause_sentences import explain
 from mqpg.values.remedies import COMMANDS, as_sql
 from tests.support.broker import Broker, Session, message_id, refused, seconds
 from tests.support.waiting import eventually

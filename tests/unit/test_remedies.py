@@ -8,7 +8,7 @@ import pytest
 from typer import Context
 
 from mqpg.values.cause import Cause, Remedy
-from mqpg.values.explanations import SENTENCES, explain
+from mqpg.values.cause_sentences import SENTENCES, explain
 from mqpg.values.remedies import COMMANDS, as_command, as_sql
 from mqpg.values.words import duration
 from tests.support.commands import COMMANDS as OF_MQPG

@@ -1,4 +1,4 @@
-"""The lease of a delivery, which a heartbeat extends while the handler works (protocol C3)."""
+"""The lease of a delivery, which a heartbeat extends while the handler works (C3, and C1 with leases)."""
 
 from __future__ import annotations
 

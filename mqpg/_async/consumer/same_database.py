@@ -1,9 +1,9 @@
 """Consumption in the broker's database: receive, effect and ack in one transaction (protocol C1).
 
 Each effect happens exactly once, because the claim lives and ends with the transaction. The effect
-runs in a savepoint, so that a handler's error undoes it and still counts an attempt. Where several
-messages were delivered and one of them fails, all are undone and done again one by one, which shows
-which one it was. Replies are sent in the same transaction.
+runs in a savepoint, so that a handler's error undoes it and still counts an attempt. If one of several
+messages fails, all are undone and done again in parts, which shows which one it was (`attempts`).
+Replies are sent in the same transaction.
 
 In mode shared the claim is made in a transaction of its own and its lease is extended, because an
 open transaction would keep the other members of its queue waiting. Effect and acknowledgement are
@@ -89,7 +89,7 @@ class SameDatabase:
         self._proven: set[int] = set()
 
     async def step(self, mq: AsyncClient, worker: int = 0, stop: Event | None = None) -> int:
-        """Handle one delivery in one transaction.
+        """Handle one delivery in one transaction; in mode shared, and until this worker is proven, under a lease.
 
         Returns how many messages it had. Raises IterationLost.
         """
@@ -98,17 +98,7 @@ class SameDatabase:
             delivery = await self._assignment.receive(mq, worker)
             return await self._handle_leased(mq, delivery) if delivery else 0
         if worker not in self._proven:
-            handled = 0
-            for _ in range(min(self._options.max_messages, _ONE_BY_ONE)):
-                delivery = await self._assignment.receive(mq, worker, most=1)
-                if not delivery:
-                    break
-                handled += await self._handle_leased(mq, delivery)
-                if stop is not None and stop.is_set():
-                    break
-            if handled:
-                self._proven.add(worker)
-            return handled
+            return await self._step_singly(mq, worker, stop)
         try:
             async with self._transaction(mq) as iteration:
                 delivery = await self._assignment.receive(mq, worker, conn=iteration.conn)
@@ -121,6 +111,20 @@ class SameDatabase:
             raise
         iteration.result.end_process()
         return iteration.handled
+
+    async def _step_singly(self, mq: AsyncClient, worker: int, stop: Event | None) -> int:
+        """Handle the first messages of a worker one by one, each claimed in a transaction of its own."""
+        handled = 0
+        for _ in range(min(self._options.max_messages, _ONE_BY_ONE)):
+            delivery = await self._assignment.receive(mq, worker, most=1)
+            if not delivery:
+                break
+            handled += await self._handle_leased(mq, delivery)
+            if stop is not None and stop.is_set():
+                break
+        if handled:
+            self._proven.add(worker)
+        return handled
 
     async def finish(self, mq: AsyncClient, worker: int) -> None:
         """Do nothing, because each delivery is acknowledged with its effect."""

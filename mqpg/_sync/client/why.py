@@ -12,8 +12,8 @@ from mqpg.connection.backoff import Backoff
 from mqpg.connection.statements import function
 from mqpg.values.arguments import seconds, whole
 from mqpg.values.cause import Cause
+from mqpg.values.cause_sentences import explain
 from mqpg.values.errors import NotDone
-from mqpg.values.explanations import explain
 from mqpg.values.remedies import as_sql
 
 __all__ = ["Why"]

@@ -1,5 +1,5 @@
 # Generated from mqpg/_async/consumer/lease.py by tools/async_to_sync.py: change that file.
-"""The lease of a delivery, which a heartbeat extends while the handler works (protocol C3)."""
+"""The lease of a delivery, which a heartbeat extends while the handler works (C3, and C1 with leases)."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ import time
 from mqpg._sync.client.client import Client
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.values.cause import Cause
+from mqpg.values.cause_sentences import explain
 from mqpg.values.errors import Error
-from mqpg.values.explanations import explain
 
 __all__ = ["NoDelivery"]
 

@@ -36,7 +36,7 @@ begin
     asked := true;
     select c.* into v_checks from mqpg._check_count(v_half.message_id) c;
     if v_checks.checks >= _check_back.producer_group.max_checks then
-        perform mqpg._end_checks(
+        perform mqpg._end_exhausted(
             _check_back.handle, v_half.message_id, _check_back.producer_group, _check_back.msg_id, v_checks.checks);
         return;
     end if;

@@ -42,7 +42,7 @@ begin
             continue when mqpg._park_other_ledger(v_group, v_half.message_id, v_entry.msg_id);
             select c.checks into v_checks from mqpg._check_count(v_half.message_id) c;
             if v_checks >= v_group.max_checks then
-                perform mqpg._end_checks(v_entry.handle, v_half.message_id, v_group, v_entry.msg_id, v_checks);
+                perform mqpg._end_exhausted(v_entry.handle, v_half.message_id, v_group, v_entry.msg_id, v_checks);
                 continue;
             end if;
             perform mqpg._log_check(v_half.message_id, 'asked', v_group.checker);
