@@ -62,7 +62,6 @@ __all__ = [
 
 DriverConnection = psycopg.Connection
 PgConnection = psycopg.Connection[Any]
-Pool = psycopg_pool.ConnectionPool[BrokerConnection]
 Event = threading.Event
 Lock = threading.Lock
 
@@ -74,6 +73,17 @@ sleep = time.sleep
 
 _SLICE = 0.25  # how soon a stop is noticed while waiting for something else
 _GRACE = 2.0  # how long an interrupted handler may take to come back
+
+
+class Pool(psycopg_pool.ConnectionPool[BrokerConnection]):
+    """A pool that nobody closed says nothing at the end of the interpreter, where Python 3.14 joins no thread."""
+
+    def __del__(self) -> None:
+        try:
+            super().__del__()
+        except RuntimeError as error:
+            if not sys.is_finalizing():
+                raise error
 
 
 def in_thread(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:

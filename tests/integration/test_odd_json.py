@@ -1,6 +1,7 @@
 """JSON that PostgreSQL stores and Python does not decode hides nothing else."""
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from mqpg import errors
 from tests.support.in_process import Run
 
 DIGITS = "1" * 5000
-ODD = {"digits": DIGITS, "depth": "[" * 3000 + "]" * 3000}
+ODD = {"digits": DIGITS}
+if sys.version_info < (3, 14):  # which decodes any depth that PostgreSQL stores
+    ODD["depth"] = "[" * 3000 + "]" * 3000
 SURROGATE = '"\\ud800"'
 
 
@@ -31,22 +34,22 @@ def test_a_list_shows_all_dead_letters(mq: mqpg.Client) -> None:
     ids = poisoned(mq)
     letters = list(reversed(mq.dead_letters("g", "odd")))
     assert [letter.message_id for letter in letters] == ids
-    assert [letter.raw for letter in letters[:2]] == list(ODD.values())
-    for letter in letters[:2]:
+    assert [letter.raw for letter in letters[: len(ODD)]] == list(ODD.values())
+    for letter in letters[: len(ODD)]:
         with pytest.raises(errors.Undecodable, match="payload is JSON that Python does not decode"):
             _ = letter.payload
         with pytest.raises(errors.Undecodable, match="headers is JSON"):
             _ = letter.headers
         assert letter.history[0]["attempt"] == 1
-    assert letters[2].payload == "\ud800"
-    assert letters[3].payload == {"ok": 1}
+    assert letters[-2].payload == "\ud800"
+    assert letters[-1].payload == {"ok": 1}
 
 
 def test_finding_and_tracing_decode_on_access(mq: mqpg.Client) -> None:
     ids = poisoned(mq)
     found = mq.find_by_key("odd", "k")
     assert [one.message_id for one in found] == ids
-    assert found[3].payload == {"ok": 1}
+    assert found[-1].payload == {"ok": 1}
     with pytest.raises(errors.Undecodable):
         _ = found[0].payload
 
@@ -96,13 +99,15 @@ def test_an_integer_that_python_does_not_print_is_named(mq: mqpg.Client, orders:
     for name in ("reply_topic", "correlation_id"):
         with pytest.raises(errors.InvalidArgument, match=f"^{name} must be text"):
             mq.request(orders, 1, timeout=0, **{name: many})
-    with pytest.raises(errors.UnknownTopic, match="a value of type int"):
+    with pytest.raises(errors.UnknownTopic, match=r"a value of type int|<int instance"):
         mq.queries.queue_count(many)
-    with pytest.raises(errors.UnknownSubscription, match="a value of type int"):
+    with pytest.raises(errors.UnknownSubscription, match=r"a value of type int|<int instance"):
         mq.queries.require_subscription(many, many)
     with pytest.raises(errors.InvalidArgument, match=r"^producer_group must be text"):
         mq.queries.require_checker(many, "ledger", "due_checks")
-    with pytest.raises(errors.ConfigurationError, match=r"^mode must be one of .* not a value of type int"):
+    with pytest.raises(
+        errors.ConfigurationError, match=r"^mode must be one of .* not (a value of type int|<int instance)"
+    ):
         mqpg.consumer("t", group="g", mode=many)
 
 

@@ -238,7 +238,7 @@ def test_the_look_before_a_drop_does_not_read_the_decided_halves(brisk: Session)
         brisk.append()
     roll(brisk)
     first = "select * from mqpg._survivors(0, 1099511627776, -1, null)"
-    assert read_rows(brisk, first) > 1000
+    assert read_rows(brisk, first) > 50  # 1200 before PostgreSQL 19, which reads more in the index only
     retain(brisk, "0 s")
     released(brisk, "commit_log_1")
     look = "select mqpg._save_late_survivors(s) from mqpg.segment s where s.leaving = 'commit_log'"

@@ -35,10 +35,10 @@ def test_a_delay_up_to_the_retention_and_no_longer(mq: Session) -> None:
 
 
 def test_due_messages_come_with_the_next_pass_in_order_of_their_time(mq: Session) -> None:
-    for i, delay in enumerate((0.3, 0.1, 0.2)):
+    for i, delay in enumerate((0.9, 0.7, 0.8)):
         mq.send("one", str(i), delay=seconds(delay))
     assert mq.append() == 0
-    time.sleep(0.35)
+    time.sleep(0.95)
     assert mq.append() == 3
     assert [m.payload for m in mq.drain("one")] == [1, 2, 0]
 

@@ -18,7 +18,13 @@ from workers.worker import Options
 
 pytestmark = pytest.mark.own_database  # segments are in use and roll
 
-BODY = json.dumps(secrets.token_hex(2000))  # which is hardly compressed
+
+def body() -> str:
+    """A payload that is hardly compressed, beside others neither."""
+    return json.dumps(secrets.token_hex(2000))
+
+
+BODY = body()
 SENDS: dict[str, Callable[[Session, str], object]] = {
     "send": lambda mq, topic: mq.send(topic, BODY),
     "send_batch": lambda mq, topic: mq.send_batch(topic, [BODY]),
@@ -37,7 +43,7 @@ def limit(mq: Session, value: int) -> None:
 
 
 def fill(mq: Session, topic: str = "one") -> None:
-    mq.send_batch(topic, [BODY] * 20)
+    mq.send_batch(topic, [body() for _ in range(20)])
     keep(mq)  # notes that the segment is in use
 
 

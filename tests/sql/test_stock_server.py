@@ -10,7 +10,7 @@ from tests.support.servers import temporary_server
 
 def test_two_hundred_consumers_in_open_transactions_need_no_more_locks_than_a_stock_server_has() -> None:
     """Each has received in a transaction that stays open, beside 31 segments of log and of ticks."""
-    settings = {"max_connections": "230", "max_locks_per_transaction": "64", "fsync": "off"}
+    settings = {"max_connections": "230", "fsync": "off"}
     with (
         temporary_server(settings=settings) as server,
         contextlib.ExitStack() as stack,
