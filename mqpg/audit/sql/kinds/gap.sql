@@ -108,8 +108,14 @@ from place as p
 join journal_group as g on g.consumer_group = p.consumer_group and not g.in_broker
 where p.lane = 0 and not p.stored
     and exists (select from place as o where o.subscription_id = p.subscription_id and o.stored)
-    and exists (
-        select from effect as e
-        where e.owner_id = p.subscription_id and e.queue_id = p.queue_id and e.topic_id = p.topic_id
-            and e.state = 'committed'
+    and (
+        exists (
+            select from effect as e
+            where e.owner_id = p.subscription_id and e.queue_id = p.queue_id and e.topic_id = p.topic_id
+                and e.state = 'committed'
+        )
+        or exists (
+            select from judged_start as s
+            where s.subscription_id = p.subscription_id and s.queue_id = p.queue_id and s.applied_until is not null
+        )
     )
