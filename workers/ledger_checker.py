@@ -38,7 +38,7 @@ _WAIT = "select mqpg.check_wait(%s, %s)"
 _PARKED = "select e.handle, e.ledger, e.born_at from mqpg._parked_halves(%s, %s, %s, %s) e"
 _STRANGERS = "select s.ledger, s.problem, s.halves from mqpg._unnoted_ledgers(%s, %s) s"
 _NOTE = "select mqpg._note_ledgers(%s, %s, %s)"
-_EXPIRED_EVERY = 60.0  # in pauses: a minute, as a rule
+_PARKED_EVERY = 60.0  # in pauses: a minute, as a rule
 _BROKER = "select b.broker_id from mqpg._broker() b"
 
 Half = tuple[str, str | None, datetime]  # handle, identity of its ledger, when it was prepared
@@ -70,7 +70,7 @@ class LedgerChecker(threading.Thread):
         self._strangers: set[str] = set()
         self._next_strangers, self._complaints, self._next_complaint = 0.0, Backoff(5.0, 600.0), 0.0
         self._backoff = Backoff(0.2, 15.0)
-        self._next_expired = 0.0
+        self._next_parked = 0.0
         self._url_checked = False
 
     def run(self) -> None:
@@ -106,7 +106,7 @@ class LedgerChecker(threading.Thread):
         asked = 0
         for group in self.groups:
             asked += self._check(conn, group)
-        asked += self._check_expired(conn)
+        asked += self._check_parked(conn)
         self._meet_strangers(conn)
         self._backoff.reset()
         self.detail["state"], self.detail["reason"] = "ok", None
@@ -150,21 +150,21 @@ class LedgerChecker(threading.Thread):
                     conn.execute(_WAIT, (handle, _RETURN_DELAY))
         return taken
 
-    def _check_expired(self, conn: Connection) -> int:
+    def _check_parked(self, conn: Connection) -> int:
         """Ask about half messages that were parked, now that the ledger answers.
 
         They expired while it did not. This ends them without an administrator.
         """
-        if time.monotonic() < self._next_expired:
+        if time.monotonic() < self._next_parked:
             return 0
-        self._next_expired = time.monotonic() + _EXPIRED_EVERY * self._interval
+        self._next_parked = time.monotonic() + _PARKED_EVERY * self._interval
         before = self.detail["commit"] + self.detail["rollback"]
         for group in self.groups:
             for half in conn.execute(_PARKED, (group, _HANDLES, self.place, self.unmarked)).fetchall():
                 self._decide(conn, half)
         decided = int(self.detail["commit"] + self.detail["rollback"] - before)
         if decided >= _HANDLES:  # there may be more
-            self._next_expired = 0.0
+            self._next_parked = 0.0
         return decided
 
     @property

@@ -81,9 +81,9 @@ class Pool(psycopg_pool.ConnectionPool[BrokerConnection]):
     def __del__(self) -> None:
         try:
             super().__del__()
-        except RuntimeError as error:
+        except RuntimeError:
             if not sys.is_finalizing():
-                raise error
+                raise
 
 
 def in_thread(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:

@@ -392,6 +392,8 @@ def shown(value: object) -> str:
     """
     try:
         text = _REPR.repr(value)
+        if isinstance(value, int):
+            repr(value)  # from Python 3.14 on, reprlib gives the address of one that has none
     except Exception:
         text = f"a value of type {type(value).__name__}"
     return " ".join(text.encode("utf-8", "backslashreplace").decode().split())

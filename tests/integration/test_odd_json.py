@@ -99,15 +99,13 @@ def test_an_integer_that_python_does_not_print_is_named(mq: mqpg.Client, orders:
     for name in ("reply_topic", "correlation_id"):
         with pytest.raises(errors.InvalidArgument, match=f"^{name} must be text"):
             mq.request(orders, 1, timeout=0, **{name: many})
-    with pytest.raises(errors.UnknownTopic, match=r"a value of type int|<int instance"):
+    with pytest.raises(errors.UnknownTopic, match="a value of type int"):
         mq.queries.queue_count(many)
-    with pytest.raises(errors.UnknownSubscription, match=r"a value of type int|<int instance"):
+    with pytest.raises(errors.UnknownSubscription, match="a value of type int"):
         mq.queries.require_subscription(many, many)
     with pytest.raises(errors.InvalidArgument, match=r"^producer_group must be text"):
         mq.queries.require_checker(many, "ledger", "due_checks")
-    with pytest.raises(
-        errors.ConfigurationError, match=r"^mode must be one of .* not (a value of type int|<int instance)"
-    ):
+    with pytest.raises(errors.ConfigurationError, match=r"^mode must be one of .* not a value of type int"):
         mqpg.consumer("t", group="g", mode=many)
 
 

@@ -238,7 +238,8 @@ def test_the_look_before_a_drop_does_not_read_the_decided_halves(brisk: Session)
         brisk.append()
     roll(brisk)
     first = "select * from mqpg._survivors(0, 1099511627776, -1, null)"
-    assert read_rows(brisk, first) > 50  # 1200 before PostgreSQL 19, which reads more in the index only
+    # PostgreSQL 19 finds the decisions in an index alone.
+    assert read_rows(brisk, first) > (50 if int(brisk.scalar("show server_version_num")) >= 190000 else 1000)
     retain(brisk, "0 s")
     released(brisk, "commit_log_1")
     look = "select mqpg._save_late_survivors(s) from mqpg.segment s where s.leaving = 'commit_log'"

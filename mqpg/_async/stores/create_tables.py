@@ -7,18 +7,17 @@ from typing import Any
 
 from psycopg.errors import InsufficientPrivilege
 from sqlalchemy import Table
-from sqlalchemy.dialects.postgresql import psycopg as dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from mqpg._async._acompat import PgConnection, run_sync
 from mqpg._async.stores.database import UserDatabase, begin_immediate
+from mqpg._async.stores.statements import POSTGRESQL
 from mqpg.user_tables.tables import by_hand, located
 from mqpg.user_tables.upgrades import UNIDENTIFIED, identify, upgrade, upgrade_statements
 from mqpg.values.errors import DatabaseError, Error, LedgerError
 
 __all__ = ["create_beside_queue", "create_tables", "ensure_tables"]
 
-_POSTGRESQL = dialect.dialect()  # type: ignore[no-untyped-call]
 _COLUMNS = b"select attname from pg_attribute where attrelid = to_regclass(%s) and attnum > 0 and not attisdropped"
 # `if not exists` alone lets two processes that start at the same moment collide.
 _LOCK = b"select pg_advisory_xact_lock(hashtext(%s))"
@@ -68,17 +67,15 @@ async def ensure_tables(database: UserDatabase, *tables: Table) -> None:
         await database.verify(conn, *tables)
 
 
-async def create_beside_queue(
-    conn: PgConnection, table: Table, schema: str | None = None, create_tables: bool = True
-) -> None:
+async def create_beside_queue(conn: PgConnection, table: Table, schema: str | None, allowed: bool) -> None:
     """Create a table in the broker's database where it is missing, with its indexes.
 
-    A table of an earlier release gets the columns that it lacks. Raises LedgerError if that is
-    not allowed.
+    A table of an earlier release gets the columns that it lacks. Raises LedgerError if that is needed, and
+    not `allowed` or not possible.
     """
     one = located(table, schema)
-    name = _POSTGRESQL.identifier_preparer.format_table(one)
-    if create_tables:
+    name = POSTGRESQL.identifier_preparer.format_table(one)
+    if allowed:
         await conn.execute(_LOCK, [name])
         await conn.execute(_compiled(CreateTable(one, if_not_exists=True)))
         for index in one.indexes:
@@ -87,9 +84,9 @@ async def create_beside_queue(
     missing = [column for column in one.columns if column.name not in found]
     if missing:
         names = ", ".join(column.name for column in missing)
-        added = ", ".join(f"add column {column.name} {column.type.compile(dialect=_POSTGRESQL)}" for column in missing)
+        added = ", ".join(f"add column {column.name} {column.type.compile(dialect=POSTGRESQL)}" for column in missing)
         statement = f"alter table {name} {added}"
-        if not create_tables:
+        if not allowed:
             problem = (
                 f"table {name} lacks the columns {names}" if found else f"no table {name} in the broker's database"
             )
@@ -101,7 +98,7 @@ async def create_beside_queue(
                 f"table {name} lacks the columns {names}, and only its owner can upgrade it: {statement}"
             ) from error
     unidentified = UNIDENTIFIED.format(name).encode()
-    if create_tables and not one.primary_key.columns and await (await conn.execute(unidentified)).fetchone():
+    if allowed and not one.primary_key.columns and await (await conn.execute(unidentified)).fetchone():
         try:
             async with conn.transaction():
                 await conn.execute(identify(name).encode())
@@ -110,4 +107,4 @@ async def create_beside_queue(
 
 
 def _compiled(ddl: Any) -> bytes:
-    return str(ddl.compile(dialect=_POSTGRESQL)).encode()
+    return str(ddl.compile(dialect=POSTGRESQL)).encode()

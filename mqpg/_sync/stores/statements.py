@@ -17,9 +17,9 @@ from sqlalchemy.dialects.postgresql import psycopg as dialect
 from mqpg._sync._acompat import Connection, DriverConnection, PgConnection, driver_connection
 from mqpg.user_tables.tables import in_schema
 
-__all__ = ["StoreStatement", "bare_connection"]
+__all__ = ["POSTGRESQL", "StoreStatement", "bare_connection"]
 
-_POSTGRESQL = dialect.dialect()  # type: ignore[no-untyped-call]
+POSTGRESQL = dialect.dialect()  # type: ignore[no-untyped-call]
 _SEEN_BY = ("before_execute", "after_execute", "before_cursor_execute", "after_cursor_execute")
 
 
@@ -33,7 +33,7 @@ class StoreStatement:
     def _query(self, schema: str | None) -> bytes:
         if schema not in self._queries:
             place: Any = {} if schema is None else {"schema_translate_map": {None: schema}}
-            compiled = self._clause.compile(dialect=_POSTGRESQL, render_schema_translate=bool(place), **place)
+            compiled = self._clause.compile(dialect=POSTGRESQL, render_schema_translate=bool(place), **place)
             self._queries[schema] = str(compiled).encode()
         return self._queries[schema]
 

@@ -58,9 +58,9 @@ class PostgresqlSource:
                 row = connection.execute(
                     "select pg_current_snapshot()::text as snapshot, "
                     "(select system_identifier from pg_control_system()) as system_identifier, "
-                    # The catalogue, because the role may lack the right to use the schema.
-                    "exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace "
-                    "where n.nspname = 'mqpg' and c.relname = 'tick') as is_broker"
+                    # to_regclass() needs the right to use the schema.
+                    "exists (select from pg_class where relnamespace = to_regnamespace('mqpg') and relname = 'tick') "
+                    "as is_broker"
                 ).fetchone()
             except psycopg.Error as error:
                 raise ConnectionFailed(f"no snapshot of {name}: {one_line(error)}") from error
