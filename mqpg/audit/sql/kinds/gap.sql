@@ -108,14 +108,16 @@ from place as p
 join journal_group as g on g.consumer_group = p.consumer_group and not g.in_broker
 where p.lane = 0 and not p.stored
     and exists (select from place as o where o.subscription_id = p.subscription_id and o.stored)
-    and (
-        exists (
-            select from effect as e
-            where e.owner_id = p.subscription_id and e.queue_id = p.queue_id and e.topic_id = p.topic_id
-                and e.state = 'committed'
-        )
-        or exists (
-            select from judged_start as s
-            where s.subscription_id = p.subscription_id and s.queue_id = p.queue_id and s.applied_until is not null
-        )
+    and exists (
+        select from (
+            select e.owner_id, e.topic_id, e.queue_id
+            from effect as e
+            where e.state = 'committed'
+            union all
+            select r.subscription_id, r.topic_id, s.queue_id
+            from judged_start as s
+            join reader as r on r.subscription_id = s.subscription_id
+            where s.applied_until is not null
+        ) as a
+        where a.owner_id = p.subscription_id and a.topic_id = p.topic_id and a.queue_id = p.queue_id
     )
