@@ -7,35 +7,19 @@ select s.consumer_group, t.name as topic, s.mode, s.paused or t.paused as paused
 from mqpg.subscription as s
 inner join mqpg.topic as t on s.topic_id = t.topic_id
 cross join lateral (
-    select sum(n.next_offset - c.committed)::bigint as lag, sum(p.claims) as claims, min(o.at) as oldest_unread_at,
-        max(c.at) as changed_at
-    from mqpg.subscription as m
-    cross join lateral (
-        select r.queue_id, case when r.queue_id = -1 then m.subscription_id else 0 end as lane
-        from generate_series(-1, t.queues - 1) as r (queue_id)
-    ) as q
-    cross join lateral (
-        select k.committed, k.claims, k.at from mqpg.cursor as k
-        where k.subscription_id = m.subscription_id and k.queue_id = q.queue_id
-        order by k.version desc
-        limit 1
-    ) as c
-    cross join lateral (
-        select count(*)::int as claims from unnest(c.claims) as u
-        where u.epoch > 0
-    ) as p
-    cross join lateral mqpg._queue_end(m.topic_id, q.queue_id, q.lane) as n (next_offset)
+    select sum(n.lag)::bigint as lag, sum(n.claims) as claims, min(o.at) as oldest_unread_at,
+        max(n.changed_at) as changed_at
+    from mqpg._subscription_lag(s.consumer_group, t.name) as n
     left join lateral (
         select k.at
         from mqpg.consume_queue as e
         inner join mqpg.tick as k on e.tick_id = k.tick_id
         where
-            n.next_offset > c.committed and e.topic_id = m.topic_id and e.queue_id = q.queue_id
-            and e.subscription_id = q.lane and e.base_offset <= c.committed
+            n.lag > 0 and e.topic_id = n.topic_id and e.queue_id = n.queue_id and e.base_offset <= n.committed
+            and e.subscription_id = case when n.queue_id = -1 then n.subscription_id else 0 end
         order by e.base_offset desc
         limit 1
     ) as o on true
-    where m.topic_id = s.topic_id and m.consumer_group = s.consumer_group and (m.mode <> 'broadcast' or m.member <> '')
 ) as q
 cross join lateral (  -- noqa: ST05
     select count(*) as dead_letters

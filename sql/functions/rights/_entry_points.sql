@@ -25,7 +25,7 @@ language sql immutable as $$
         ('operator auditor', '_subscriptions _producer_groups'),
         ('operator auditor worker',
             '_blocked_segments _append_backlog _failing _group_causes _half_parked _half_pending '
-            '_append_refusal _clock_steps _full_disk _full_topics _growth _newest_dead_letter _orphans _overfull_groups _pins _queue_depth _queue_end '
+            '_append_refusal _clock_steps _full_disk _full_topics _growth _newest_dead_letter _orphans _overfull_groups _pins _queue_depth '
             '_recent_commits _silent_filters _silent_ledgers _subscription_lag'),
         ('worker',
             'append compensate keep work _answer _compensate _expire_halves _parked_halves '

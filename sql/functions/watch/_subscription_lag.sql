@@ -1,5 +1,5 @@
--- How far each subscription of one group and one topic has come on each queue, as the view
--- subscription_lag says it, for functions that consumers call: they may not ask _queue_end().
+-- How far a group has come on each queue of a topic: one row for each queue and, in mode broadcast,
+-- for each member. It is what the views say, and what functions ask that consumers call.
 -- Locks: none. Cost: two index lookups per partition for each queue of each subscription.
 create function mqpg._subscription_lag(only_group text, only_topic text) returns table (
     consumer_group text, topic text, queue_id int, committed bigint, next_offset bigint,
