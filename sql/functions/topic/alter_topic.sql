@@ -35,27 +35,14 @@ declare
     v_may boolean := mqpg._require_privilege('operator');
     v_topic mqpg.topic := mqpg._topic(alter_topic.topic);
 begin
-    if alter_topic.retention is not null then
-        perform mqpg._require_interval('retention', alter_topic.retention, '1 minute');
-    end if;
-    if alter_topic.max_payload is not null then
-        perform mqpg._require_range('max_payload', alter_topic.max_payload, 1, 268435456);
-    end if;
-    if alter_topic.message_ttl is not null then
-        perform mqpg._require_interval('message_ttl', alter_topic.message_ttl, '0');
-    end if;
-    if alter_topic.on_expired is not null then
-        perform mqpg._require_one_of('on_expired', alter_topic.on_expired, array['skip', 'dead_letter']);
-    end if;
-    if alter_topic.lose_after is not null then
-        perform mqpg._require_interval('lose_after', alter_topic.lose_after, '0');
-    end if;
-    if alter_topic.lose_over is not null then
-        perform mqpg._require_range('lose_over', alter_topic.lose_over, 0, 9223372036854775807);
-    end if;
-    if alter_topic.max_bytes is not null then
-        perform mqpg._require_range('max_bytes', alter_topic.max_bytes, 0, 9223372036854775807);
-    end if;
+    -- In the place of an argument that is null stands a value that is allowed.
+    perform mqpg._require_interval('retention', coalesce(alter_topic.retention, '1 minute'), '1 minute');
+    perform mqpg._require_range('max_payload', coalesce(alter_topic.max_payload, 1), 1, 268435456);
+    perform mqpg._require_interval('message_ttl', coalesce(alter_topic.message_ttl, '0'), '0');
+    perform mqpg._require_one_of('on_expired', coalesce(alter_topic.on_expired, 'skip'), array['skip', 'dead_letter']);
+    perform mqpg._require_interval('lose_after', coalesce(alter_topic.lose_after, '0'), '0');
+    perform mqpg._require_range('lose_over', coalesce(alter_topic.lose_over, 0), 0, 9223372036854775807);
+    perform mqpg._require_range('max_bytes', coalesce(alter_topic.max_bytes, 0), 0, 9223372036854775807);
     if alter_topic.queues is not null then
         perform mqpg._add_queues(v_topic, alter_topic.queues);
     end if;
