@@ -27,10 +27,11 @@ class Identified(Protocol):
         """Its identity, which the first call writes into it."""
 
 
-async def identity_at(mq: AsyncClient, group: str, ledger: Identified) -> str | None:
-    """The identity of a ledger for `prepare`, which the broker knows. None: its schema is too old."""
+async def identity_at(mq: AsyncClient, group: str, ledger: Identified) -> str:
+    """The identity of a ledger for `prepare`, which the broker knows."""
     identity = await ledger.identity()
-    return identity if await mq.queries.note_ledger(group, identity, ledger.database.place) else None
+    await mq.queries.note_ledger(group, identity, ledger.database.place)
+    return identity
 
 
 async def prepare_half(

@@ -18,7 +18,6 @@ from mqpg.values.choices import Checker, Mode, OnFailure, TopicKind
 from mqpg.values.errors import (
     ConfigurationError,
     ConnectionFailed,
-    DatabaseError,
     PayloadTooLarge,
     UnknownProducerGroup,
     UnknownSubscription,
@@ -109,8 +108,8 @@ class Queries:
         self._client = client
         # Pairs of producer group and allowed checkers that were found to fit.
         self._fitting_checkers: set[tuple[str, tuple[Checker, ...]]] = set()
-        # Pairs of producer group and identity of a ledger, and whether the broker has noted it.
-        self._noted_ledgers: dict[tuple[str, str], bool] = {}
+        # Pairs of producer group and identity of a ledger that the broker has noted.
+        self._noted_ledgers: set[tuple[str, str]] = set()
         # The largest payload of a topic in bytes, as last seen.
         self._max_payload: dict[str, int] = {}
 
@@ -295,23 +294,11 @@ class Queries:
             )
         self._fitting_checkers.add((producer_group, allowed))
 
-    def note_ledger(self, producer_group: str, ledger: str, place: str) -> bool:
-        """Tell the broker, once, where the ledger of an identity is.
-
-        Returns:
-            False if its schema is of an earlier release and knows no ledgers.
-        """
-        noted = self._noted_ledgers.get((producer_group, ledger))
-        if noted is None:
-            try:
-                self._scalar(_NOTE_LEDGER, _NOTE_LEDGER.values(producer_group, ledger, place))
-                noted = True
-            except DatabaseError as error:
-                if error.sqlstate != "42883":
-                    raise
-                noted = False
-            self._noted_ledgers[producer_group, ledger] = noted
-        return noted
+    def note_ledger(self, producer_group: str, ledger: str, place: str) -> None:
+        """Tell the broker, once, where the ledger of an identity is."""
+        if (producer_group, ledger) not in self._noted_ledgers:
+            self._scalar(_NOTE_LEDGER, _NOTE_LEDGER.values(producer_group, ledger, place))
+            self._noted_ledgers.add((producer_group, ledger))
 
     def note_journal(
         self, consumer_group: str, topic: str, consumer: str | None, *, kept: bool, kept_before: bool
@@ -323,18 +310,13 @@ class Queries:
             topic: The topic that it reads.
             consumer: Its name, for mode broadcast.
             kept: Whether it keeps a journal.
-            kept_before: Whether the journal has rows of the group from an earlier release.
+            kept_before: Whether the journal has rows of the group already.
 
         Returns:
             False if a member could not join a broadcast group now.
         """
         values = _NOTE_JOURNAL.values(consumer_group, topic, consumer, kept, kept_before)
-        try:
-            return bool(self._scalar(_NOTE_JOURNAL, values))
-        except DatabaseError as error:
-            if error.sqlstate != "42883":  # The schema is of an earlier release.
-                raise
-            return True
+        return bool(self._scalar(_NOTE_JOURNAL, values))
 
     def require_fits(self, topic: str, payload: str) -> None:
         """Raise PayloadTooLarge where the broker would, for a payload that is sent later.

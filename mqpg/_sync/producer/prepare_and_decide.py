@@ -28,10 +28,11 @@ class Identified(Protocol):
         """Its identity, which the first call writes into it."""
 
 
-def identity_at(mq: Client, group: str, ledger: Identified) -> str | None:
-    """The identity of a ledger for `prepare`, which the broker knows. None: its schema is too old."""
+def identity_at(mq: Client, group: str, ledger: Identified) -> str:
+    """The identity of a ledger for `prepare`, which the broker knows."""
     identity = ledger.identity()
-    return identity if mq.queries.note_ledger(group, identity, ledger.database.place) else None
+    mq.queries.note_ledger(group, identity, ledger.database.place)
+    return identity
 
 
 def prepare_half(
