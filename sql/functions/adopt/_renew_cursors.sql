@@ -14,10 +14,6 @@ language sql as $$
     from mqpg.subscription s
     join mqpg.topic t on t.topic_id = s.topic_id
     cross join lateral generate_series(-1, t.queues - 1) as q(queue_id)
-    cross join lateral (
-        select c.* from mqpg.cursor c
-        where c.subscription_id = s.subscription_id and c.queue_id = q.queue_id
-        order by c.version desc limit 1
-    ) as k
+    cross join lateral mqpg._newest_cursor(s.subscription_id, q.queue_id) as k
     cross join (values (1), (1 + 4294967296)) as v(further)
 $$;

@@ -13,11 +13,7 @@ begin
         from mqpg.subscription s
         join mqpg.topic t on t.topic_id = s.topic_id
         cross join lateral generate_series(-1, t.queues - 1) as q(queue_id)
-        cross join lateral (
-            select c.at, c.claims from mqpg.cursor c
-            where c.subscription_id = s.subscription_id and c.queue_id = q.queue_id
-            order by c.version desc limit 1
-        ) as k
+        cross join lateral mqpg._newest_cursor(s.subscription_id, q.queue_id) as k
         where k.at > clock_timestamp() and k.claims <> '{}'
     loop
         continue when not pg_try_advisory_xact_lock_shared(1836150843, v_queue.subscription_id)

@@ -16,11 +16,7 @@ begin
         case r.action when mqpg._action('closed') then k.slot else _copy_cursors.slot end, k.queue_id, r.action,
         k.owner, k.claims
     from unnest(_copy_cursors.keys) as u(key)
-    cross join lateral (
-        select c.* from mqpg.cursor c
-        where c.subscription_id = u.key / 1024 and c.queue_id = u.key % 1024 - 1
-        order by c.version desc limit 1
-    ) as k
+    cross join lateral mqpg._newest_cursor(u.key / 1024, u.key % 1024 - 1) as k
     cross join (values (1, mqpg._action('closed')), (2, mqpg._action('carried'))) as r(nth, action)
     where k.slot < _copy_cursors.slot;
     get diagnostics v_rows = row_count;

@@ -11,10 +11,7 @@ begin
     from (
         select least(_raise_oldest.next_offset, min(k.committed)) as oldest_offset
         from mqpg.subscription s
-        cross join lateral (
-            select c.committed from mqpg.cursor c
-            where c.subscription_id = s.subscription_id and c.queue_id = _raise_oldest.queue_id
-            order by c.version desc limit 1) as k
+        cross join lateral mqpg._newest_cursor(s.subscription_id, _raise_oldest.queue_id) as k
         where s.topic_id = _raise_oldest.topic_id and (s.mode <> 'broadcast' or s.member <> '')
     ) as f
     where f.oldest_offset > mqpg._oldest(_raise_oldest.topic_id, _raise_oldest.queue_id, 0)

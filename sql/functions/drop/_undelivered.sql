@@ -26,10 +26,6 @@ language sql stable as $$
             and c.tick_id >= _undelivered.from_tick and c.tick_id < _undelivered.to_tick
         order by c.base_offset limit 1
     ) as b
-    cross join lateral (
-        select c.committed from mqpg.cursor c
-        where c.subscription_id = s.subscription_id and c.queue_id = q.queue_id
-        order by c.version desc limit 1
-    ) as k
+    cross join lateral mqpg._newest_cursor(s.subscription_id, q.queue_id) as k
     where k.committed < p.next_offset and (s.mode <> 'broadcast' or s.member <> '')
 $$;

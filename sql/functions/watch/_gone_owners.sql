@@ -19,11 +19,7 @@ begin
         -- The key of a claim in the retry lane is the queue for whose owner it waits.
         select o.owner, l.queue_id, coalesce(cardinality(c.picked), c.to_offset - c.from_offset), o.changed_at
         from queue l
-        cross join lateral (
-            select k.claims from mqpg.cursor k
-            where k.subscription_id = l.subscription_id and k.queue_id = -1
-            order by k.version desc limit 1
-        ) as w
+        cross join lateral mqpg._newest_cursor(l.subscription_id, -1) as w
         cross join lateral unnest(w.claims) c
         join queue o on o.queue_id = c.key::int
         where l.queue_id = -1

@@ -17,12 +17,7 @@ begin
     from mqpg.subscription as s
     inner join mqpg.topic as t on s.topic_id = t.topic_id
     cross join lateral generate_series(-1, t.queues - 1) as q (queue_id)
-    cross join lateral (
-        select k.committed, k.claims, k.owner, k.at from mqpg.cursor as k
-        where k.subscription_id = s.subscription_id and k.queue_id = q.queue_id
-        order by k.version desc
-        limit 1
-    ) as c
+    cross join lateral mqpg._newest_cursor(s.subscription_id, q.queue_id) as c
     cross join lateral (
         select count(*)::int as claims from unnest(c.claims) as u where u.epoch > 0
     ) as p
