@@ -1,8 +1,9 @@
 """A producer process, `python -m lab.demo.airline FLIGHTS SHARE SHARES THREADS RATE`.
 
 Its share of the flights departs, at most RATE a second. Each flight is one run of protocol T2: half
-message, local transaction (ledger row and departure), commit. A cancelled flight begins in the same
-way, and then both are rolled back.
+message, local transaction (ledger row and departure), commit. The commits of many flights are sent
+together, some milliseconds later. A cancelled flight begins in the same way, and then both are rolled
+back.
 
 The airline's own tables decide which flights are done. As a consequence, a process that was killed
 anywhere repeats, when it is started again, only the flights that have neither a departure nor a
@@ -19,7 +20,6 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
-from itertools import count
 
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy import exc as sa_exc
@@ -59,7 +59,7 @@ class Airline:
 
     def __init__(self, mq: mqpg.Client, engine: Engine) -> None:
         self._engine = engine
-        self.producer = mqpg.TransactionalProducer(mq, group=PRODUCER_GROUP, ledger=engine)
+        self.producer = mqpg.TransactionalProducer(mq, group=PRODUCER_GROUP, ledger=engine, decide_in_background=True)
 
     def recorded(self) -> set[int]:
         """The numbers of all flights that are done."""
@@ -68,14 +68,10 @@ class Airline:
 
     def handle(self, flight: Flight) -> None:
         """Bring one flight to its end, whatever breaks on the way."""
-        attempts = count(1)
-
-        def book() -> None:
-            # A previous attempt may have succeeded, and only its answer was lost.
-            if next(attempts) == 1 or not self._is_recorded(flight):
-                self._book(flight)
-
-        _persist(book)
+        try:
+            self._book(flight)
+        except _TRANSIENT:
+            _persist(partial(self._book_again, flight))
 
     def _book(self, flight: Flight) -> None:
         with self.producer.transaction(TOPIC, flight.as_message(), key=flight.tail) as tx:
@@ -86,9 +82,12 @@ class Airline:
             with self._engine.begin() as conn:
                 conn.execute(_CANCEL, {"number": flight.number, "handle": tx.handle})
 
-    def _is_recorded(self, flight: Flight) -> bool:
+    def _book_again(self, flight: Flight) -> None:
+        # An attempt before may have succeeded, and only its answer was lost.
         with self._engine.connect() as conn:
-            return conn.execute(_IS_DONE, {"number": flight.number}).first() is not None
+            is_done = conn.execute(_IS_DONE, {"number": flight.number}).first() is not None
+        if not is_done:
+            self._book(flight)
 
 
 def _fly(airline: Airline, flights: Iterable[Flight], seconds: float) -> None:

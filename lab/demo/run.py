@@ -30,7 +30,7 @@ from .tables import AIRLINE, BOARD, BOARD_URL, CONSUMER_GROUP, LEDGER_URL, PRODU
 __all__ = ["run"]
 
 _CHECK_AFTER = "5 s"
-_PRODUCERS, _CONSUMERS, _THREADS = 2, 2, 6
+_PRODUCERS, _CONSUMERS, _THREADS = 2, 2, 12
 # A small run is slowed down to this, so that there is work while the kills happen.
 _LEAST_SECONDS = 12.0
 _LOOK = 0.1  # least seconds between two counts; counting takes at most a twentieth of the time
