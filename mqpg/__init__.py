@@ -80,13 +80,13 @@ __all__ = [
     "consumer",
 ]
 
-# Where each name is. A program loads only what it uses: a client needs no SQLAlchemy, and nothing
-# that is named here costs time before its first use.
 # In a clone the folders of mqpg.sql, mqpg.workers and mqpg.spark lie beside this one (setup.py). A program
 # that is started in the clone's folder imports this one, and not what pip has installed.
 if not isdir(f"{__path__[0]}/sql"):
     __path__.append(dirname(__path__[0]))
 
+# Where each name is. A program loads only what it uses: a client needs no SQLAlchemy, and nothing
+# that is named here costs time before its first use.
 _HOMES = {
     "mqpg._async.client.client": ("AsyncClient", "connect_async"),
     "mqpg._async.client.delivery": ("AsyncDelivery",),
