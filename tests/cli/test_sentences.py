@@ -7,13 +7,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from mqpg.cli.sentences import sentence
 from tests.support.commands import COMMANDS, changes_something
 from tests.support.in_process import Run
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
-MUTE = re.compile(r'(?:print_result\(\s*"(?=\w+", as_json)|call\(\s*")(\w+)"')
 
 
 @pytest.fixture
@@ -120,18 +118,6 @@ def test_seek_says_that_it_moved(run: Run, db: psycopg.Connection[Any]) -> None:
     one_queue = run("subscription", "seek", "billing", "orders", "0", "--queue", "3")[1]
     assert one_queue.splitlines()[-1] == "moved group billing on queue 3 of topic orders to 0"
     assert moved not in run("subscription", "seek", "billing", "orders", "latest", "--dry-run")[1]
-
-
-def test_every_action_has_its_sentence() -> None:
-    actions = {name for path in (ROOT / "mqpg" / "cli").glob("*.py") for name in MUTE.findall(path.read_text())}
-    rights = ("send", "produce", "receive", "operator", "auditor", "worker")
-    actions |= {f"{verb}_{right}" for verb in ("grant", "revoke") for right in rights}
-    assert len(actions) > 25
-    facts: dict[str, Any] = dict.fromkeys(
-        ("topic", "consumer_group", "producer_group", "role", "handle", "target"), "x"
-    )
-    facts |= {"revoked": True, "outcome": "committed", "messages": 1, "skipped": 1}
-    assert {name for name in actions if sentence(name, facts) is None} == {"down"}  # it says so on stderr
 
 
 def test_hints_name_commands(run: Run) -> None:

@@ -240,6 +240,8 @@ def test_1_1_E14_message_that_cannot_be_routed_is_never_recorded(
     """
     with pytest.raises(errors.UnknownTopic), fast.transaction("nowhere", {"id": 1}):
         raise AssertionError("the local transaction must not begin")
+    with pytest.raises(errors.UnknownTopic):
+        fast.send("nowhere", {"id": 1})
     nobody = mqpg.protocols.Brokers(["postgresql://postgres@127.0.0.1:1/x"], **IMPATIENT)
     with (
         stage.stored(nobody) as producer,

@@ -59,6 +59,8 @@ def test_1_4_2_app_gets_no_answer_to_its_send(app: Stage, stored: bool) -> None:
     def business(handle: str) -> str:
         raise AssertionError("the business must not begin")
 
+    with pytest.raises(errors.UnknownTopic):
+        mqpg.protocols.PostProducer(app.mq, group="posted").post("nowhere", {"id": 1}, business)
     with app.through_proxy(**IMPATIENT) as (cut, mq):
         cut.cut_at(b"mqpg.prepare", forward=stored, stay_down=True)
         with pytest.raises(errors.ConnectionFailed):

@@ -104,7 +104,7 @@ def test_1_3_5_local_transaction_whose_commit_is_in_doubt_is_asked_about(stage: 
             cut.cut_at(b"COMMIT", forward=arrived)
 
     with stage.shop_through_proxy() as (cut, producer):
-        with pytest.raises(errors.OutcomeUnknown):
+        with pytest.raises(errors.OutcomeUnknown, match="lost during the local commit"):
             sell(producer, cut)
         assert stage.decision(handles[0]) is None
     stage.check_back()

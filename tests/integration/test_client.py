@@ -164,13 +164,6 @@ def test_a_transaction_of_the_client_holds_a_claim(mq: mqpg.Client, orders: str)
     assert mq.receive("g", orders) == []
 
 
-def test_passes_refuse_a_transaction_that_wrote(mq: mqpg.Client, orders: str) -> None:
-    for call in (mq.append, mq.compensate, mq.keep, lambda conn: mq.due_checks("shop", conn=conn)):
-        with pytest.raises(errors.WrongTransaction), mq.transaction() as conn:
-            conn.execute("create temporary table x (i int)")
-            call(conn=conn)
-
-
 def test_passes_work_where_the_server_defaults_to_repeatable_read(dsn: str, db: psycopg.Connection[Any]) -> None:
     db.execute(f"alter database {db.info.dbname} set default_transaction_isolation = 'repeatable read'".encode())
     with mqpg.connect(dsn) as mq:
@@ -221,27 +214,6 @@ def test_bad_input_is_one_clear_line_and_does_nothing(mq: mqpg.Client, orders: s
     assert [type(error) for error in found] == [wanted for wanted, _ in BAD]
     assert all(re.fullmatch(".+", str(error)) for error in found)
     assert mq.append() == 0
-
-
-def test_receipts_are_used_once_and_by_one(mq: mqpg.Client, orders: str) -> None:
-    mq.subscribe("g", orders)
-    mq.send(orders, 1)
-    mq.append()
-    (first,) = mq.receive("g", orders, lease=0.01)
-    while not (again := mq.receive("g", orders)):
-        pass
-    with pytest.raises(errors.StaleReceipt):
-        mq.ack(first)
-    mq.ack(again[0])
-    with pytest.raises(errors.SpentReceipt):
-        mq.nack(again[0])
-
-
-def test_a_topic_in_use_is_not_dropped(mq: mqpg.Client, orders: str) -> None:
-    mq.subscribe("g", orders)
-    mq.send(orders, 1)
-    with pytest.raises(errors.TopicInUse):
-        mq.drop_topic(orders)
 
 
 def test_a_row_factory_that_a_transaction_sets_does_not_reach_later_calls(dsn: str, orders: str) -> None:

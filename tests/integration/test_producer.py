@@ -5,7 +5,7 @@ Its local one is PostgreSQL or SQLite.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -17,7 +17,6 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 import mqpg
-from lab.proxy import proxy
 from mqpg import errors
 from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.user_tables.tables import IDENTITY
@@ -233,20 +232,6 @@ def test_the_callers_session(producer: mqpg.TransactionalProducer, mq: mqpg.Clie
     assert (business(engine), delivered(mq, "orders")) == ([1], [1])
 
 
-def test_a_final_payload_is_sent_by_whoever_commits(
-    producer: mqpg.TransactionalProducer, mq: mqpg.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with producer.transaction("orders", "draft") as tx:
-        tx.commit_payload({"final": 1})
-    assert delivered(mq, "orders") == [{"final": 1}]
-    monkeypatch.setattr("mqpg._sync.producer.transactional.decide", lambda *_: None)
-    with producer.transaction("orders", "draft") as tx:
-        tx.commit_payload({"final": 2})
-    assert producer.ledger.final_payload(tx.handle) == mqpg.Json('{"final":2}')
-    assert producer.recover(older_than=timedelta(0)) == 1
-    assert delivered(mq, "orders") == [{"final": 2}]
-
-
 def test_a_final_payload_over_the_limit_is_refused_before_the_local_commit(
     producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine
 ) -> None:
@@ -409,35 +394,6 @@ def test_no_half_is_left_open_when_the_ledger_is_missing(mq: mqpg.Client, orders
             pass
     with mq.transaction() as conn:
         assert conn.execute("select count(*) from mqpg.half_pending").fetchone() == (0,)
-
-
-@pytest.mark.parametrize("forward", [True, False])
-def test_a_connection_lost_during_the_local_commit_is_not_guessed_at(
-    mq: mqpg.Client, orders: str, new_database: Callable[..., str], forward: bool
-) -> None:
-    """The COMMIT arrives and its answer is lost, or it never arrives.
-
-    The half follows what really happened.
-    """
-    mq.subscribe("readers", orders)
-    local = new_database(empty=True)
-    with psycopg.connect(local, autocommit=True) as direct, proxy(direct.info.host, direct.info.port) as cut:
-        direct.execute("create table business (id int)")
-        url = to_sqlalchemy(local).set(host="127.0.0.1", port=cut.port).update_query_dict({"sslmode": "disable"})
-        with mqpg.TransactionalProducer(mq, group="shop", ledger=url) as producer:
-            producer.create_ledger()
-            with pytest.raises(errors.OutcomeUnknown, match="lost during the local commit"):
-                with producer.transaction(orders, 1) as tx:
-                    tx.execute(INSERT, {"id": 1})
-                    cut.cut_at(b"COMMIT", forward=forward)
-            assert cut.cuts == 1
-            assert tx.outcome is None
-            verdict = producer.ledger.verdict(tx.handle, lock_timeout=10)
-            rows = direct.execute("select id from business").fetchall()
-            assert rows == ([(1,)] if forward else [])
-            assert verdict is (mqpg.Verdict.COMMIT if forward else mqpg.Verdict.ROLLBACK)
-            producer.recover(older_than=timedelta(0))
-            assert delivered(mq, "orders") == ([1] if forward else [])
 
 
 def test_a_sqlite_commit_that_is_refused_is_a_rollback(mq: mqpg.Client, orders: str, tmp_path: Any) -> None:

@@ -212,16 +212,6 @@ def test_qos_1_killed(
     assert (delivered(mq, orders), rows(sqlite, "mqpg_outbox")) == (sent, 0)
 
 
-def test_what_is_refused_is_not_stored_for_ever(mq: mqpg.Client, orders: str, sqlite: Engine) -> None:
-    """Case 14: no such topic, so it can never be sent."""
-    producer = outbox(mq, sqlite)
-    with pytest.raises(errors.UnknownTopic):
-        producer.send("nowhere", 1)
-    with pytest.raises(errors.UnknownTopic), producer.transaction("nowhere", 1) as tx:
-        tx.execute(INSERT, {"id": 1})
-    assert (rows(sqlite, "mqpg_outbox"), business(sqlite)) == (0, [])
-
-
 def test_qos_0_is_sent_once_and_stored_nowhere(mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine) -> None:
     producer = outbox(mq, sqlite)
     assert isinstance(producer.send(orders, 1, qos=0), int)

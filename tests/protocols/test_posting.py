@@ -1,4 +1,4 @@
-"""postMessage: forward flow by result, reverse flow by asking, one test a row of the source's tables of states."""
+"""postMessage beyond its failures, each of which has a test in tests/failures/test_post_message.py."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +13,6 @@ import mqpg
 from lab.proxy import proxy
 from mqpg import errors, protocols
 from tests.support.business import INSERT, business, delivered
-from tests.support.killing import die_at, killed
 from tests.support.waiting import eventually
 
 
@@ -38,22 +37,9 @@ def booking(engine: Engine, number: int, result: object = protocols.Result.SUCCE
     return callback
 
 
-def booked(engine: Engine) -> Callable[[mqpg.HalfCheck], protocols.Result]:
-    """The reverse flow's question: is the row there?"""
-    return lambda half: protocols.Result.SUCCESS if half.payload in business(engine) else protocols.Result.FAILURE
-
-
 def pending(mq: mqpg.Client, dsn: str) -> int:
     with psycopg.connect(dsn) as conn:
         return int(conn.execute("select count(*) from mqpg.half_pending").fetchall()[0][0])
-
-
-def test_not_stored_means_no_business(mq: mqpg.Client, sqlite: Engine, orders: str) -> None:
-    """Step 3 says failure: step 4 is left out."""
-    producer = protocols.PostProducer(mq, group="shop")
-    with pytest.raises(errors.UnknownTopic):
-        producer.post("nowhere", 1, booking(sqlite, 1))
-    assert business(sqlite) == []
 
 
 @contextmanager
@@ -73,32 +59,6 @@ def test_a_repeated_post_is_stored_once(mq: mqpg.Client, dsn: str, orders: str, 
     with cut_at_prepare(dsn, stay_down=False) as cut:
         protocols.PostProducer(cut, group="shop").post(orders, 1, booking(sqlite, 1))
     assert (business(sqlite), delivered(mq, orders), pending(mq, dsn)) == ([1], [1], 0)
-
-
-STATES = [
-    ("before", "mqpg._sync.producer.post_message.store", [], []),
-    ("after", "mqpg._sync.producer.post_message.store", [], []),
-    ("before", "mqpg._sync.producer.post_message._result", [1], [1]),
-    ("before", "mqpg._sync.producer.post_message.decide", [1], [1]),
-    ("after", "mqpg._sync.producer.post_message.decide", [1], [1]),
-]
-
-
-@pytest.mark.chaos
-@pytest.mark.parametrize(("when", "step", "done", "sent"), STATES)
-def test_killed_application(
-    mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine, when: str, step: str, done: list[int], sent: list[int]
-) -> None:
-    """App's and middleware's rows: whatever state a crash leaves, the reverse flow makes both ends agree."""
-    killed("tests.protocols.test_posting", dsn, str(sqlite.url), when, step)
-    producer = protocols.PostProducer(mq, group="shop", check=booked(sqlite))
-
-    def settled() -> bool:
-        producer.answer()
-        return pending(mq, dsn) == 0
-
-    eventually(settled)
-    assert (business(sqlite), delivered(mq, orders)) == (done, sent)
 
 
 def test_a_check_that_raises_is_asked_again(
@@ -129,35 +89,6 @@ def test_without_a_check_there_is_nobody_to_ask(mq: mqpg.Client, orders: str) ->
         protocols.PostProducer(mq, group="shop").answer()
 
 
-def test_a_check_reaches_the_group_that_sent(mq: mqpg.Client, orders: str) -> None:
-    """Each producer that must answer for itself has a group of its own; nobody else is asked."""
-    asked: dict[str, list[Any]] = {"left": [], "right": []}
-
-    def checker(name: str) -> Callable[[mqpg.HalfCheck], str]:
-        def check(half: mqpg.HalfCheck) -> str:
-            asked[name].append(half.payload)
-            return "success"
-
-        return check
-
-    producers = {}
-    for name in asked:
-        mq.create_producer_group(name, check_after="20 ms")
-        producers[name] = protocols.PostProducer(mq, group=name, check=checker(name))
-    for number in range(4):
-        name = "left" if number % 2 else "right"
-        producers[name].post(orders, {name: number}, lambda handle: "wait")
-
-    def all_asked() -> bool:
-        for producer in producers.values():
-            producer.answer()
-        return sum(map(len, asked.values())) == 4
-
-    eventually(all_asked)
-    assert sorted(map(str, asked["left"])) == ["{'left': 1}", "{'left': 3}"]
-    assert sorted(map(str, asked["right"])) == ["{'right': 0}", "{'right': 2}"]
-
-
 def test_the_loop_answers_until_it_is_stopped(mq: mqpg.Client, dsn: str, orders: str) -> None:
     stop = threading.Event()
     producer = protocols.PostProducer(mq, group="shop", check=lambda half: "success")
@@ -184,17 +115,6 @@ async def test_async(amq: mqpg.AsyncClient, mq: mqpg.Client, orders: str) -> Non
         if await producer.answer():
             break
     assert delivered(mq, orders) == [1]
-
-
-def main(dsn: str, local_url: str, when: str, step: str) -> None:
-    from importlib import import_module
-
-    from sqlalchemy import create_engine
-
-    module, _, name = step.rpartition(".")
-    die_at(import_module(module), name, when)
-    with mqpg.connect(dsn) as mq:
-        protocols.PostProducer(mq, group="shop").post("orders", 1, booking(create_engine(local_url), 1))
 
 
 @pytest.mark.parametrize(("checker", "target"), [("ledger", None), ("url", "shop")])

@@ -1,6 +1,5 @@
 """T6: the set difference of committed ledger entries and committed messages, in SQL and in Python."""
 
-import threading
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -90,23 +89,6 @@ def test_parked_halves_are_settled_too(mq: mqpg.Client, dsn: str, db: psycopg.Co
     assert delivered(mq, orders) == [1]
 
 
-def test_two_at_once_in_sql(mq: mqpg.Client, dsn: str, orders: str) -> None:
-    """Both list the same hits; each is committed by one of them."""
-    for number in range(40):
-        local(mq, dsn, number)
-    outcomes: list[str] = []
-
-    def reconcile() -> None:
-        with psycopg.connect(dsn) as conn:
-            found = conn.execute("select outcome::text from mqpg.reconcile('0')").fetchall()
-            outcomes.extend(row[0] for row in found)
-
-    _at_once(reconcile, 3)
-    assert outcomes.count("committed") == 40
-    assert set(outcomes) <= {"committed", "already_committed"}
-    assert sorted(delivered(mq, orders)) == list(range(40))
-
-
 @pytest.fixture
 def producer(mq: mqpg.Client, orders: str, engine: Engine) -> mqpg.TransactionalProducer:
     producer = mqpg.TransactionalProducer(mq, group="shop", ledger=engine)
@@ -167,14 +149,6 @@ def test_arguments(mq: mqpg.Client) -> None:
             mq.reconcile(**arguments)
     with pytest.raises(errors.InvalidArgument, match="handles"):
         mq.half_states([None])  # type: ignore[list-item]
-
-
-def _at_once(function: Any, count: int) -> None:
-    threads = [threading.Thread(target=function) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
 
 
 def test_what_the_broker_refuses_does_not_stop_the_others(

@@ -44,14 +44,6 @@ def filled(mq: Session, topic: str = "one", n: int = 2) -> list[int]:
 # the lock of a queue's cursor
 
 
-def test_receive_passes_by_a_locked_queue(mq: Session, other: Session) -> None:
-    filled(mq)
-    with mq.transaction():
-        assert len(mq.receive("one")) == 2
-        with within(10):
-            assert other.receive("one") == []
-
-
 SETTLING: dict[str, Callable[[Session, str, list[int]], object]] = {
     "ack": lambda s, receipt, ids: s.ack(receipt),
     "nack": lambda s, receipt, ids: s.nack(receipt, ids),
@@ -296,34 +288,6 @@ def test_a_dedup_id_of_a_half_that_is_pending_is_waited_for(mq: Session, broker:
 
 
 # the key of the ledger
-
-
-def test_a_local_transaction_waits_for_a_fence_under_way(mq: Session, broker: Broker, impatient: Session) -> None:
-    mq.call("create_producer_group", "led", check_after=seconds(0.01), checker="ledger")
-    handle, other = mq.prepare("one", "1", "led"), broker.session()
-    mq.execute("select pg_sleep(0.12)")
-    with mq.transaction():
-        assert mq.value("compensate") == 1
-        with refused("55P03"):
-            impatient.call("local_begin", handle)
-        beginning = broker.background(other.call, "local_begin", handle)
-        broker.wait_blocked(other)
-    with refused("MQ017"):
-        beginning.result(45)
-
-
-def test_the_fence_waits_a_moment_only_for_an_open_local_transaction(mq: Session, other: Session) -> None:
-    mq.call("create_producer_group", "led", check_after=seconds(0.01), checker="ledger")
-    handle = mq.prepare("one", "1", "led")
-    mq.execute("select pg_sleep(0.12)")
-    with mq.transaction():
-        mq.call("local_begin", handle)
-        with within(10):
-            assert other.value("compensate") == 1
-        assert other.scalar("select count(*) from mqpg.op_log") == 0
-    eventually(
-        lambda: (other.value("compensate"), other.scalar("select count(*) = 1 from mqpg.op_log where op = 'c'"))[1]
-    )
 
 
 @pytest.mark.parametrize("checker", ["ledger", "function"])

@@ -184,22 +184,6 @@ def test_retries_are_shared_too(shared: Session) -> None:
     assert {m.attempt for m in a + b} == {2}
 
 
-def test_max_attempts_deliveries_then_dead_letter(shared: Session) -> None:
-    ids = fill(shared, 4)
-    seen: list[tuple[int, int, int]] = []
-
-    def gone() -> bool:
-        got = shared.receive("s", lease=seconds(0.01))
-        seen.extend((m.message_id, m.attempt, len(got)) for m in got)
-        return len(shared.call("dead_letters", "g", "s")) == 4
-
-    eventually(gone)
-    for i in ids:
-        assert [(a, n == 1) for m, a, n in seen if m == i][-1] == (3, True)
-        assert [a for m, a, _ in seen if m == i] == [1, 2, 3]
-    assert lag(shared).lag == 0
-
-
 def test_exclusive_and_shared_change_into_each_other(shared: Session) -> None:
     fill(shared, 6)
     a = shared.receive("s", max_messages=2)

@@ -53,13 +53,6 @@ def test_prepare_and_commit_in_one_transaction(mq: Session) -> None:
     assert [m.payload for m in delivered(mq)] == [1]
 
 
-def test_decisions_order_messages_not_prepares(mq: Session) -> None:
-    handles = [mq.prepare("one", str(i), key="k") for i in range(3)]
-    for i in (2, 0, 1):
-        mq.commit(handles[i])
-    assert [m.payload for m in delivered(mq)] == [2, 0, 1]
-
-
 # outcomes
 
 
@@ -94,13 +87,6 @@ def test_texts_that_are_no_handle_are_unknown(mq: Session) -> None:
     assert outcomes(mq.call("rollback_batch", wrong)) == ["unknown"] * len(wrong)
     assert op_count(mq) == 0
     assert mq.commit(".".join(good)) == "committed"
-
-
-def test_the_id_of_a_normal_message_is_no_handle(mq: Session) -> None:
-    good = mq.prepare("one", "1").split(".")
-    normal = mq.send("one", "2")
-    assert mq.commit(".".join([good[0], good[1], str(normal), good[3]])) == "unknown"
-    assert op_count(mq) == 0
 
 
 # final payload
@@ -220,18 +206,6 @@ def test_large_batches_of_halves(mq: Session) -> None:
 # delay
 
 
-def test_a_delayed_half_counts_its_delay_from_the_commit(mq: Session) -> None:
-    handle = mq.prepare("one", "1", delay=seconds(0.2))
-    mq.execute("select pg_sleep(0.25)")
-    mq.append()
-    mq.commit(handle)
-    mq.append()
-    assert mq.receive("one") == []
-    eventually(mq.append)
-    (m,) = mq.receive("one")
-    assert (m.message_id, m.payload) == (message_id(handle), 1)
-
-
 def test_a_delayed_half_with_a_final_payload(mq: Session) -> None:
     handle = mq.prepare("one", "1", delay=seconds(1), key="k")
     mq.commit(handle, "2")
@@ -240,17 +214,6 @@ def test_a_delayed_half_with_a_final_payload(mq: Session) -> None:
     eventually(mq.append)
     (m,) = mq.receive("one")
     assert (m.message_id, m.payload, m.key) == (message_id(handle), 2, "k")
-
-
-def test_a_delayed_half_rolled_back_never_comes(mq: Session) -> None:
-    handle = mq.prepare("one", "1", delay=seconds(0.05))
-    mq.rollback(handle)
-    mq.execute("select pg_sleep(0.1)")
-    mq.append()
-    assert mq.receive("one") == []
-
-
-# the ledger in this database
 
 
 # producer groups

@@ -167,13 +167,6 @@ def test_a_ledger_that_is_not_served_gives_no_verdict_and_is_named(
     assert delivered(broker) == [1, 2]
 
 
-def test_none_is_served(broker: Connection, new_node: Callable[[str], Node], processes: Processes) -> None:
-    new_node("sqlite").sell(1)
-    compensator(processes, new_node("sqlite"))
-    eventually(lambda: "no compensator serves the ledger" in reasons(broker), timeout=60, why=processes.logs)
-    assert states(broker) == [(1, "")]
-
-
 def test_a_compensator_may_reach_a_ledger_by_another_name(
     processes: Processes, broker: Connection, new_node: Callable[[str], Node]
 ) -> None:

@@ -198,16 +198,6 @@ def test_trap_dedup_ids_meet_across_a_slot_boundary_mutant(mq: Session, broker: 
     assert sends_across_a_slot_boundary(mq, broker) == 2
 
 
-def test_trap_dedup_with_an_old_snapshot_is_a_serialization_failure(mq: Session, broker: Broker) -> None:
-    other = broker.session()
-    with refused("40001"), other.transaction():
-        other.execute("set transaction isolation level repeatable read")
-        other.execute("select 1 from mqpg.topic")
-        mq.send("one", "1", dedup_id="d")
-        other.send("one", "2", dedup_id="d")
-    assert mq.append() == 1
-
-
 # queues
 
 
@@ -235,7 +225,7 @@ def test_trap_queues_are_a_hash_of_the_batch_id_mutant(mq: Session) -> None:
 # check-backs run in a READ COMMITTED transaction of their own
 
 
-@pytest.mark.parametrize("call", [("due_checks", "pg"), ("compensate",)])
+@pytest.mark.parametrize("call", [("due_checks", "pg"), ("compensate",), ("keep",)])
 def test_trap_check_backs_refuse_a_larger_transaction(mq: Session, call: tuple[str, ...]) -> None:
     with refused("MQ015"), mq.transaction():
         mq.send("one", "1")
