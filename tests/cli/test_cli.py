@@ -105,14 +105,6 @@ def test_schema_missing_older_newer(mqpg: Run, empty_dsn: str) -> None:
     assert "4 a schema that is too new" in mqpg("--help").stdout
 
 
-def test_the_order_of_the_sources_of_a_dsn(mqpg: Run, dsn: str) -> None:
-    nowhere = "postgresql://127.0.0.1:1/x?connect_timeout=2"
-    assert mqpg("topic", "list", "--dsn", dsn, MQPG_DATABASE_URL=nowhere).returncode == 0
-    assert mqpg("topic", "list", MQPG_DATABASE_URL=dsn, DATABASE_URL=nowhere).returncode == 0
-    assert mqpg("topic", "list", DATABASE_URL=dsn, PGHOST="127.0.0.1", PGPORT="1").returncode == 0
-    assert mqpg("topic", "list", **_variables(dsn)).returncode == 0
-
-
 def test_migrate_sql_is_the_script(mqpg: Run) -> None:
     assert mqpg("migrate", "sql").stdout == migrate.script()
 
@@ -134,20 +126,6 @@ def test_migrate_adopt_promoted(mqpg: Run, dsn: str) -> None:
         assert "transaction ids kept" in mqpg("migrate", "adopt", "--promoted", "--dsn", dsn).stdout
         assert conn.execute("select incarnation from mqpg.broker").fetchone() == (2,)
     _one_line(mqpg("migrate", "adopt", "--promoted", "--same-xids", MQPG_DATABASE_URL=dsn), 2, "exclude each other")
-
-
-def test_no_password_in_what_is_printed(empty_dsn: str) -> None:
-    command = [sys.executable, "-m", "mqpg", "-vv", "migrate", "--dsn", empty_dsn]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    password = psycopg.conninfo.conninfo_to_dict(empty_dsn).get("password")
-    assert done.returncode == 0
-    assert password is None or str(password) not in done.stdout + done.stderr
-
-
-def _variables(dsn: str) -> dict[str, str]:
-    names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
-    found: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(dsn)
-    return {variable: str(found[name]) for name, variable in names.items() if name in found}
 
 
 def _one_line(done: subprocess.CompletedProcess[str], status: int, words: str = "") -> None:

@@ -186,45 +186,6 @@ def test_delayed_transactional_messages(
     eventually(lambda: delivered(mq, "orders") == ["late"])
 
 
-def test_order_of_a_key_with_transactions(
-    producer: mqpg.TransactionalProducer, mq: mqpg.Client, topics: list[str]
-) -> None:
-    """Messages of one key come in the order of their commits, also between plain ones."""
-    wanted: list[Any] = []
-    for number in range(20):
-        if number % 3 == 0:
-            mq.send("orders", number, key="k")
-        else:
-            with producer.transaction("orders", number, key="k"):
-                pass
-        wanted.append(number)
-    assert delivered(mq, "orders") == wanted
-
-
-def test_handles_that_are_not_ours_stay_unknown(mq: mqpg.Client, topics: list[str]) -> None:
-    """Another broker's, a wrong nonce, a wrong life, a message that is no half, and plain nonsense."""
-    handle = mq.prepare("orders", 1, "shop")
-    broker, life, message_id, nonce = handle.split(".")
-    plain = mq.send("orders", 2)
-    strange = [
-        f"{'0' * 12}.{life}.{message_id}.{nonce}",
-        f"{broker}.{life}.{message_id}.{'0' * 32}",
-        f"{broker}.{int(life) + 1}.{message_id}.{nonce}",
-        f"{broker}.{life}.{int(message_id) + 1}.{nonce}",
-        f"{broker}.{life}.{plain}.{nonce}",
-        f"{broker}.{life}.{plain}.{'0' * 32}",
-        f"0{handle}", f"{handle} ", handle.upper() if handle.upper() != handle else "x", "", "x" * 5000,
-    ]  # fmt: skip
-    for one in strange:
-        assert mq.commit(one) is mqpg.Outcome.UNKNOWN
-        assert mq.rollback(one) is mqpg.Outcome.UNKNOWN
-    assert [outcome for _, outcome in mq.commit_batch(strange)] == [mqpg.Outcome.UNKNOWN] * len(strange)
-    assert {state.state for state in mq.half_states(strange)} == {"unknown"}
-    with pytest.raises(errors.UnknownHandle):
-        mq.check_wait(strange[0])
-    assert mq.commit(handle) is mqpg.Outcome.COMMITTED
-
-
 def main(dsn: str, local_url: str, when: str, step: str) -> None:
     from importlib import import_module
 

@@ -71,17 +71,6 @@ def test_a_batch_over_256_kib_is_cut_into_pieces(mq: Session) -> None:
     assert [m.payload for m in delivered(mq, "t")] == ["x" * (50 * KIB)] * 12
 
 
-def test_the_queue_of_a_batch_is_not_its_id_modulo(mq: Session) -> None:
-    """Decisions draw from the same sequence, so `id % n` would use only every second queue for
-    halves.
-    """
-    for _ in range(60):
-        mq.send("t")
-        mq.scalar("select nextval('mqpg.batch_id')")
-    used = mq.rows("select distinct queue_id from mqpg.commit_log")
-    assert len(used) == 4
-
-
 def test_same_key_same_queue(mq: Session) -> None:
     for i in range(40):
         mq.send("t", str(i), key=f"k{i % 5}")
@@ -218,21 +207,7 @@ def test_the_limit_counts_bytes_not_characters(mq: Session) -> None:
         mq.send("small", json.dumps("é" * 60, ensure_ascii=False))
 
 
-# transactions
-
-
 # delay
-
-
-def test_delay_holds_a_message_back_until_it_is_due(mq: Session) -> None:
-    message_id = mq.send("one", "1", delay=seconds(0.25))
-    mq.append()
-    assert mq.receive("one") == []
-    eventually(mq.append)
-    (m,) = mq.receive("one")
-    assert m.message_id == message_id
-    late = mq.scalar("select clock_timestamp() - %s", m.born_at)
-    assert late >= seconds(0.25)
 
 
 def test_delay_of_a_batch_holds_all_of_it_back(mq: Session) -> None:
@@ -261,13 +236,6 @@ def test_recall_out_of_the_middle_of_a_batch_splits_its_run(mq: Session) -> None
     assert [m.message_id for m in got] == ids[:2] + ids[3:]
     assert [m.payload for m in got] == [0, 1, 3, 4]
     assert [m.queue_offset for m in got] == [0, 1, 2, 3]
-
-
-def test_recall_comes_too_late_after_delivery(mq: Session) -> None:
-    message_id = mq.send("one", "1", delay=seconds(0.05))
-    eventually(mq.append)
-    assert mq.value("recall", message_id) is False
-    assert len(mq.drain("one")) == 1
 
 
 # dedup

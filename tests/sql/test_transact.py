@@ -77,6 +77,7 @@ def test_texts_that_are_no_handle_are_unknown(mq: Session) -> None:
         ".".join([good[0], good[1], "9" * 30, good[3]]),
         ".".join([good[0], "9" * 30, *good[2:]]),
         ".".join(good)[:-1],
+        ".".join(good) + " ",
         "x" * 100_000,
     ]
     for text in wrong:

@@ -59,15 +59,6 @@ def test_commands_print_it(how: str, run: Run, caplog: pytest.LogCaptureFixture)
     assert UNKNOWN in err + caplog.text
 
 
-def test_no_warning_without_a_reason(dsn: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.clear()
-    with mqpg.connect(dsn) as mq:
-        mq.create_producer_group("another")
-        mq.create_producer_group("plain")
-        mq.alter_producer_group("plain", max_checks=3)
-    assert not [one for one in caplog.records if one.name == "mqpg"]
-
-
 @pytest.mark.parametrize("command", ["status", "doctor", "why"])
 def test_it_is_said_without_a_half_message(command: str, run: Run) -> None:
     out = run(command)[1]
