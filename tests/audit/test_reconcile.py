@@ -19,12 +19,12 @@ from pyspark.sql import SparkSession
 from sqlalchemy import create_engine
 
 import mqpg
-from lab.proxy import proxy
 from mqpg import errors, protocols
 from mqpg.spark.dialect import add_functions
 from mqpg.spark.jobs.reconcile import ReconcileOptions, missing_commits, reconcile_in
 from mqpg.spark.read.session import own_session
 from tests.support.business import delivered
+from tests.support.proxied import proxied
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.spark
@@ -164,11 +164,9 @@ def test_errors(spark: SparkSession, mq: mqpg.Client, dsn: str, other_database: 
 def test_the_command_waits_for_a_broker_that_is_away(
     mq: mqpg.Client, dsn: str, other_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = psycopg.conninfo.conninfo_to_dict(dsn)
-    with shop(mq, other_database) as producer, proxy(str(found["host"]), int(str(found["port"]))) as between:
+    with shop(mq, other_database) as producer, proxied(dsn) as (between, behind):
         lose(producer, 1, monkeypatch)
         between.down = True
-        behind = psycopg.conninfo.make_conninfo(dsn, host="127.0.0.1", port=between.port, gssencmode="disable")
         arguments = ["--dsn", behind, "--ledger", other_database, "--older-than", "0", "--local-threads", "1", "--json"]
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("MQPG_", "PG", "DATABASE"))

@@ -1,6 +1,7 @@
 """What `mqpg half list` and `mqpg trace` say to somebody who has to decide half messages."""
 
 import json
+from collections.abc import Callable
 
 import psycopg
 import pytest
@@ -106,23 +107,19 @@ def test_a_ledger_that_does_not_answer(mq: Session, run: Run) -> None:
 
 
 def test_keys_and_payloads_need_the_right_to_read(
-    mq: Session, run: Run, dsn: str, monkeypatch: pytest.MonkeyPatch
+    mq: Session, run: Run, roles: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    handle, role = parked(mq), f"mqpg_halves_{mq.pid}"
-    mq.execute(f"create role {role} login password 'x'")
-    try:
-        mq.call("grant_operator", role)
-        mq.call("grant_auditor", role)
-        monkeypatch.setenv("MQPG_DATABASE_URL", psycopg.conninfo.make_conninfo(dsn, user=role, password="x"))
-        (row,) = json.loads(run("half", "list", "--json")[1])
-        assert (row["handle"], row["key"]) == (handle, None)
-        assert "max_checks 1" in run("half", "list")[1]
-        status, out, err = run("trace", handle)
-        assert (status, out) == (1, "")
-        assert "permission denied" in err
-        mq.call("grant_receive", "*", "orders", role)
-        assert 'payload: {"order": 3}' in run("trace", handle)[1]
-        assert json.loads(run("half", "list", "--json")[1])[0]["key"] == "o-3"
-    finally:
-        mq.execute(f"drop owned by {role}")
-        mq.execute(f"drop role {role}")
+    handle, dsn = parked(mq), roles("halves")
+    role = psycopg.conninfo.conninfo_to_dict(dsn)["user"]
+    mq.call("grant_operator", role)
+    mq.call("grant_auditor", role)
+    monkeypatch.setenv("MQPG_DATABASE_URL", dsn)
+    (row,) = json.loads(run("half", "list", "--json")[1])
+    assert (row["handle"], row["key"]) == (handle, None)
+    assert "max_checks 1" in run("half", "list")[1]
+    status, out, err = run("trace", handle)
+    assert (status, out) == (1, "")
+    assert "permission denied" in err
+    mq.call("grant_receive", "*", "orders", role)
+    assert 'payload: {"order": 3}' in run("trace", handle)[1]
+    assert json.loads(run("half", "list", "--json")[1])[0]["key"] == "o-3"

@@ -1,7 +1,7 @@
 """Every change says what it did, and hints of the broker name commands instead of SQL functions."""
 
 import re
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -11,16 +11,10 @@ from tests.support.commands import COMMANDS, changes_something
 from tests.support.in_process import Run
 from tests.support.waiting import eventually
 
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture
-def role(db: psycopg.Connection[Any]) -> Any:
-    name = f"mqpg_said_{db.info.backend_pid}"
-    db.execute(f"create role {name} login password 'x'")
-    yield name
-    db.execute(f"drop owned by {name}")
-    db.execute(f"drop role {name}")
+def role(roles: Callable[[str], str]) -> str:
+    return str(psycopg.conninfo.conninfo_to_dict(roles("said"))["user"])
 
 
 CHANGES = """

@@ -10,11 +10,11 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 from sqlalchemy import NullPool, create_engine
 
 import mqpg
-from lab.proxy import Proxy, proxy
+from lab.proxy import Proxy
 from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.embedded import EmbeddedServer
 from mqpg.workers.compensator import Compensator
@@ -24,6 +24,7 @@ from tests.failures.actors import SALE
 from tests.support import killing
 from tests.support.broker import HOT_TABLES, Broker, Session, message_id, positions
 from tests.support.losing import losing_the_unflushed
+from tests.support.proxied import proxied
 from tests.support.servers import restart
 from tests.support.waiting import eventually
 
@@ -169,26 +170,18 @@ class Stage:
     @contextmanager
     def through_proxy(self, dsn: str | None = None, **settings: Any) -> Iterator[tuple[Proxy, mqpg.Client]]:
         """A client whose connections can be cut."""
-        with proxy(*self.address(dsn or self.dsn)) as cut:
-            found = make_conninfo(
-                dsn or self.dsn, host="127.0.0.1", port=cut.port, sslmode="disable", gssencmode="disable"
-            )
-            with mqpg.connect(found, **({"retry_timeout": 5, "pool_timeout": 5} | settings)) as client:
-                yield cut, client
+        settings = {"retry_timeout": 5, "pool_timeout": 5} | settings
+        with proxied(dsn or self.dsn) as (cut, found), mqpg.connect(found, **settings) as client:
+            yield cut, client
 
     @contextmanager
     def shop_through_proxy(self) -> Iterator[tuple[Proxy, mqpg.TransactionalProducer]]:
         """A producer whose connections to the shop's database can be cut."""
-        with proxy(*self.address(self.shop_dsn)) as cut:
-            url = to_sqlalchemy(self.shop_dsn).set(host="127.0.0.1", port=cut.port)
-            url = url.update_query_dict({"sslmode": "disable", "gssencmode": "disable"})
-            with mqpg.TransactionalProducer(self.mq, group="shop", ledger=url) as producer:
-                yield cut, producer
-
-    @staticmethod
-    def address(dsn: str) -> tuple[str, int]:
-        where = conninfo_to_dict(dsn)
-        return str(where["host"]), int(str(where["port"]))
+        with (
+            proxied(self.shop_dsn) as (cut, through),
+            mqpg.TransactionalProducer(self.mq, group="shop", ledger=to_sqlalchemy(through)) as producer,
+        ):
+            yield cut, producer
 
     @contextmanager
     def shop_away(self) -> Iterator[None]:
@@ -364,11 +357,12 @@ def two_brokers(stage: Stage, other: str) -> Iterator[tuple[Proxy, mqpg.protocol
         mq.create_topic("orders", queues=2)
         mq.create_producer_group("fast", check_after="1 h")
         mq.subscribe("readers", "orders")
-    with proxy(*stage.address(stage.dsn)) as cut:
-        first = make_conninfo(stage.dsn, host="127.0.0.1", port=cut.port, sslmode="disable", gssencmode="disable")
-        with mqpg.protocols.Brokers([first, other], pause=0.01, longest_pause=0.01, **IMPATIENT) as brokers:
-            key = next(k for k in map(str, range(99)) if next(brokers._candidates(k)).dsn == first)
-            yield cut, brokers, key
+    with (
+        proxied(stage.dsn) as (cut, first),
+        mqpg.protocols.Brokers([first, other], pause=0.01, longest_pause=0.01, **IMPATIENT) as brokers,
+    ):
+        key = next(k for k in map(str, range(99)) if next(brokers._candidates(k)).dsn == first)
+        yield cut, brokers, key
 
 
 def taken(dsn: str) -> list[int]:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine, create_engine, text
 
 import mqpg
 
@@ -31,6 +32,23 @@ def local_url(request: pytest.FixtureRequest, new_database: Callable[..., str], 
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'local.db'}"
     return new_database(empty=True).replace("postgresql://", "postgresql+psycopg://", 1)
+
+
+@pytest.fixture
+def engine(local_url: str) -> Iterator[Engine]:
+    """An engine for it, with a table `business (id)` that may hold an id twice."""
+    engine = create_engine(local_url)
+    with engine.begin() as conn:
+        conn.execute(text("create table business (id int)"))
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def topic(mq: mqpg.Client) -> str:
+    """A topic of one queue."""
+    mq.create_topic("orders", queues=1)
+    return "orders"
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import mqpg
+from tests.support.consuming import running
 from tests.support.waiting import eventually
 
 MESSAGES = 30
@@ -72,7 +73,6 @@ def test_one_version_for_each_delivery_and_nothing_is_left_at_the_end(
 
 def test_a_failed_message_is_retried_and_the_rest_is_done(mq: mqpg.Client) -> None:
     seen: list[int] = []
-    stop = threading.Event()
 
     @mqpg.consumer("one", group="g", max_messages=10, effect="external")
     def consumer(message: mqpg.Message) -> None:
@@ -80,11 +80,8 @@ def test_a_failed_message_is_retried_and_the_rest_is_done(mq: mqpg.Client) -> No
             raise ValueError("the last of its delivery")
         seen.append(message.payload)
 
-    runner = threading.Thread(target=consumer.run, args=(mq, stop))
-    runner.start()
-    eventually(lambda: (mq.append(), len(seen) == MESSAGES)[1])
-    stop.set()
-    runner.join(30)
+    with running(consumer, mq):
+        eventually(lambda: (mq.append(), len(seen) == MESSAGES)[1])
     assert sorted(seen) == list(range(MESSAGES))
     assert lag(mq) == 0
 
@@ -124,7 +121,6 @@ def test_what_waited_for_a_failure_is_not_acknowledged_when_the_subscription_is_
     mq: mqpg.Client, on_failure: Any
 ) -> None:
     seen: list[int] = []
-    stop = threading.Event()
     mq.seek("g", "one", "latest")
     mq.alter_subscription("g", "one", on_failure=on_failure)
     mq.send_batch("one", [0, 1, 2, 3], keys=["a", "b", "b", "a"])
@@ -136,11 +132,6 @@ def test_what_waited_for_a_failure_is_not_acknowledged_when_the_subscription_is_
             raise AltersTheSubscription(mq)
         seen.append(message.payload)
 
-    runner = threading.Thread(target=consumer.run, args=(mq, stop))
-    runner.start()
-    try:
+    with running(consumer, mq):
         eventually(lambda: (mq.append(), set(seen) == {0, 1, 2, 3})[1])
-    finally:
-        stop.set()
-        runner.join(30)
     assert lag(mq) == 0

@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -276,11 +277,8 @@ def test_threads_without_a_gate(dsn: str, sync: mqpg.Client) -> None:
             assert sync.commit(handle) is Outcome.COMMITTED
             done.append(n)
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
     assert len(done) == 400
     assert len(rows_of(sync)) == 400
     assert not sync._batcher._waiting

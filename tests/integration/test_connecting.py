@@ -8,12 +8,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 import mqpg
-from lab.proxy import Proxy, proxy
 from mqpg import errors
 from tests.fixtures.databases import OwnServer
+from tests.support.proxied import proxied
 
 
 def lag(mq: mqpg.Client) -> int:
@@ -75,14 +75,9 @@ def test_an_exhausted_pool_says_so(dsn: str) -> None:
         mq.append()
 
 
-def _through(cut: Proxy, dsn: str) -> str:
-    return make_conninfo(dsn, host="127.0.0.1", port=cut.port, sslmode="disable", gssencmode="disable")
-
-
 @pytest.mark.parametrize("forward", [True, False])
 def test_a_send_whose_answer_is_lost_is_not_repeated(mq: mqpg.Client, dsn: str, orders: str, forward: bool) -> None:
-    where = conninfo_to_dict(dsn)
-    with proxy(str(where["host"]), int(str(where["port"]))) as cut, mqpg.connect(_through(cut, dsn)) as client:
+    with proxied(dsn) as (cut, through), mqpg.connect(through) as client:
         client.append()
         cut.cut_at(b"mqpg.send", forward=forward)
         with pytest.raises(errors.OutcomeUnknown, match=r"outcome unknown, connection to .* lost"):
@@ -94,9 +89,8 @@ def test_a_send_whose_answer_is_lost_is_not_repeated(mq: mqpg.Client, dsn: str, 
 
 @pytest.mark.parametrize("forward", [True, False])
 def test_calls_that_may_be_repeated_are(mq: mqpg.Client, dsn: str, orders: str, forward: bool) -> None:
-    where = conninfo_to_dict(dsn)
     mq.subscribe("g", orders)
-    with proxy(str(where["host"]), int(str(where["port"]))) as cut, mqpg.connect(_through(cut, dsn)) as client:
+    with proxied(dsn) as (cut, through), mqpg.connect(through) as client:
         cut.cut_at(b"mqpg.send", forward=forward)
         client.send(orders, 1, dedup_id="once")
         cut.cut_at(b"mqpg.prepare", forward=forward)

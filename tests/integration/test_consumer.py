@@ -1,8 +1,7 @@
 """Consumers with effects in the broker's database (C1) and in their own database (C2)."""
 
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -14,24 +13,10 @@ from mqpg import errors
 from tests.fixtures.databases import Databases
 from tests.fixtures.server import Server
 from tests.support.business import INSERT
-from tests.support.consuming import drain
+from tests.support.consuming import drain, running, send
 from tests.support.crash import crash_at
 from tests.support.proven import prove
-
-
-@pytest.fixture
-def topic(mq: mqpg.Client) -> str:
-    mq.create_topic("orders", queues=1)
-    return "orders"
-
-
-@pytest.fixture
-def engine(local_url: str) -> Iterator[Engine]:
-    engine = create_engine(local_url)
-    with engine.begin() as conn:
-        conn.execute(text("create table business (id int)"))
-    yield engine
-    engine.dispose()
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -44,11 +29,6 @@ def here(db: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
 def ids(engine: Engine) -> list[int]:
     with engine.connect() as conn:
         return list(conn.execute(text("select id from business")).scalars())
-
-
-def send(mq: mqpg.Client, numbers: Sequence[int]) -> None:
-    mq.send_batch("orders", [{"id": number} for number in numbers], keys=["k"] * len(numbers))
-    mq.append()
 
 
 def test_c1_applies_in_order_and_once(mq: mqpg.Client, topic: str, here: psycopg.Connection[Any]) -> None:
@@ -264,11 +244,7 @@ def test_c2_tables_that_another_process_makes_at_the_same_moment_are_no_error(
     other.dispose()
 
 
-def test_c2_two_processes_of_one_name_apply_once(mq: mqpg.Client, topic: str, dsn: str, local_url: str) -> None:
-    engine = create_engine(local_url)
-    with engine.begin() as conn:
-        conn.execute(text("create table business (id int)"))
-
+def test_c2_two_processes_of_one_name_apply_once(mq: mqpg.Client, topic: str, local_url: str, engine: Engine) -> None:
     def make() -> mqpg.Consumer:
         @mqpg.consumer(topic, group="g", database=local_url, consumer="one", max_messages=5)
         def handle(message: mqpg.Message, conn: Any) -> None:
@@ -277,19 +253,12 @@ def test_c2_two_processes_of_one_name_apply_once(mq: mqpg.Client, topic: str, ds
         return handle
 
     send(mq, range(100))
-    stop, consumers = threading.Event(), [make(), make()]
-    threads = [threading.Thread(target=consumer.run, args=(mq, stop)) for consumer in consumers]
-    for thread in threads:
-        thread.start()
-    give_up = time.monotonic() + 60
-    while len(ids(engine)) < 100 and time.monotonic() < give_up:
-        time.sleep(0.05)
-    stop.set()
-    for thread, consumer in zip(threads, consumers, strict=True):
-        thread.join(20)
+    one, other = make(), make()
+    with running(one, mq), running(other, mq):
+        eventually(lambda: len(ids(engine)) >= 100)
+    for consumer in (one, other):
         consumer.close()
     assert ids(engine) == list(range(100))
-    engine.dispose()
 
 
 @pytest.mark.parametrize(("has", "said"), [(5, ""), (3, "max_attempts is 3, not 5")])

@@ -3,26 +3,18 @@
 `tests/failover/test_consumer_ahead.py` does it with a standby that is promoted.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, text
 
 import mqpg
 from mqpg import errors, migrate, protocols
 from tests.support import consuming
+from tests.support.business import business
 
-
-@pytest.fixture
-def engine(mq: mqpg.Client, local_url: str) -> Iterator[Engine]:
-    mq.create_topic("orders", queues=1)
-    engine = create_engine(local_url)
-    with engine.begin() as conn:
-        conn.execute(text("create table business (id int)"))
-    yield engine
-    engine.dispose()
+pytestmark = pytest.mark.usefixtures("topic")
 
 
 def consumer(engine: Engine, *, journal: bool = True) -> mqpg.Consumer:
@@ -45,11 +37,6 @@ def send(mq: mqpg.Client, *numbers: int) -> list[int]:
     ids = [mq.send("orders", {"id": number}) for number in numbers]
     mq.append()
     return ids
-
-
-def effects(engine: Engine) -> list[int]:
-    with engine.connect() as conn:
-        return sorted(conn.execute(text("select id from business")).scalars())
 
 
 class Standby:
@@ -83,7 +70,7 @@ def test_failed_messages_are_applied_once_too(mq: mqpg.Client, dsn: str, engine:
     standby = Standby(dsn)
     gone, *_ = send(mq, 2, 13, 3)
     drain(mq, engine)
-    assert effects(engine) == [0, 1, 2, 3, 13]
+    assert business(engine) == [0, 1, 2, 3, 13]
     send(mq, 13)
     assert consumer(engine).step(mq) == 1  # fails, and is deferred
     standby.promote(gone)
@@ -93,7 +80,7 @@ def test_failed_messages_are_applied_once_too(mq: mqpg.Client, dsn: str, engine:
     (moved,) = protocols.realign(mq, engine, "g", "orders")
     assert (moved.from_offset, moved.to_offset, moved.next_offset, moved.journaled) == (6, 2, 6, True)
     drain(mq, engine)
-    assert effects(engine) == [0, 1, 2, 3, 4, 13, 13]
+    assert business(engine) == [0, 1, 2, 3, 4, 13, 13]
     with engine.connect() as conn:
         rows = conn.execute(text("select queue_offset, message_id from mqpg_applied where queue_id = 0")).all()
     assert {offset for offset, one in rows if one != gone} == {0, 1, 2, 3, 5}
@@ -109,7 +96,7 @@ def test_a_message_that_is_sent_again_is_recognised_in_a_queue_that_is_not_ahead
     for strange in ("mqpg-earlier-ids", ["x", True, 2**70, -1], {"a": 1}):
         mq.send("orders", {"id": 2}, headers={"mqpg-earlier-ids": strange})
     drain(mq, engine)
-    assert effects(engine) == [0, 1, 2, 2, 2]
+    assert business(engine) == [0, 1, 2, 2, 2]
 
 
 def test_a_second_loss_moves_back_to_the_second_adoption(mq: mqpg.Client, dsn: str, engine: Engine) -> None:
@@ -129,7 +116,7 @@ def test_a_second_loss_moves_back_to_the_second_adoption(mq: mqpg.Client, dsn: s
         (moved,) = protocols.realign(promoted, engine, "g", "orders")
         assert (moved.from_offset, moved.to_offset) == (6, 4)
         drain(promoted, engine)
-    assert effects(engine) == list(range(7))
+    assert business(engine) == list(range(7))
 
 
 def test_a_journal_that_began_too_late_is_none(mq: mqpg.Client, dsn: str, engine: Engine) -> None:
@@ -147,7 +134,7 @@ def test_a_journal_that_began_too_late_is_none(mq: mqpg.Client, dsn: str, engine
     (moved,) = protocols.realign(mq, engine, "g", "orders", without_journal="repeat")
     assert not moved.journaled
     drain(mq, engine)
-    assert effects(engine) == [0, 1, 2, 3, 3, 4, 5]
+    assert business(engine) == [0, 1, 2, 3, 3, 4, 5]
 
 
 def test_a_topic_that_was_made_again_is_no_loss(mq: mqpg.Client, dsn: str, engine: Engine) -> None:
@@ -176,4 +163,4 @@ def test_more_earlier_ids_than_a_statement_has_parameters_hold_no_queue_up(mq: m
     mq.send("orders", {"id": 0}, headers={"mqpg-earlier-ids": [*range(2**40, 2**40 + 70_000), first]})
     send(mq, 1)
     drain(mq, engine)
-    assert effects(engine) == [0, 1]
+    assert business(engine) == [0, 1]

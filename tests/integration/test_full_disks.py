@@ -20,12 +20,6 @@ TRIGGER = "create trigger full_disk before insert on business for each row execu
 
 
 @pytest.fixture
-def topic(mq: mqpg.Client) -> str:
-    mq.create_topic("orders", queues=1)
-    return "orders"
-
-
-@pytest.fixture
 def sent(mq: mqpg.Client, topic: str) -> Callable[[mqpg.Consumer], None]:
     """Subscribe a consumer, and send it two messages."""
 

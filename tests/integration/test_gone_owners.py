@@ -2,8 +2,6 @@
 
 import logging
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import pytest
 
 import mqpg
 from mqpg.values.messages import AbandonedQueues
+from tests.support.consuming import running
 from tests.support.waiting import eventually
 
 WORKER = """
@@ -70,18 +69,6 @@ def test_a_worker_process_that_is_alive_is_not_gone(mq: mqpg.Client, held: str, 
 def test_queues_without_messages_are_nobodys_trouble(mq: mqpg.Client, held: str) -> None:
     mq.receive("g", held, consumer="bill-1").ack()
     assert gone(mq, 0) == []
-
-
-@contextmanager
-def running(consumer: Any, mq: mqpg.Client) -> Iterator[None]:
-    stop = threading.Event()
-    thread = threading.Thread(target=consumer.run, args=(mq, stop))
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(30)
 
 
 def test_the_new_name_logs_who_holds_the_queues_and_what_frees_them(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -15,6 +16,8 @@ from sqlalchemy import Connection, text
 import mqpg
 from mqpg import errors
 from mqpg.connection.statements import statement
+from tests.support.consuming import running
+from tests.support.waiting import eventually
 
 # What a session is like: settings, role, and what may be left behind in it.
 _SESSION = """
@@ -148,15 +151,12 @@ def _fill(mq: mqpg.Client, connections: int) -> None:
     """Make the pool open so many connections."""
     barrier = threading.Barrier(connections)
 
-    def hold() -> None:
+    def hold(_: int) -> None:
         with mq.transaction():
             barrier.wait(20)
 
-    threads = [threading.Thread(target=hold) for _ in range(connections)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(connections) as pool:
+        list(pool.map(hold, range(connections)))
 
 
 def _in_a_block(mq: mqpg.Client) -> None:
@@ -255,13 +255,7 @@ def test_handlers_that_send_need_no_further_connection(dsn: str, orders: str, co
         handle.step(mq)
         mq.send_batch(orders, list(range(6)))
         mq.append()
-        stop = threading.Event()
-        thread = threading.Thread(target=handle.run, args=(mq, stop))
-        thread.start()
-        deadline = time.monotonic() + 45
-        while len(attempts) < 6 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        stop.set()
-        thread.join(30)
+        with running(handle, mq):
+            eventually(lambda: len(attempts) >= 6)
         assert attempts == [1] * 6
         assert mq.append() == 12

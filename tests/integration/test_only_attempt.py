@@ -16,12 +16,6 @@ _LOWERED = pytest.mark.parametrize("lowered", [False, True])
 _KEYS = ["a", "b", "b", "c", "b"]
 
 
-@pytest.fixture
-def topic(mq: mqpg.Client) -> str:
-    mq.create_topic("orders", queues=1)
-    return "orders"
-
-
 class _Fails:
     """What each handler does for message 1."""
 

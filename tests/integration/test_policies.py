@@ -43,12 +43,6 @@ def own(local_url: str) -> Iterator[Own]:
     found.engine.dispose()
 
 
-@pytest.fixture
-def topic(mq: mqpg.Client) -> str:
-    mq.create_topic("orders", queues=1)
-    return "orders"
-
-
 KEYS = ["a", "b", "b", "c", "b"]
 
 

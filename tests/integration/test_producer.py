@@ -4,8 +4,8 @@
 Its local one is PostgreSQL or SQLite.
 """
 
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -370,11 +370,8 @@ def test_threads_share_a_producer(producer: mqpg.TransactionalProducer, mq: mqpg
                         tx.execute(INSERT, {"id": number})
                     break
 
-    threads = [threading.Thread(target=work, args=(start,)) for start in (0, 10, 20, 30)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(work, (0, 10, 20, 30)))
     assert business(engine) == list(range(40))
     assert sorted(delivered(mq, "orders")) == list(range(40))
 

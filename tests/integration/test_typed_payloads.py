@@ -62,12 +62,6 @@ class Refund:
 ORDER = Order(7, datetime(2026, 11, 23, 12, tzinfo=UTC), date(2026, 11, 24), [Line(UUID(int=5), Decimal("1.10"))])
 
 
-@pytest.fixture
-def topic(mq: mqpg.Client, db: psycopg.Connection[Any]) -> str:
-    mq.create_topic("orders", queues=1)
-    return "orders"
-
-
 def send(mq: mqpg.Client, *payloads: Any) -> None:
     mq.send_batch("orders", payloads)
     mq.append()

@@ -142,20 +142,15 @@ def test_a_broker_that_is_away(source: Source, empty_dsn: str) -> None:
     assert value(scrape(source), "mqpg_up") == 1
 
 
-def test_a_worker_role_is_enough(mq: Session, dsn: str, server: Any) -> None:
+def test_a_worker_role_is_enough(mq: Session, roles: Callable[[str], str]) -> None:
     busy(mq)
-    name = f"mqpg_scraper_{mq.pid}"
-    mq.execute(f"create role {name} login password 'x'")
-    try:
-        mq.call("grant_worker", name)
-        source = Source(psycopg.conninfo.make_conninfo(dsn, user=name, password="x"), "test")
-        found = scrape(source)
-        source.close()
-        assert value(found, "mqpg_up") == 1
-        assert "mqpg_append_backlog" in found
-    finally:
-        mq.execute(f"drop owned by {name}")
-        mq.execute(f"drop role {name}")
+    dsn = roles("scraper")
+    mq.call("grant_worker", psycopg.conninfo.conninfo_to_dict(dsn)["user"])
+    source = Source(dsn, "test")
+    found = scrape(source)
+    source.close()
+    assert value(found, "mqpg_up") == 1
+    assert "mqpg_append_backlog" in found
 
 
 _PAGES = """

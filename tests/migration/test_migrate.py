@@ -3,6 +3,7 @@
 import importlib.resources
 import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -22,21 +23,14 @@ def test_upgrade_from_nothing_installs_this_release(empty_dsn: str) -> None:
 
 
 def test_concurrent_migrators_wait_for_each_other(empty_dsn: str, dsn: str) -> None:
-    gate, failures = threading.Barrier(3), list[BaseException]()
+    gate = threading.Barrier(3)
 
-    def run() -> None:
+    def run(_: int) -> None:
         gate.wait()
-        try:
-            migrate.upgrade(empty_dsn)
-        except BaseException as error:
-            failures.append(error)
+        migrate.upgrade(empty_dsn)
 
-    threads = [threading.Thread(target=run) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(run, range(3)))
     assert catalog(empty_dsn) == catalog(dsn)
 
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -102,23 +103,13 @@ def test_a_back_fill_in_batches(
 def test_two_migrators_at_once(dsn: str, db: Connection, before: Source, source: Source) -> None:
     """The second one waits for the steps of the first, and the index of the first need not wait for it."""
     migrate.upgrade(dsn, source=before)
-    raised = list[BaseException]()
-
-    def run() -> None:
-        try:
-            migrate.upgrade(dsn, source=source)
-        except Exception as error:
-            raised.append(error)
-
-    threads = [threading.Thread(target=run) for _ in range(2)]
-    with psycopg.connect(dsn) as older:
-        older.execute("update mqpg.note set text = 'older' where note_id = 1")
-        for thread in threads:
-            thread.start()
-        eventually(lambda: db.execute(_WAITING).rowcount == 2)
-    for thread in threads:
-        thread.join()
-    assert raised == []
+    with ThreadPoolExecutor(2) as pool:
+        with psycopg.connect(dsn) as older:
+            older.execute("update mqpg.note set text = 'older' where note_id = 1")
+            upgrades = [pool.submit(migrate.upgrade, dsn, source=source) for _ in range(2)]
+            eventually(lambda: db.execute(_WAITING).rowcount == 2)
+        for upgrade in upgrades:
+            upgrade.result()
     assert migrate.status(dsn, source=source).up_to_date
 
 

@@ -2,8 +2,8 @@
 """FastMiniMQ's producer: QoS 2 (P1-P7, also with P1 merged into P4), QoS 1 (P1-P4), QoS 0, recovered by itself."""
 
 import sqlite3
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -15,12 +15,12 @@ from sqlalchemy import Engine, NullPool, create_engine, text
 from sqlalchemy.orm import Session
 
 import mqpg
-from lab.proxy import proxy
 from mqpg import errors, protocols, tables
 from mqpg.connection.dsn import to_sqlalchemy
 from tests.support.business import INSERT, business, delivered, rows
 from tests.support.killing import die_at, killed
 from tests.support.losing import losing_the_unflushed
+from tests.support.proxied import proxied
 from tests.support.waiting import eventually
 
 AT_ONCE = timedelta(0)
@@ -216,13 +216,10 @@ def test_qos_0_is_sent_once_and_stored_nowhere(mq: mqpg.Client, dsn: str, orders
     producer = outbox(mq, sqlite)
     assert isinstance(producer.send(orders, 1, qos=0), int)
     assert delivered(mq, orders) == [1]
-    found = psycopg.conninfo.conninfo_to_dict(dsn)
-    with proxy(str(found["host"]), int(str(found["port"]))) as between:
-        behind = psycopg.conninfo.make_conninfo(dsn, host="127.0.0.1", port=between.port, gssencmode="disable")
-        with mqpg.connect(behind) as cut:
-            between.cut_at(b"mqpg.send", forward=False)
-            with pytest.raises(errors.OutcomeUnknown):
-                outbox(cut, sqlite).send(orders, 2, qos=0)
+    with proxied(dsn) as (between, behind), mqpg.connect(behind) as cut:
+        between.cut_at(b"mqpg.send", forward=False)
+        with pytest.raises(errors.OutcomeUnknown):
+            outbox(cut, sqlite).send(orders, 2, qos=0)
     assert (delivered(mq, orders), rows(sqlite, "mqpg_outbox")) == ([], 0)
 
 
@@ -428,11 +425,8 @@ def test_recoveries_at_once_double_nothing(mq: mqpg.Client, orders: str, engine:
         for number in range(30):
             producer.send(orders, number, conn=conn)
     loops = [outbox(mq, engine) for _ in range(3)]
-    threads = [threading.Thread(target=one.recover, kwargs={"older_than": AT_ONCE}) for one in loops]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda one: one.recover(older_than=AT_ONCE), loops))
     eventually(lambda: producer.recover(older_than=AT_ONCE) == 0 and not rows(engine, "mqpg_outbox"))
     assert sorted(delivered(mq, orders)) == list(range(30))
 

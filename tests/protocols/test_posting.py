@@ -1,8 +1,7 @@
 """postMessage beyond its failures, each of which has a test in tests/failures/test_post_message.py."""
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -10,9 +9,9 @@ import pytest
 from sqlalchemy import Engine
 
 import mqpg
-from lab.proxy import proxy
 from mqpg import errors, protocols
 from tests.support.business import INSERT, business, delivered
+from tests.support.proxied import proxied
 from tests.support.waiting import eventually
 
 
@@ -42,22 +41,12 @@ def pending(mq: mqpg.Client, dsn: str) -> int:
         return int(conn.execute("select count(*) from mqpg.half_pending").fetchall()[0][0])
 
 
-@contextmanager
-def cut_at_prepare(dsn: str, *, stay_down: bool) -> Iterator[mqpg.Client]:
-    """A client whose next PREPARE arrives at the broker, and whose answer does not arrive here."""
-    found = psycopg.conninfo.conninfo_to_dict(dsn)
-    with proxy(str(found["host"]), int(str(found["port"]))) as between:
-        behind = psycopg.conninfo.make_conninfo(dsn, host="127.0.0.1", port=between.port, gssencmode="disable")
-        with mqpg.connect(behind, pool_timeout=2, retry_timeout=0.5) as cut:
-            between.cut_at(b"mqpg.prepare", forward=True, stay_down=stay_down)
-            yield cut
-        assert between.cuts == 1
-
-
 def test_a_repeated_post_is_stored_once(mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine) -> None:
     """Else the reverse flow would find the business done and deliver the lost one too."""
-    with cut_at_prepare(dsn, stay_down=False) as cut:
+    with proxied(dsn) as (between, behind), mqpg.connect(behind, pool_timeout=2, retry_timeout=0.5) as cut:
+        between.cut_at(b"mqpg.prepare", forward=True)
         protocols.PostProducer(cut, group="shop").post(orders, 1, booking(sqlite, 1))
+    assert between.cuts == 1
     assert (business(sqlite), delivered(mq, orders), pending(mq, dsn)) == ([1], [1], 0)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 from starlette.testclient import TestClient
 
@@ -61,20 +60,3 @@ def operators(dsn: str, story: Story, users: Path) -> Iterator[Callable[..., Ope
 @pytest.fixture
 def operator(operators: Callable[..., Operator]) -> Operator:
     return operators()
-
-
-@pytest.fixture
-def roles(mq: Session, dsn: str) -> Iterator[Callable[..., str]]:
-    """Makes login roles, and returns their DSNs."""
-    made: list[str] = []
-
-    def make(name: str, password: str = "x") -> str:
-        role = f"mqpg_web_{name}_{mq.pid}"
-        mq.execute(f"create role {role} login password '{password}'")
-        made.append(role)
-        return psycopg.conninfo.make_conninfo(dsn, user=role, password=password)
-
-    yield make
-    for role in made:
-        mq.execute(f"drop owned by {role}")
-        mq.execute(f"drop role {role}")

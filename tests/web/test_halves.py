@@ -2,6 +2,7 @@
 
 import html
 import json
+from collections.abc import Callable
 
 import psycopg
 from starlette.testclient import TestClient
@@ -96,21 +97,17 @@ def test_a_ledger_that_was_asked_in_vain(visitor: TestClient, mq: Session) -> No
     assert "ledger" in page.partition('aria-label="What to do"')[2].partition("</section>")[0]
 
 
-def test_without_the_right_to_read_there_is_no_payload(mq: Session, story: Story, dsn: str) -> None:
-    role = f"mqpg_web_blind_{mq.pid}"
-    mq.execute(f"create role {role} login password 'x'")
+def test_without_the_right_to_read_there_is_no_payload(mq: Session, story: Story, roles: Callable[[str], str]) -> None:
+    blind = roles("blind")
+    role = psycopg.conninfo.conninfo_to_dict(blind)["user"]
     mq.call("grant_operator", role)
     mq.call("grant_auditor", role)
-    app = mqpg.web.app(psycopg.conninfo.make_conninfo(dsn, user=role, password="x"))
-    try:
-        client = TestClient(app, "http://localhost", follow_redirects=False)
-        page = words(client, "/half-messages")
-        assert story.parked in page
-        assert "o-3" not in page
-        for path in (f"/half-messages/{story.parked}", f"/messages/{id_of(story.parked)}"):
-            answer = client.get(path)
-            assert '"order"' not in html.unescape(answer.text), path
-    finally:
-        app.state.site.source.close()
-        mq.execute(f"drop owned by {role}")
-        mq.execute(f"drop role {role}")
+    app = mqpg.web.app(blind)
+    client = TestClient(app, "http://localhost", follow_redirects=False)
+    page = words(client, "/half-messages")
+    assert story.parked in page
+    assert "o-3" not in page
+    for path in (f"/half-messages/{story.parked}", f"/messages/{id_of(story.parked)}"):
+        answer = client.get(path)
+        assert '"order"' not in html.unescape(answer.text), path
+    app.state.site.source.close()
