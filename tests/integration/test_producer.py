@@ -4,7 +4,7 @@
 Its local one is PostgreSQL or SQLite.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
@@ -22,6 +22,7 @@ from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.user_tables.tables import IDENTITY
 from mqpg.user_tables.tables import ledger as ledger_table
 from tests.support.business import INSERT, business, delivered
+from tests.support.proxied import proxied
 
 
 @pytest.fixture
@@ -391,6 +392,34 @@ def test_no_half_is_left_open_when_the_ledger_is_missing(mq: mqpg.Client, orders
             pass
     with mq.transaction() as conn:
         assert conn.execute("select count(*) from mqpg.half_pending").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_a_connection_lost_during_the_local_commit_is_not_guessed_at(
+    mq: mqpg.Client, orders: str, new_database: Callable[..., str], forward: bool
+) -> None:
+    """The COMMIT arrives and its answer is lost, or it never arrives.
+
+    The half follows what really happened.
+    """
+    mq.subscribe("readers", orders)
+    local = new_database(empty=True)
+    with psycopg.connect(local, autocommit=True) as direct, proxied(local) as (cut, through):
+        direct.execute("create table business (id int)")
+        with mqpg.TransactionalProducer(mq, group="shop", ledger=to_sqlalchemy(through)) as producer:
+            producer.create_ledger()
+            with pytest.raises(errors.OutcomeUnknown, match="lost during the local commit"):
+                with producer.transaction(orders, 1) as tx:
+                    tx.execute(INSERT, {"id": 1})
+                    cut.cut_at(b"COMMIT", forward=forward)
+            assert cut.cuts == 1
+            assert tx.outcome is None
+            verdict = producer.ledger.verdict(tx.handle, lock_timeout=10)
+            rows = direct.execute("select id from business").fetchall()
+            assert rows == ([(1,)] if forward else [])
+            assert verdict is (mqpg.Verdict.COMMIT if forward else mqpg.Verdict.ROLLBACK)
+            producer.recover(older_than=timedelta(0))
+            assert delivered(mq, "orders") == ([1] if forward else [])
 
 
 def test_a_sqlite_commit_that_is_refused_is_a_rollback(mq: mqpg.Client, orders: str, tmp_path: Any) -> None:

@@ -1,5 +1,6 @@
 """T6: the set difference of committed ledger entries and committed messages, in SQL and in Python."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -87,6 +88,22 @@ def test_parked_halves_are_settled_too(mq: mqpg.Client, dsn: str, db: psycopg.Co
     eventually(parked)
     assert [hit.outcome for hit in mq.reconcile(0)] == [mqpg.Outcome.COMMITTED]
     assert delivered(mq, orders) == [1]
+
+
+def test_two_at_once_in_sql(mq: mqpg.Client, dsn: str, orders: str) -> None:
+    """Both list the same hits; each is committed by one of them."""
+    for number in range(40):
+        local(mq, dsn, number)
+
+    def reconcile(_: int) -> list[str]:
+        with psycopg.connect(dsn) as conn:
+            return [outcome for (outcome,) in conn.execute("select outcome::text from mqpg.reconcile('0')")]
+
+    with ThreadPoolExecutor(3) as pool:
+        outcomes = [outcome for found in pool.map(reconcile, range(3)) for outcome in found]
+    assert outcomes.count("committed") == 40
+    assert set(outcomes) <= {"committed", "already_committed"}
+    assert sorted(delivered(mq, orders)) == list(range(40))
 
 
 @pytest.fixture
