@@ -161,10 +161,9 @@ class SparkWorkspace(Workspace):
     def judge(self) -> dict[str, int]:
         """Look for the anomalies of each kind in the frames, and count them."""
         found = [self._anomalies(statement("kinds", kind), kind) for kind in KINDS]
-        self._keep_anomalies(functools.reduce(DataFrame.unionAll, found))
+        self._keep_anomalies(found)
         # What the second definition finds besides.
-        more = self._anomalies(statement("conservation", "found"))
-        self._keep_anomalies(self.spark.table("anomaly").unionAll(more))
+        self._keep_anomalies([self.spark.table("anomaly"), self._anomalies(statement("conservation", "found"))])
         counts = {row["kind"]: row["anomalies"] for row in self.rows("totals", "counts")}
         return {kind: counts.get(kind, 0) for kind in KINDS}
 
@@ -176,19 +175,19 @@ class SparkWorkspace(Workspace):
 
     def _anomalies(self, text: str, kind: str | None = None) -> DataFrame:
         """What a text finds, in the columns of the table of anomalies."""
-        rows = self.spark.sql(to_spark(text))
-        rows = rows if kind is None else rows.withColumn("kind", F.lit(kind))
         schema = spark_schema(columns_of_table(statement("tables", "anomaly")))
-        return rows.select(*(F.col(c.name).cast(c.dataType) for c in schema))
+        columns = ", ".join(f"cast({c.name} as {c.dataType.simpleString()}) as {c.name}" for c in schema)
+        named = f"select '{kind}' as kind, q.* from ({text}) as q" if kind else text
+        return self.spark.sql(to_spark(f"select {columns} from ({named}) as a"))
 
-    def _keep_anomalies(self, frame: DataFrame) -> None:
-        self.reader.store.materialize("anomaly", frame).createOrReplaceTempView("anomaly")
+    def _keep_anomalies(self, frames: Sequence[DataFrame]) -> None:
+        self.reader.store.materialize_all("anomaly", frames).createOrReplaceTempView("anomaly")
 
     def _show(self, name: str, frame: DataFrame, rows: int | None) -> None:
         """Make a view. Few rows are sent to every task, instead of shuffling what they are joined with."""
         if rows is not None and self.reader.store.tuning.broadcasts(rows):
             frame = F.broadcast(frame)
-        frame.createOrReplaceTempView(name)
+        (self.reader.store.narrow(frame) if rows else frame).createOrReplaceTempView(name)
 
     def _known(self) -> dict[str, str]:
         """The tables that this session has filled, as queries."""

@@ -20,6 +20,8 @@ from .stores import FrameStore
 __all__ = ["Counted", "frame_of_rows"]
 
 _ROWS_AT_ONCE = 100_000
+# So many rows may be part of plans. The optimizer computes with such rows, in each query anew.
+_LITERAL = 100
 
 
 class Counted:
@@ -46,7 +48,8 @@ def frame_of_rows(
         chunk = list(itertools.islice(left, _ROWS_AT_ONCE))
         full = len(chunk) == _ROWS_AT_ONCE
         frame = spark.createDataFrame(_table(chunk, schema), schema)
-        frames.append(store.materialize("rows", frame) if store and full else frame)
+        kept = store is not None and (full or (store.tuning.small and len(chunk) > _LITERAL))
+        frames.append(store.materialize("rows", frame) if store and kept else frame)
     return functools.reduce(DataFrame.unionByName, frames)
 
 

@@ -8,11 +8,12 @@ than the audit itself.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import tempfile
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pyspark import StorageLevel
@@ -44,6 +45,12 @@ class FrameStore(ABC):
         if key is None:
             return self._keep(name, frame)
         return self._keep_sorted(name, frame.repartition(self.tuning.partitions, key), key)
+
+    def materialize_all(self, name: str, frames: Sequence[DataFrame]) -> DataFrame:
+        """Compute the union of frames and keep it. For few messages, planning them one by one is less work."""
+        if self.tuning.small:
+            return functools.reduce(DataFrame.unionAll, [self.materialize(name, one) for one in frames])
+        return self.materialize(name, functools.reduce(DataFrame.unionAll, frames))
 
     @abstractmethod
     def _keep(self, name: str, frame: DataFrame) -> DataFrame: ...

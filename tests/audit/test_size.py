@@ -99,6 +99,7 @@ def test_chunks_of_rows(
     spark: SparkSession, store: FrameStore | None, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunks, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(chunks, "_LITERAL", 0)
     schema = spark_schema(columns_of_table(statement("tables", "ledger_row")))
     instant = datetime(2026, 1, 1, 12, tzinfo=UTC)
     given = [("shop", n, f"{n:032x}", "local", instant, None, "orders") for n in range(rows)]
