@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,6 +82,11 @@ _KEPT: Mapping[str, str | None] = {
     "handed": None,
     "broken": None,
 }
+_DERIVED: Sequence[tuple[Folder, str]] = (
+    *(("frames", name) for name in FRAMES),
+    *(("conservation", name) for name in CONSERVATION),
+)
+_WORD = re.compile(r"\w+")
 # What the statements in read/ refer to besides each other.
 _GIVEN = ("judged", "open_message", "other_topic", "other_group")
 
@@ -152,22 +159,29 @@ class SparkWorkspace(Workspace):
         for name, parts in self.parts.items():
             frames, counts = zip(*parts, strict=True)
             self._show(name, functools.reduce(DataFrame.unionAll, frames), sum(counts))
-        for name in FRAMES:
-            # There is a place for each cursor.
-            self._derive("frames", name, sum(n for _, n in self.parts["cursor_now"]) if name == "place" else None)
-        for name in CONSERVATION:
-            self._derive("conservation", name)
+        made: dict[str, Future[None]] = {}
+        with self.reader.store.threads() as pool:
+            for folder, name in _DERIVED:
+                # A frame waits for those that its text names.
+                before = [made[word] for word in _WORD.findall(statement(folder, name)) if word in made]
+                made[name] = pool.submit(self._derive, folder, name, before)
+            for one in made.values():
+                one.result()
 
     def judge(self) -> dict[str, int]:
         """Look for the anomalies of each kind in the frames, and count them."""
-        found = [self._anomalies(statement("kinds", kind), kind) for kind in KINDS]
-        self._keep_anomalies(found)
+        self._keep_anomalies([functools.partial(self._anomalies, statement("kinds", kind), kind) for kind in KINDS])
         # What the second definition finds besides.
-        self._keep_anomalies([self.spark.table("anomaly"), self._anomalies(statement("conservation", "found"))])
+        besides = functools.partial(self._anomalies, statement("conservation", "found"))
+        self._keep_anomalies([functools.partial(self.spark.table, "anomaly"), besides])
         counts = {row["kind"]: row["anomalies"] for row in self.rows("totals", "counts")}
         return {kind: counts.get(kind, 0) for kind in KINDS}
 
-    def _derive(self, folder: Folder, name: str, rows: int | None = None) -> None:
+    def _derive(self, folder: Folder, name: str, before: Iterable[Future[None]] = ()) -> None:
+        for one in before:
+            one.result()
+        # There is a place for each cursor.
+        rows = sum(n for _, n in self.parts["cursor_now"]) if name == "place" else None
         frame = self.spark.sql(to_spark(statement(folder, name)))
         if name in _KEPT:
             frame = self.reader.store.materialize(name, frame, key=_KEPT[name])
@@ -180,8 +194,8 @@ class SparkWorkspace(Workspace):
         named = f"select '{kind}' as kind, q.* from ({text}) as q" if kind else text
         return self.spark.sql(to_spark(f"select {columns} from ({named}) as a"))
 
-    def _keep_anomalies(self, frames: Sequence[DataFrame]) -> None:
-        self.reader.store.materialize_all("anomaly", frames).createOrReplaceTempView("anomaly")
+    def _keep_anomalies(self, makers: Sequence[Callable[[], DataFrame]]) -> None:
+        self.reader.store.materialize_all("anomaly", makers).createOrReplaceTempView("anomaly")
 
     def _show(self, name: str, frame: DataFrame, rows: int | None) -> None:
         """Make a view. Few rows are sent to every task, instead of shuffling what they are joined with."""

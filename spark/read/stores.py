@@ -13,7 +13,8 @@ import re
 import tempfile
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from pyspark import StorageLevel
@@ -31,6 +32,15 @@ class FrameStore(ABC):
 
     tuning: Tuning
 
+    @contextlib.contextmanager
+    def threads(self) -> Iterator[Executor]:
+        """Threads that plan and compute at once, until the block ends: a small audit has two, any other one."""
+        pool = ThreadPoolExecutor(2 if self.tuning.small else 1)
+        try:
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)
+
     def narrow(self, frame: DataFrame) -> DataFrame:
         """Reduce a frame to a single partition if the audit is small."""
         return frame.coalesce(1) if self.tuning.small else frame
@@ -46,11 +56,16 @@ class FrameStore(ABC):
             return self._keep(name, frame)
         return self._keep_sorted(name, frame.repartition(self.tuning.partitions, key), key)
 
-    def materialize_all(self, name: str, frames: Sequence[DataFrame]) -> DataFrame:
-        """Compute the union of frames and keep it. For few messages, planning them one by one is less work."""
-        if self.tuning.small:
-            return functools.reduce(DataFrame.unionAll, [self.materialize(name, one) for one in frames])
-        return self.materialize(name, functools.reduce(DataFrame.unionAll, frames))
+    def materialize_all(self, name: str, makers: Sequence[Callable[[], DataFrame]]) -> DataFrame:
+        """Compute the union of frames and keep it.
+
+        For few messages, planning them one by one is less work, and two threads plan at once.
+        """
+        if not self.tuning.small:
+            return self.materialize(name, functools.reduce(DataFrame.unionAll, [make() for make in makers]))
+        with self.threads() as pool:
+            frames = pool.map(lambda make: self.materialize(name, make()), makers)
+            return functools.reduce(DataFrame.unionAll, frames)
 
     @abstractmethod
     def _keep(self, name: str, frame: DataFrame) -> DataFrame: ...
