@@ -20,7 +20,7 @@ from .stores import FrameStore
 __all__ = ["Counted", "frame_of_rows"]
 
 _ROWS_AT_ONCE = 100_000
-# So many rows may be part of plans. The optimizer computes with such rows, in each query anew.
+# So many rows may be part of plans. The optimizer computes with such rows, again in each query.
 _LITERAL = 100
 
 
