@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mqpg.audit.kinds import KINDS
-from mqpg.audit.sql.statements import CONSERVATION, FRAMES, READS, TABLES, Folder, statement
+from mqpg.audit.sql.statements import DERIVED, READS, TABLES, Folder, statement
 from mqpg.audit.sql.workspace import BEGIN, LOCK, SETTINGS, BrokerSnapshot, Workspace
 from mqpg.connection.dsn import describe
 from mqpg.connection.text_session import text_session
@@ -82,10 +82,6 @@ _KEPT: Mapping[str, str | None] = {
     "handed": None,
     "broken": None,
 }
-_DERIVED: Sequence[tuple[Folder, str]] = (
-    *(("frames", name) for name in FRAMES),
-    *(("conservation", name) for name in CONSERVATION),
-)
 _WORD = re.compile(r"\w+")
 # What the statements in read/ refer to besides each other.
 _GIVEN = ("judged", "open_message", "other_topic", "other_group")
@@ -161,7 +157,7 @@ class SparkWorkspace(Workspace):
             self._show(name, functools.reduce(DataFrame.unionAll, frames), sum(counts))
         made: dict[str, Future[None]] = {}
         with self.reader.store.threads() as pool:
-            for folder, name in _DERIVED:
+            for folder, name in DERIVED:
                 # A frame waits for those that its text names.
                 before = [made[word] for word in _WORD.findall(statement(folder, name)) if word in made]
                 made[name] = pool.submit(self._derive, folder, name, before)

@@ -7,7 +7,6 @@ of the sums. As a consequence, a killed consumer neither repeats nor loses a mes
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Sequence
 
@@ -24,9 +23,6 @@ insert into board_cell values (:origin, cast(:day as date), :departures, :delay)
 do update set departures = board_cell.departures + excluded.departures, delay = board_cell.delay + excluded.delay
 """)
 
-# Seconds at the end of each transaction. Meanwhile more flights come, so a delivery has many, and costs less for each.
-_PAUSE = 0.2
-
 
 def post(messages: Sequence[mqpg.Message], conn: Connection) -> None:
     """Add a batch of messages to the board, in the caller's transaction."""
@@ -40,7 +36,6 @@ def post(messages: Sequence[mqpg.Message], conn: Connection) -> None:
         for place, number in sorted(departures.items())
     ]
     conn.execute(_ADD, cells)
-    time.sleep(_PAUSE)
 
 
 board = mqpg.consumer(

@@ -48,8 +48,9 @@ def frame_of_rows(
         chunk = list(itertools.islice(left, _ROWS_AT_ONCE))
         full = len(chunk) == _ROWS_AT_ONCE
         frame = spark.createDataFrame(_table(chunk, schema), schema)
-        kept = store is not None and (full or (store.tuning.small and len(chunk) > _LITERAL))
-        frames.append(store.materialize("rows", frame) if store and kept else frame)
+        if store and (full or (store.tuning.small and len(chunk) > _LITERAL)):
+            frame = store.materialize("rows", frame)
+        frames.append(frame)
     return functools.reduce(DataFrame.unionByName, frames)
 
 

@@ -1,13 +1,12 @@
 """What `mqpg half list` and `mqpg trace` say to somebody who has to decide half messages."""
 
 import json
-from collections.abc import Callable
 
-import psycopg
 import pytest
 
 from tests.support.broker import Broker, Session
 from tests.support.in_process import Run
+from tests.support.roles import Roles
 from tests.support.waiting import eventually
 
 HEARTBEAT = "select mqpg._heartbeat('compensator-1', 'compensator', 'node-1', 7, 'active', %s::jsonb)"
@@ -107,19 +106,18 @@ def test_a_ledger_that_does_not_answer(mq: Session, run: Run) -> None:
 
 
 def test_keys_and_payloads_need_the_right_to_read(
-    mq: Session, run: Run, roles: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    mq: Session, run: Run, roles: Roles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    handle, dsn = parked(mq), roles("halves")
-    role = psycopg.conninfo.conninfo_to_dict(dsn)["user"]
-    mq.call("grant_operator", role)
-    mq.call("grant_auditor", role)
-    monkeypatch.setenv("MQPG_DATABASE_URL", dsn)
+    handle, role = parked(mq), roles("halves")
+    mq.call("grant_operator", role.name)
+    mq.call("grant_auditor", role.name)
+    monkeypatch.setenv("MQPG_DATABASE_URL", role.dsn)
     (row,) = json.loads(run("half", "list", "--json")[1])
     assert (row["handle"], row["key"]) == (handle, None)
     assert "max_checks 1" in run("half", "list")[1]
     status, out, err = run("trace", handle)
     assert (status, out) == (1, "")
     assert "permission denied" in err
-    mq.call("grant_receive", "*", "orders", role)
+    mq.call("grant_receive", "*", "orders", role.name)
     assert 'payload: {"order": 3}' in run("trace", handle)[1]
     assert json.loads(run("half", "list", "--json")[1])[0]["key"] == "o-3"

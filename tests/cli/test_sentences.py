@@ -1,7 +1,6 @@
 """Every change says what it did, and hints of the broker name commands instead of SQL functions."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -9,12 +8,13 @@ import pytest
 
 from tests.support.commands import COMMANDS, changes_something
 from tests.support.in_process import Run
+from tests.support.roles import Roles
 from tests.support.waiting import eventually
 
 
 @pytest.fixture
-def role(roles: Callable[[str], str]) -> str:
-    return str(psycopg.conninfo.conninfo_to_dict(roles("said"))["user"])
+def role(roles: Roles) -> str:
+    return roles("said").name
 
 
 CHANGES = """

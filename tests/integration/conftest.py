@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine
 
 import mqpg
+from tests.support.business import business_at
 
 
 @pytest.fixture
@@ -37,11 +38,8 @@ def local_url(request: pytest.FixtureRequest, new_database: Callable[..., str], 
 @pytest.fixture
 def engine(local_url: str) -> Iterator[Engine]:
     """An engine for it, with a table `business (id)` that may hold an id twice."""
-    engine = create_engine(local_url)
-    with engine.begin() as conn:
-        conn.execute(text("create table business (id int)"))
-    yield engine
-    engine.dispose()
+    with business_at(local_url, "id int") as engine:
+        yield engine
 
 
 @pytest.fixture

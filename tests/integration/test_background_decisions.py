@@ -7,10 +7,10 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine
 
 import mqpg
-from tests.support.business import INSERT, business, delivered
+from tests.support.business import INSERT, business, business_at, delivered
 from tests.support.crash import crash_at
 from tests.support.waiting import eventually
 
@@ -19,11 +19,8 @@ NOW = timedelta(0)
 
 @pytest.fixture
 def shop(local_url: str) -> Iterator[Engine]:
-    engine = create_engine(local_url)
-    with engine.begin() as conn:
-        conn.execute(text("create table business (id int primary key)"))
-    yield engine
-    engine.dispose()
+    with business_at(local_url) as engine:
+        yield engine
 
 
 def background_producer(mq: mqpg.Client, shop: Engine) -> mqpg.TransactionalProducer:

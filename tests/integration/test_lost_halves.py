@@ -6,10 +6,11 @@ from datetime import timedelta
 
 import psycopg
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 
 import mqpg
 from mqpg import errors, migrate
+from tests.support.business import business_at
 from tests.support.crash import crash_at
 from tests.support.in_process import Run
 
@@ -30,13 +31,12 @@ def producer(mq: mqpg.Client, local_url: str, orders: str) -> Iterator[mqpg.Tran
     """A producer that keeps messages, whose check-backs look into its ledger."""
     mq.alter_producer_group("shop", check_after="10 ms", checker="url", checker_target="shop")
     mq.subscribe("readers", orders)
-    engine = create_engine(local_url)
-    with engine.begin() as conn:
-        conn.execute(text("create table business (id int primary key)"))
-    with mqpg.TransactionalProducer(mq, group="shop", ledger=engine, keep_messages=True) as made:
+    with (
+        business_at(local_url) as engine,
+        mqpg.TransactionalProducer(mq, group="shop", ledger=engine, keep_messages=True) as made,
+    ):
         made.create_ledger()
         yield made
-    engine.dispose()
 
 
 def sell(producer: mqpg.TransactionalProducer, n: int, **options: object) -> str:

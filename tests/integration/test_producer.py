@@ -21,17 +21,14 @@ from mqpg import errors
 from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.user_tables.tables import IDENTITY
 from mqpg.user_tables.tables import ledger as ledger_table
-from tests.support.business import INSERT, business, delivered
+from tests.support.business import INSERT, business, business_at, delivered
 from tests.support.proxied import proxied
 
 
 @pytest.fixture
 def engine(local_url: str) -> Iterator[Engine]:
-    engine = create_engine(local_url)
-    with engine.begin() as conn:
-        conn.execute(text("create table business (id int primary key)"))
-    yield engine
-    engine.dispose()
+    with business_at(local_url) as engine:
+        yield engine
 
 
 @pytest.fixture

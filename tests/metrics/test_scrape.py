@@ -17,6 +17,7 @@ from mqpg.metrics.reading import read_metrics
 from mqpg.status import Source
 from tests.support.broker import Session
 from tests.support.retention import roll
+from tests.support.roles import Roles
 from tests.support.scraping import Samples, busy, heartbeat, scrape
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -142,11 +143,11 @@ def test_a_broker_that_is_away(source: Source, empty_dsn: str) -> None:
     assert value(scrape(source), "mqpg_up") == 1
 
 
-def test_a_worker_role_is_enough(mq: Session, roles: Callable[[str], str]) -> None:
+def test_a_worker_role_is_enough(mq: Session, roles: Roles) -> None:
     busy(mq)
-    dsn = roles("scraper")
-    mq.call("grant_worker", psycopg.conninfo.conninfo_to_dict(dsn)["user"])
-    source = Source(dsn, "test")
+    role = roles("scraper")
+    mq.call("grant_worker", role.name)
+    source = Source(role.dsn, "test")
     found = scrape(source)
     source.close()
     assert value(found, "mqpg_up") == 1

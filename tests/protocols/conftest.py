@@ -8,12 +8,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine
 
 import mqpg
 from tests.fixtures.databases import Databases
 from tests.fixtures.emptying import empty
 from tests.fixtures.server import Server
+from tests.support.business import business_at
 
 
 @pytest.fixture(scope="package")
@@ -70,17 +71,12 @@ def local_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def engine(local_url: str) -> Iterator[Engine]:
     """An engine for it, with a table `business (id)`."""
-    yield from _with_business(create_engine(local_url))
+    with business_at(local_url) as engine:
+        yield engine
 
 
 @pytest.fixture
 def sqlite(tmp_path: Path) -> Iterator[Engine]:
     """As `engine`, SQLite only, for what does not depend on the database."""
-    yield from _with_business(create_engine(f"sqlite:///{tmp_path / 'business.db'}"))
-
-
-def _with_business(engine: Engine) -> Iterator[Engine]:
-    with engine.begin() as conn:
-        conn.execute(text("create table business (id int primary key)"))
-    yield engine
-    engine.dispose()
+    with business_at(f"sqlite:///{tmp_path / 'business.db'}") as engine:
+        yield engine

@@ -1,14 +1,26 @@
 """A business in a database of its own, and what consumers got."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, create_engine, text
 
 import mqpg
 
-__all__ = ["INSERT", "business", "delivered", "rows"]
+__all__ = ["INSERT", "business", "business_at", "delivered", "rows"]
 
 INSERT = text("insert into business (id) values (:id)")
+
+
+@contextmanager
+def business_at(url: str, column: str = "id int primary key") -> Iterator[Engine]:
+    """Open an engine for an empty database, and make the table `business` there."""
+    engine = create_engine(url)
+    with engine.begin() as conn:
+        conn.execute(text(f"create table business ({column})"))
+    yield engine
+    engine.dispose()
 
 
 def business(engine: Engine) -> list[int]:

@@ -2,13 +2,12 @@
 
 import html
 import re
-from collections.abc import Callable
 
-import psycopg
 from starlette.testclient import TestClient
 
 import mqpg.web
 from tests.support.broker import Session, seconds
+from tests.support.roles import Roles
 from tests.support.waiting import eventually
 from tests.web.story import Story
 
@@ -126,9 +125,9 @@ def test_what_holds_two_queues_up_is_said_once(visitor: TestClient, mq: Session,
     ]
 
 
-def test_an_operator_alone_does_not_see_them(mq: Session, story: Story, roles: Callable[[str], str]) -> None:
-    dsn = roles("plain")
-    mq.call("grant_operator", psycopg.conninfo.conninfo_to_dict(dsn)["user"])
-    app = mqpg.web.app(dsn)
+def test_an_operator_alone_does_not_see_them(mq: Session, story: Story, roles: Roles) -> None:
+    plain = roles("plain")
+    mq.call("grant_operator", plain.name)
+    app = mqpg.web.app(plain.dsn)
     assert "mqpg grant auditor ROLE" in part(TestClient(app, "http://localhost"))
     app.state.site.source.close()

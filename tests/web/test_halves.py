@@ -2,13 +2,12 @@
 
 import html
 import json
-from collections.abc import Callable
 
-import psycopg
 from starlette.testclient import TestClient
 
 import mqpg.web
 from tests.support.broker import Session
+from tests.support.roles import Roles
 from tests.web.story import Operator, Story
 
 COMPENSATOR = "select mqpg._heartbeat('compensator-1', 'compensator', 'node-1', 4711, 'active', %s::jsonb)"
@@ -97,12 +96,11 @@ def test_a_ledger_that_was_asked_in_vain(visitor: TestClient, mq: Session) -> No
     assert "ledger" in page.partition('aria-label="What to do"')[2].partition("</section>")[0]
 
 
-def test_without_the_right_to_read_there_is_no_payload(mq: Session, story: Story, roles: Callable[[str], str]) -> None:
+def test_without_the_right_to_read_there_is_no_payload(mq: Session, story: Story, roles: Roles) -> None:
     blind = roles("blind")
-    role = psycopg.conninfo.conninfo_to_dict(blind)["user"]
-    mq.call("grant_operator", role)
-    mq.call("grant_auditor", role)
-    app = mqpg.web.app(blind)
+    mq.call("grant_operator", blind.name)
+    mq.call("grant_auditor", blind.name)
+    app = mqpg.web.app(blind.dsn)
     client = TestClient(app, "http://localhost", follow_redirects=False)
     page = words(client, "/half-messages")
     assert story.parked in page

@@ -4,12 +4,11 @@ import html
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -19,6 +18,7 @@ import mqpg.web
 from mqpg.status import source
 from mqpg.values.handle import HANDLE
 from tests.support.broker import Session
+from tests.support.roles import Roles
 from tests.support.waiting import eventually
 from tests.web.story import Operator, Story, log_in
 
@@ -382,8 +382,8 @@ def test_a_database_without_the_schema(empty_dsn: str) -> None:
     assert "mqpg migrate" in answer.text
 
 
-def test_a_role_without_rights_is_told_so(mq: Session, dsn: str, story: Story, roles: Callable[[str], str]) -> None:
-    app = mqpg.web.app(roles("nobody"))
+def test_a_role_without_rights_is_told_so(mq: Session, dsn: str, story: Story, roles: Roles) -> None:
+    app = mqpg.web.app(roles("nobody").dsn)
     client = TestClient(app)
     for path in ("/", "/topics", "/half-messages", "/workers"):
         answer = client.get(path)
@@ -393,16 +393,13 @@ def test_a_role_without_rights_is_told_so(mq: Session, dsn: str, story: Story, r
     app.state.site.source.close()
 
 
-def test_what_a_reader_and_an_operator_need(
-    mq: Session, story: Story, roles: Callable[[str], str], users: Path
-) -> None:
+def test_what_a_reader_and_an_operator_need(mq: Session, story: Story, roles: Roles, users: Path) -> None:
     reader, operator = roles("reader"), roles("operator")
     for one in (reader, operator):
-        name = psycopg.conninfo.conninfo_to_dict(one)["user"]
-        mq.call("grant_auditor", name)
-        mq.call("grant_receive", "*", "*", name)
-    mq.call("grant_operator", psycopg.conninfo.conninfo_to_dict(operator)["user"])
-    app = mqpg.web.app(reader)
+        mq.call("grant_auditor", one.name)
+        mq.call("grant_receive", "*", "*", one.name)
+    mq.call("grant_operator", operator.name)
+    app = mqpg.web.app(reader.dsn)
     client = TestClient(app, "http://localhost")
     for path in (
         *PAGES,
@@ -412,7 +409,7 @@ def test_what_a_reader_and_an_operator_need(
     ):
         assert client.get(path).status_code == 200, path
     app.state.site.source.close()
-    app = mqpg.web.app(operator, password_file=users, actions=True)
+    app = mqpg.web.app(operator.dsn, password_file=users, actions=True)
     client = TestClient(app, "http://localhost", follow_redirects=False)
     assert log_in(client) == 303
     Operator(client).do("commit", handle=story.parked, reason="paid")

@@ -6,7 +6,7 @@ import importlib.resources
 from functools import cache
 from typing import Literal
 
-__all__ = ["CONSERVATION", "FRAMES", "READS", "TABLES", "Folder", "statement"]
+__all__ = ["CONSERVATION", "DERIVED", "READS", "TABLES", "Folder", "statement"]
 
 Folder = Literal["tables", "read", "frames", "kinds", "conservation", "totals", "judged"]
 
@@ -64,7 +64,7 @@ READS = (
     "segment",
     "meaning",
 )
-FRAMES = (
+_FRAMES = (
     "message",
     "entry",
     "repeated",
@@ -108,6 +108,11 @@ CONSERVATION = (
     "grave",
     "handed",
     "broken",
+)
+# What both engines derive from the rows that they read.
+DERIVED: tuple[tuple[Folder, str], ...] = (
+    *(("frames", name) for name in _FRAMES),
+    *(("conservation", name) for name in CONSERVATION),
 )
 
 

@@ -16,7 +16,7 @@ from mqpg.connection.dsn import describe
 from mqpg.connection.text_session import one_line, text_session
 from mqpg.values.errors import ConfigurationError, DatabaseError, NotGranted
 
-from .statements import CONSERVATION, FRAMES, READS, TABLES, Folder, statement
+from .statements import DERIVED, READS, TABLES, Folder, statement
 
 __all__ = ["BEGIN", "LOCK", "SETTINGS", "BrokerSnapshot", "Workspace", "open_workspace"]
 
@@ -119,10 +119,8 @@ class Workspace:
         """Make the frames from what was read."""
         for name in TABLES:
             self._execute(name, f"analyze {name}")
-        for name in FRAMES:
-            self._derive("frames", name)
-        for name in CONSERVATION:
-            self._derive("conservation", name)
+        for folder, name in DERIVED:
+            self._derive(folder, name)
 
     def judge(self) -> dict[str, int]:
         """Look for the anomalies of each kind in the frames, and count them."""
