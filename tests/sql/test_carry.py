@@ -65,7 +65,8 @@ def test_a_hundred_thousand_cursors_are_carried_with_at_most_500_locks(mq: Sessi
     while ("closed", "cursor") not in {row[:2] for call in calls for row in call}:
         with mq.transaction():
             calls.append(mq.call("keep"))
-            locks = max(locks, mq.scalar("select count(*) from pg_locks where pid = pg_backend_pid()"))
+            if "made" not in {row.action for row in calls[-1]}:  # a slot of dedup or delayed has turned
+                locks = max(locks, mq.scalar("select count(*) from pg_locks where pid = pg_backend_pid()"))
         age(mq, "6 hours")
         assert len(calls) < 1000
     assert 300 <= locks <= 500

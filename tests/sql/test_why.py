@@ -337,7 +337,7 @@ def test_a_filter_that_was_removed_leaves_nothing_to_change(mq: Session) -> None
 
 def test_a_retry_that_waits_and_a_dead_letter(mq: Session) -> None:
     mq.call("create_topic", "r", queues=1)
-    mq.call("subscribe", "g", "r", max_attempts=2, retry_delay=seconds(0.1))
+    mq.call("subscribe", "g", "r", max_attempts=2, retry_delay=seconds(2))
     mid = sent(mq, "r")
     delivery = mq.receive("r")
     mq.nack(delivery[0].receipt, [mid], reason="no stock")
