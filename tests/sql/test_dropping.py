@@ -8,7 +8,7 @@ from psycopg import sql
 
 from tests.support.broker import Broker, Session, refused
 from tests.support.mutation import mutate
-from tests.support.retention import aged, dropped, gone, keep, payloads, retain, roll
+from tests.support.retention import aged, dropped, early_in_the_hour, gone, keep, payloads, retain, roll
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.own_database  # segments roll
@@ -284,6 +284,7 @@ def test_a_drop_that_waits_for_a_reader_holds_nobody_up(drained: Session, broker
 
 def test_a_call_tries_each_table_once(drained: Session, broker: Broker) -> None:
     """Senders wait for each attempt, so they wait once, however many partitions are to go."""
+    early_in_the_hour(drained)
     for no in (2, 3):
         aged(drained)
         released(drained, f"cursor_{no}")
@@ -296,6 +297,7 @@ def test_a_call_tries_each_table_once(drained: Session, broker: Broker) -> None:
 
 def test_a_call_releases_a_table_of_each_family(drained: Session, broker: Broker) -> None:
     """A keeper that has much to do must not leave out a family until it has nothing else to do."""
+    early_in_the_hour(drained)
     writer = broker.session()
     with writer.transaction():
         writer.execute("lock table mqpg.cursor_2 in row exclusive mode")

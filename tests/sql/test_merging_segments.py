@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.broker import Broker, Session
 from tests.support.mutation import mutate
-from tests.support.retention import age, keep, partitions, pass_time, payloads
+from tests.support.retention import age, early_in_the_hour, keep, partitions, pass_time, payloads
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.own_database  # segments roll
 
@@ -312,7 +313,7 @@ def test_a_merge_waits_for_no_table_and_holds_nobody_up(mq: Session, broker: Bro
         reader.rows("select count(*) from mqpg.commit_log")
         while mq.scalar("select parent from mqpg.segment_merge where family = 'log'") is not None:
             mq.call("keep")
-        assert any("merge: a table is in use" in row[3] for row in mq.call("keep"))
+        eventually(lambda: any("merge: a table is in use" in row[3] for row in mq.call("keep")))
         mq.send("year", "1")
     steps(mq, "merged")
 
@@ -320,6 +321,7 @@ def test_a_merge_waits_for_no_table_and_holds_nobody_up(mq: Session, broker: Bro
 def test_a_merge_that_is_held_up_says_since_when_and_by_whom(mq: Session, broker: Broker) -> None:
     """The view shows a merge while one of its steps waits."""
     shown = "select segment_no, table_name, blocked_by, age > '0 s' as old from mqpg.blocked_segments where state = 'merging'"
+    early_in_the_hour(mq)
     begun(mq)
     assert mq.rows(shown) == []
     writer, reader, copier = broker.session(), broker.session(), broker.session()

@@ -5,7 +5,7 @@ from typing import Any, LiteralString
 import pytest
 
 from tests.support.broker import Session
-from tests.support.retention import keep
+from tests.support.retention import early_in_the_hour, keep
 
 pytestmark = pytest.mark.own_database
 
@@ -107,6 +107,7 @@ def test_ten_years_of_segments_leave_few_rows_and_every_answer(mq: Session) -> N
 
 
 def test_keep_folds_rows_until_few_are_left_and_then_stops(mq: Session) -> None:
+    early_in_the_hour(mq)
     old_segments(mq)
     reported = keep(mq, 60)
     assert [row for row in reported if row[:2] == ("purged", "segment")]

@@ -10,6 +10,7 @@ __all__ = [
     "age",
     "aged",
     "dropped",
+    "early_in_the_hour",
     "end_delayed_slot",
     "gone",
     "keep",
@@ -25,6 +26,16 @@ def retain(mq: Session, retention: str, topic: str | None = None) -> None:
     mq.execute("update mqpg.topic set retention = %s::interval where name = coalesce(%s, name)", retention, topic)
     # or a half may not be prepared
     mq.execute("update mqpg.producer_group set check_after = least('60 s', %s::interval)", retention)
+
+
+def early_in_the_hour(mq: Session) -> None:
+    """Make the slots of this time, and see to it that no hour and no day turns within the next 20 s.
+
+    A call of keep() that makes a slot of dedup ids or of delayed messages does nothing else, and the template
+    database may be of the hour or of the day before.
+    """
+    mq.execute("select pg_sleep_until(date_trunc('hour', clock_timestamp() + interval '20 s'))")
+    mq.call("keep")
 
 
 def age(mq: Session, value: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.broker import Broker, Session, messages_by_queue, refused, seconds
 from tests.support.mutation import mutate
+from tests.support.retention import early_in_the_hour
 
 # the first decision remains: insert, then look, in two statements
 
@@ -172,6 +173,7 @@ def test_trap_batches_with_dedup_ids_do_not_deadlock_mutant(mq: Session, broker:
 
 def sends_across_a_slot_boundary(mq: Session, broker: Broker) -> int:
     """Send an id a second time within the window, but in the next slot."""
+    early_in_the_hour(mq)
     shift = "coalesce(nullif(current_setting('mqpg_test.slot', true), ''), '0')::bigint"
     mutate(
         mq,
