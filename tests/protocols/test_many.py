@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 
 import mqpg
 from mqpg import errors
+from tests.support.broker import make_due
 from tests.support.business import INSERT, business, delivered
 from tests.support.killing import die_at, killed
 from tests.support.waiting import eventually
@@ -176,13 +177,17 @@ def test_killed_producer(
 
 
 def test_delayed_transactional_messages(
-    producer: mqpg.TransactionalProducer, mq: mqpg.Client, topics: list[str]
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, topics: list[str], db: psycopg.Connection[Any]
 ) -> None:
     """The delay counts from the commit; both of RocketMQ's features at once."""
-    with producer.transaction("orders", "late", delay=0.4) as tx:
+    with producer.transaction("orders", "late", delay=600) as tx:
         tx.add("invoices", "at once")
-        time.sleep(0.5)
+        time.sleep(0.1)
+        db.execute("create table almost_committed as select clock_timestamp() as at")
     assert everything(mq, topics) == [[], ["at once"], []]
+    kept = db.execute("select visible_at >= at + interval '600 s' from mqpg.delayed, almost_committed").fetchall()
+    assert kept == [(True,)]
+    make_due(db)
     eventually(lambda: delivered(mq, "orders") == ["late"])
 
 

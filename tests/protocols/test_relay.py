@@ -11,6 +11,7 @@ from sqlalchemy import Engine, text
 
 import mqpg
 from mqpg import errors
+from tests.support.broker import make_due
 from tests.support.business import INSERT, business, rows
 from tests.support.killing import die_at, killed
 from tests.support.waiting import eventually
@@ -104,11 +105,12 @@ def test_final_payload_delay_and_batches(mq: mqpg.Client, db: psycopg.Connection
     other = mq.prepare("normal", "n", "shop")
     outcomes = mq.commit_batch([*handles, other], [None, "B", None, "N"])
     assert [outcome for _, outcome in outcomes] == ["committed"] * 4
-    late = mq.prepare(relayed, "late", "shop", delay=0.3)
+    late = mq.prepare(relayed, "late", "shop", delay=600)
     mq.commit(late, "LATE")
     expected = [("prepare", "a"), ("prepare", "b"), ("prepare", "c"), ("commit", "a"), ("commit", "B"), ("commit", "c")]
     assert phases(db, mq) == [*expected, ("prepare", "late")]
     assert db.execute("select payload from mqpg.fetch('normal', 0, 0, 10)").fetchall() == [("N",)]
+    make_due(db)
     eventually(lambda: len(phases(db, mq)) == 8)
     assert phases(db, mq)[-1] == ("commit", "LATE")
 
@@ -181,15 +183,18 @@ def test_a_producer_of_its_own_ids_may_repeat_both_phases(mq: mqpg.Client, relay
     consumer.close()
 
 
-def test_a_commit_whose_effect_fails_comes_again(mq: mqpg.Client, relayed: str, engine: Engine) -> None:
+def test_a_commit_whose_effect_fails_comes_again(
+    mq: mqpg.Client, db: psycopg.Connection, relayed: str, engine: Engine
+) -> None:
     """Its PREPARE stays in the inbox until the effect is there."""
-    mq.subscribe("readers", relayed, "pinned", retry_delay="1 s")
+    mq.subscribe("readers", relayed, "pinned", retry_delay="600 s")
     consumer = reader(engine, fail=[1, 1])  # with the others, then alone
     for number in (1, 2):
         mq.commit(mq.prepare(relayed, number, "shop"))
     drain(consumer, mq)
     assert business(engine) == [2]
     assert rows(engine, "mqpg_prepared") == 1
+    make_due(db)
 
     def applied() -> bool:
         drain(consumer, mq)

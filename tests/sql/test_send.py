@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.support.broker import Session, positions, refused, seconds
+from tests.support.broker import Session, make_due, positions, refused, seconds
 from tests.support.waiting import eventually
 
 KIB = 1024
@@ -211,18 +211,21 @@ def test_the_limit_counts_bytes_not_characters(mq: Session) -> None:
 
 
 def test_delay_of_a_batch_holds_all_of_it_back(mq: Session) -> None:
-    ids = mq.send_batch("one", ["1", "2", "3"], delay=seconds(1))
+    ids = mq.send_batch("one", ["1", "2", "3"], delay=seconds(600))
     mq.send("one", "0")
     mq.append()
     assert [m.payload for m in mq.drain("one")] == [0]
+    make_due(mq)
     eventually(mq.append)
     assert [m.message_id for m in mq.drain("one")] == ids
 
 
 def test_deliver_at_is_a_time_on_the_database_clock(mq: Session) -> None:
-    mq.execute("select mqpg.send('one', '1', deliver_at => clock_timestamp() + interval '2 s')")
+    mq.execute("select mqpg.send('one', '1', deliver_at => clock_timestamp() + interval '600 s')")
     mq.append()
     assert mq.receive("one") == []
+    assert 500 < mq.scalar("select extract(epoch from visible_at - clock_timestamp()) from mqpg.delayed") <= 600
+    make_due(mq)
     eventually(mq.append)
     assert [m.payload for m in mq.receive("one")] == [1]
 

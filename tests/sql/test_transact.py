@@ -3,7 +3,7 @@
 import uuid
 from typing import Any
 
-from tests.support.broker import Session, message_id, refused, seconds
+from tests.support.broker import Session, make_due, message_id, refused, seconds
 from tests.support.waiting import eventually
 
 
@@ -208,10 +208,11 @@ def test_large_batches_of_halves(mq: Session) -> None:
 
 
 def test_a_delayed_half_with_a_final_payload(mq: Session) -> None:
-    handle = mq.prepare("one", "1", delay=seconds(1), key="k")
+    handle = mq.prepare("one", "1", delay=seconds(600), key="k")
     mq.commit(handle, "2")
     mq.append()
     assert mq.receive("one") == []
+    make_due(mq)
     eventually(mq.append)
     (m,) = mq.receive("one")
     assert (m.message_id, m.payload, m.key) == (message_id(handle), 2, "k")

@@ -20,6 +20,7 @@ __all__ = [
     "Session",
     "Spare",
     "cut_off",
+    "make_due",
     "message_id",
     "messages_by_queue",
     "offsets",
@@ -255,6 +256,14 @@ def refused(sqlstate: str, mention: str | None = None) -> Iterator[None]:
     assert caught.value.sqlstate == sqlstate, f"{caught.value.sqlstate}: {caught.value}"
     if mention is not None:
         assert mention in f"{caught.value.diag.message_primary} {caught.value.diag.message_hint}", str(caught.value)
+
+
+def make_due(session: Session | psycopg.Connection[Any]) -> None:
+    """Let every delayed message and retry become due now.
+
+    A test that looks at them before asks for a long delay, so that it may take its time.
+    """
+    session.execute("update mqpg.delayed set visible_at = clock_timestamp()")
 
 
 _POSITIONS = """

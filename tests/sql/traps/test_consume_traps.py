@@ -97,13 +97,13 @@ def test_trap_a_claim_is_given_once_mutant(mq: Session, broker: Broker) -> None:
         take_with_a_stale_look(mq, broker)
 
 
-def ack_beside_an_open_extend(mq: Session, broker: Broker) -> None:
+def ack_beside_an_open_extend(mq: Session, broker: Broker, patience: str = "20s") -> None:
     mq.send("one", "1")
     mq.append()
     receipt = mq.receive("one")[0].receipt
     mq.execute("update mqpg.settings set value = '100 ms' where name = 'lock_timeout'")
     holder = broker.session()
-    patient = broker.session("set statement_timeout = '1s'")
+    patient = broker.session(f"set statement_timeout = '{patience}'")
     with holder.transaction():
         holder.call("extend", receipt, seconds(60))
         patient.ack(receipt)
@@ -120,7 +120,7 @@ def test_trap_settling_waits_for_the_lock_with_a_time_out_mutant(mq: Session, br
         mq, "_lock_cursor", "v_timeout := mqpg._apply_lock_timeout();", "v_timeout := current_setting('lock_timeout');"
     )
     with refused("57014"):  # it would wait for ever
-        ack_beside_an_open_extend(mq, broker)
+        ack_beside_an_open_extend(mq, broker, "1s")
 
 
 # a slice shorter than its run

@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.broker import Broker, Session, seconds
 from tests.support.mutation import mutate
+from tests.support.waiting import eventually
 
 
 def prepared(mq: Session, n: int = 5, topic: str = "one", **named: object) -> list[str]:
@@ -101,7 +102,9 @@ def keys_of_a_run_that_lost(mq: Session, broker: Broker) -> str:
         mq.rollback(handles[4])
         racing = broker.background(decided, run, handles)
         broker.wait_blocked(run)
-    broker.wait_blocked(run)  # it lost, and waits before the general way
+    # it lost, and waits before the general way
+    waits = "select from pg_locks where pid = %s and locktype = 'advisory' and objid = 42 and not granted"
+    eventually(lambda: mq.rows(waits, run.pid))
     said = other.rollback(handles[0])
     mq.execute("select pg_advisory_unlock(42)")
     assert racing.result(45) == ["already_rolled_back", "committed", "committed", "committed", "already_rolled_back"]
