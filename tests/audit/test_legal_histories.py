@@ -206,7 +206,7 @@ def test_a_consumer_that_acknowledges_in_another_order(audit: Audit, story: Stor
     groups = {"board": trio.consumer, "alone": trio.consumer}
     require_valid(audit(applied=groups))
     story.consumer.execute(
-        "update mqpg_applied set applied_at = applied_at + interval '1 second' "
+        "update mqpg_applied set applied_at = applied_at + interval '10 seconds' "
         "where consumer_group = 'alone' and message_id = %s",
         (others[0]["message_id"],),
     )

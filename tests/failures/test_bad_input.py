@@ -66,7 +66,7 @@ def test_bad_2_checker_that_hangs(asking: Stage) -> None:
     """The checker is cut off, which counts as a check, and other halves are asked about meanwhile."""
     answer(asking, "perform pg_sleep(case payload ->> 'id' when '1' then 60 else 0 end); return 'commit';")
     hangs, answers = (asking.sql.prepare("orders", f'{{"id": {id}}}', "asks") for id in (1, 2))
-    asking.check_back(until=lambda: asking.parked() and asking.decision(answers), check_timeout=0.2)
+    asking.check_back(until=lambda: asking.parked() and asking.decision(answers), check_timeout=1.0)
     (row,) = asking.parked()
     assert (row.handle, row.checks) == (hangs, 2)
     reasons = asking.sql.rows("select reason from mqpg.check_log where event = 'asked' and reason <> 'commit'")

@@ -130,7 +130,7 @@ def test_1_2_8_consumer_dies_before_it_deleted_the_message(stage: Stage, tmp_pat
     stage.sell(1)
     stage.append()
     effects = tmp_path / "effects"
-    stage.killed("consume_c3", "before", "mqpg:Client.ack", lease=1.0, effects=str(effects))
+    stage.killed("consume_c3", "before", "mqpg:Client.ack", lease=4.0, effects=str(effects))
     assert effects.read_text() == "1\n"
     assert stage.mq.receive("readers", "orders") == []
     (again,) = eventually(lambda: stage.mq.receive("readers", "orders"))

@@ -96,7 +96,7 @@ def test_1_5_4_nothing_is_found_by_mistake(unchecked: Stage) -> None:
                 "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
             )
             eventually(lambda: unchecked.sql.scalar(waiting))
-        looking.join(10)
+        looking.join(45)
         local.rollback()
     outcomes = {hit.handle: hit.outcome for hit in hits}
     assert outcomes == {young: mqpg.Outcome.COMMITTED, under_way: mqpg.Outcome.ALREADY_COMMITTED}

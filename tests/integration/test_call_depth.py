@@ -17,6 +17,7 @@ import pytest
 
 import mqpg
 from tests.support.proven import prove
+from tests.support.waiting import eventually
 
 LIBRARY = str(Path(mqpg.__file__).parent)
 
@@ -114,11 +115,10 @@ def test_an_iteration_reaches_sql_in_eight_frames_and_the_handler_in_six_more(
     stop = threading.Event()
     runner = threading.Thread(target=consumer.run, args=(mq, stop))
     runner.start()
-    for _ in range(200):
-        if handled:
-            break
-        stop.wait(0.05)
-    stop.set()
+    try:
+        eventually(lambda: handled)
+    finally:
+        stop.set()
     runner.join(20)
     consumer.close()
     to_sql = frames_to(statements, "receive")

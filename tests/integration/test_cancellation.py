@@ -54,17 +54,21 @@ async def calls_of(mq: mqpg.AsyncClient, ledger: mqpg.AsyncLedger) -> list[Call]
 
 async def require_whole(mq: mqpg.AsyncClient, size: int) -> None:
     """All connections can be used at the same time."""
-    ready = asyncio.Semaphore(0)
+    together = asyncio.Barrier(size)
 
     async def hold() -> None:
         async with mq.transaction() as conn:
             await conn.execute("select 1")
-            ready.release()
-            await asyncio.sleep(0.2)
+            await together.wait()
 
-    await asyncio.wait_for(asyncio.gather(*(hold() for _ in range(size))), 20)
-    stats: dict[str, Any] = mq._pool.get_stats()
-    assert (stats["pool_size"], stats["pool_available"], stats["requests_waiting"]) == (size, size, 0)
+    def stats() -> tuple[int, ...]:
+        found: dict[str, int] = mq._pool.get_stats()
+        return found["pool_size"], found["pool_available"], found["requests_waiting"]
+
+    await asyncio.wait_for(asyncio.gather(*(hold() for _ in range(size))), 45)
+    async with asyncio.timeout(45):
+        while stats() != (size, size, 0):
+            await asyncio.sleep(0.01)
 
 
 async def test_cancelled_calls(dsn: str, orders: str, seed: int) -> None:

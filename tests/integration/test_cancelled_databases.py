@@ -54,7 +54,7 @@ async def effects(engine: AsyncEngine) -> list[int]:
 async def ends(task: asyncio.Task[None]) -> None:
     """It ends soon, and by its cancellation."""
     task.cancel()
-    await asyncio.wait([task], timeout=10)
+    await asyncio.wait([task], timeout=45)
     assert task.cancelled()
 
 
@@ -151,9 +151,9 @@ async def test_a_wait_for_a_lock_that_is_cancelled(tmp_path: Path) -> None:
         task = asyncio.create_task(ask(f"1.1.{number}"))
         await asyncio.sleep(0.0003 * number)
         task.cancel()
-        await asyncio.wait([task], timeout=10)
+        await asyncio.wait([task], timeout=45)
     async with engine.begin() as conn:
-        await asyncio.wait_for(conn.exec_driver_sql("begin immediate"), 10)
+        await asyncio.wait_for(conn.exec_driver_sql("begin immediate"), 45)
     await engine.dispose()
 
 

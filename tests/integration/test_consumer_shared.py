@@ -35,7 +35,7 @@ def lag(here: psycopg.Connection[Any]) -> int:
 def test_a_slow_message_does_not_hold_up_the_queue(mq: mqpg.Client, here: psycopg.Connection[Any]) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
-    @mqpg.consumer("orders", group="g", mode="shared", max_messages=1, lease="1 s")
+    @mqpg.consumer("orders", group="g", mode="shared", max_messages=1, lease="3 s")
     def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
         conn.execute("insert into business values (%s)", [message.payload["id"]])
         if message.payload["id"] == 0:
@@ -47,7 +47,7 @@ def test_a_slow_message_does_not_hold_up_the_queue(mq: mqpg.Client, here: psycop
     assert begun.wait(45)
     others = mqpg.consumer("orders", group="g", mode="shared", max_messages=4)(handle.handler)
     assert [others.step(mq) for _ in range(4)] == [4, 4, 1, 0]
-    time.sleep(1.5)  # the heartbeat keeps the claim beyond its lease
+    time.sleep(4)  # the heartbeat keeps the claim beyond its lease
     assert others.step(mq) == 0
     assert applied(here) == list(range(1, 10))
     go_on.set()

@@ -125,7 +125,7 @@ def test_at_most_once(mq: mqpg.Client, topic: str, db: psycopg.Connection[Any]) 
 def test_the_lease_is_extended_while_the_handler_works(mq: mqpg.Client, topic: str) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
-    @mqpg.consumer(topic, group="g", effect="external", lease=2)
+    @mqpg.consumer(topic, group="g", effect="external", lease=4)
     def slow(message: mqpg.Message) -> None:
         begun.set()
         go_on.wait(45)
@@ -133,7 +133,7 @@ def test_the_lease_is_extended_while_the_handler_works(mq: mqpg.Client, topic: s
     send(mq, [1])
     with running(slow, mq):
         assert begun.wait(45)
-        time.sleep(3)
+        time.sleep(5)
         assert mq.receive("g", topic) == []
         go_on.set()
         eventually(lambda: is_acknowledged(mq, "g"))
@@ -162,7 +162,7 @@ def test_a_restart_of_the_server_costs_no_claim(own_server: OwnServer) -> None:
         mq.create_topic("orders", queues=1)
         begun, go_on, attempts = threading.Event(), threading.Event(), []
 
-        @mqpg.consumer("orders", group="g", effect="external", lease=3)
+        @mqpg.consumer("orders", group="g", effect="external", lease=8)
         def slow(message: mqpg.Message) -> None:
             attempts.append(message.attempt)
             begun.set()
@@ -173,7 +173,7 @@ def test_a_restart_of_the_server_costs_no_claim(own_server: OwnServer) -> None:
         with running(slow, mq):
             assert begun.wait(45)
             own_server.crash()
-            time.sleep(3.5)
+            time.sleep(9)
             assert mq.receive("g", "orders") == []
             go_on.set()
             eventually(lambda: is_acknowledged(mq, "g"))
@@ -272,11 +272,11 @@ async def test_asynchronous(amq: mqpg.AsyncClient) -> None:
     await amq.create_topic("orders", queues=1)
     together, seen = asyncio.Barrier(4), []
 
-    @mqpg.consumer("orders", group="g", mode="shared", effect="external", max_messages=1, concurrency=4, lease=2)
+    @mqpg.consumer("orders", group="g", mode="shared", effect="external", max_messages=1, concurrency=4, lease=4)
     async def slow(message: mqpg.Message) -> None:
         async with asyncio.timeout(45):
             await together.wait()
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(5)
         seen.append((message.payload, message.attempt))
 
     assert isinstance(slow, mqpg.AsyncConsumer)

@@ -177,7 +177,7 @@ def test_a_handler_that_waits_for_the_database_is_interrupted(
 ) -> None:
     """The handler's statement is cancelled, so its thread returns and the transaction continues."""
 
-    @mqpg.consumer(topic, group="g", timeout=0.8, max_attempts=2, retry_delay="10 ms")
+    @mqpg.consumer(topic, group="g", timeout=2, max_attempts=2, retry_delay="10 ms")
     def bill(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
         conn.execute("insert into business (id) values (%s)", [message.payload["id"]])
         if message.payload["id"] == 1:
@@ -186,10 +186,10 @@ def test_a_handler_that_waits_for_the_database_is_interrupted(
     send(mq, range(3))
     began = time.monotonic()
     drain(bill, mq)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 45
     assert here(db) == [0, 2]
     (dead,) = mq.dead_letters("g", topic)
-    assert (dead.attempts, dead.reason) == (2, "HandlerTimeout: not finished within 0.8 s")
+    assert (dead.attempts, dead.reason) == (2, "HandlerTimeout: not finished within 2 s")
 
 
 def test_a_handler_that_never_returns_is_left_alone(
@@ -202,7 +202,7 @@ def test_a_handler_that_never_returns_is_left_alone(
     monkeypatch.setattr("mqpg._sync._acompat._GRACE", 0.1)
     for_ever = threading.Event()
 
-    @mqpg.consumer(topic, group="g", timeout=0.8, max_attempts=2, retry_delay="10 ms")
+    @mqpg.consumer(topic, group="g", timeout=2, max_attempts=2, retry_delay="10 ms")
     def bill(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
         if message.payload["id"] == 1:
             for_ever.wait(60)
@@ -212,7 +212,7 @@ def test_a_handler_that_never_returns_is_left_alone(
     drain(bill, mq)
     assert here(db) == [0, 2]
     assert [(letter.attempts, letter.reason) for letter in mq.dead_letters("g", topic)] == [
-        (2, "HandlerTimeout: not finished within 0.8 s")
+        (2, "HandlerTimeout: not finished within 2 s")
     ]
     for_ever.set()
     time.sleep(0.1)
@@ -225,7 +225,7 @@ def test_a_handler_with_its_own_database_that_never_returns(
     monkeypatch.setattr("mqpg._sync._acompat._GRACE", 0.1)
     for_ever = threading.Event()
 
-    @mqpg.consumer(topic, group="g", database=local_url, consumer="one", timeout=0.8, max_attempts=2, retry_delay=0.01)
+    @mqpg.consumer(topic, group="g", database=local_url, consumer="one", timeout=2, max_attempts=2, retry_delay=0.01)
     def bill(message: mqpg.Message, conn: Any) -> None:
         conn.execute(INSERT, {"id": message.payload["id"]})
         if message.payload["id"] == 1:
@@ -265,7 +265,7 @@ def test_an_external_handler_that_never_returns(mq: mqpg.Client, topic: str) -> 
     """
     for_ever, seen = threading.Event(), []
 
-    @mqpg.consumer(topic, group="g", effect="external", timeout=0.8, max_attempts=2, retry_delay="10 ms")
+    @mqpg.consumer(topic, group="g", effect="external", timeout=2, max_attempts=2, retry_delay="10 ms")
     def mail(message: mqpg.Message) -> None:
         if message.payload["id"] == 1:
             for_ever.wait(60)
@@ -274,7 +274,7 @@ def test_an_external_handler_that_never_returns(mq: mqpg.Client, topic: str) -> 
     send(mq, range(3))
     drain(mail, mq)
     assert seen == [0, 2]
-    assert [letter.reason for letter in mq.dead_letters("g", topic)] == ["HandlerTimeout: not finished within 0.8 s"]
+    assert [letter.reason for letter in mq.dead_letters("g", topic)] == ["HandlerTimeout: not finished within 2 s"]
     for_ever.set()
 
 
@@ -310,7 +310,7 @@ async def test_an_asynchronous_handler_is_cancelled(
                 cancelled.append(message.attempt)
                 raise
 
-    consumer = mqpg.consumer(topic, group="g", timeout=0.8, max_attempts=2, retry_delay="10 ms", **options)(handle)
+    consumer = mqpg.consumer(topic, group="g", timeout=2, max_attempts=2, retry_delay="10 ms", **options)(handle)
     assert isinstance(consumer, mqpg.AsyncConsumer)
     assert await consumer.step(amq) == 0
     await amq.send_batch(topic, [{"id": n} for n in range(3)], keys=["k"] * 3)
@@ -320,7 +320,7 @@ async def test_an_asynchronous_handler_is_cancelled(
             await consumer.step(amq)
     (dead,) = await amq.dead_letters("g", topic)
     assert (dead.payload, dead.attempts, dead.reason) == (
-        {"id": 1}, 2, "HandlerTimeout: not finished within 0.8 s",
+        {"id": 1}, 2, "HandlerTimeout: not finished within 2 s",
     )  # fmt: skip
     assert set(cancelled) == {1, 2}
     await consumer.close()

@@ -69,6 +69,17 @@ def holder(db: Connection, members: list[Process]) -> Process:
     return members[int(name.removeprefix("member"))]
 
 
+def freeze_the_holder(db: Connection, members: list[Process]) -> Process:
+    """Stop the member that has the queue; one that has just given it away continues, and it is the other's turn."""
+    while True:
+        member = holder(db, members)
+        os.kill(member.pid, signal.SIGSTOP)
+        time.sleep(0.5)
+        if holder(db, members) is member:
+            return member
+        os.kill(member.pid, signal.SIGCONT)
+
+
 def start(processes: Processes, dsn: str, folder: Path, handler: str) -> list[Process]:
     (folder / "silent_app.py").write_text(_APP)
     return [
@@ -90,9 +101,7 @@ def test_a_frozen_member_loses_its_queue(
     db.execute("select mqpg.send_batch('orders', %s::text[])", [payloads])
     processes.worker("appender")
     eventually(lambda: len(effects(db)) >= 20, why=processes.logs)
-    frozen = holder(db, members)
-    os.kill(frozen.pid, signal.SIGSTOP)
-    time.sleep(0.5)
+    frozen = freeze_the_holder(db, members)
     before = len(effects(db))
     eventually(lambda: len(effects(db)) > before, why=processes.logs)
     ended = eventually(lambda: db.execute(ENDED).fetchone())[0]

@@ -53,12 +53,17 @@ def test_receive_waits(dsn: str, topics: list[str], listen: bool) -> None:
         began = time.monotonic()
         assert mq.receive("g", "t0", wait=0.3) == []
         assert 0.28 < time.monotonic() - began < 45
-        for _ in range(2):
+
+        def one_comes() -> None:
             sender = Sender(mq, "t0", 0.5)
             (message,) = mq.receive("g", "t0", wait=20)
             assert time.monotonic() - sender.at < 10
             mq.ack(message)
-        assert mq._ticks().trusted == listen
+
+        for _ in range(2):
+            one_comes()
+        # a message that was found before its notification came lets it wait for another one
+        eventually(lambda: mq._ticks().trusted == listen or one_comes())
 
 
 def test_a_step_waits(mq: mqpg.Client, topics: list[str]) -> None:

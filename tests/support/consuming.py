@@ -39,8 +39,19 @@ def drain(consumer: mqpg.Consumer, mq: mqpg.Client) -> None:
     while True:
         if draining.drain(mq, consumer, wait=_QUIET):
             last = time.monotonic()
-        if is_acknowledged(mq, consumer.options.group) or time.monotonic() >= last + _PATIENCE:
+        finished = is_acknowledged(mq, consumer.options.group) and not retries_soon(mq, consumer.options.group)
+        if finished or time.monotonic() >= last + _PATIENCE:
             return
+
+
+def retries_soon(mq: mqpg.Client, group: str) -> bool:
+    """Whether a retry is about to come."""
+    with mq.transaction() as conn:
+        query = """
+            select from mqpg_audit.delayed
+            where consumer_group = %s and not is_due and due_at < clock_timestamp() + interval '0.5 s'
+        """
+        return conn.execute(query, [group]).fetchone() is not None
 
 
 def is_acknowledged(mq: mqpg.Client, group: str) -> bool:

@@ -54,11 +54,11 @@ def mail(message):
     with open("mailed", "a") as out:
         out.write(f"{message.message_id} ")
 
-@mqpg.consumer("t", group="slow", effect="external", lease=2)
+@mqpg.consumer("t", group="slow", effect="external", lease=4)
 def slow(message):
     with open("begun", "a") as out:
         out.write("x")
-    time.sleep(3)
+    time.sleep(5)
     with open("done", "a") as out:
         out.write(f"{message.message_id} ")
 """
