@@ -36,13 +36,14 @@ def test_a_commit_without_an_answer_has_happened(through: tuple[Proxy, str], emp
     proxy, dsn = through
     with psycopg.connect(dsn) as conn:
         conn.execute("insert into seen values (1)")
-        threading.Thread(target=proxy.cut, args=(2.0,), daemon=True).start()
-        time.sleep(0.5)
+        cutting = threading.Thread(target=proxy.cut, args=(5.0,), daemon=True)
+        cutting.start()
+        eventually(lambda: proxy._cut_until)
         with pytest.raises(psycopg.OperationalError):
             conn.commit()
     with psycopg.connect(empty_dsn) as conn:
         assert conn.execute("select id from seen").fetchall() == [(1,)]
-    time.sleep(2)
+    cutting.join()
     with psycopg.connect(dsn) as conn:  # the fault is over
         conn.execute("insert into seen values (2)")
 
@@ -72,7 +73,7 @@ def two_sides(empty_dsn: str) -> Iterator[tuple[Proxy, str, str]]:
 def test_a_partition_holds_up_one_side_and_not_the_other(two_sides: tuple[Proxy, str, str]) -> None:
     proxy, near, far = two_sides
     with closing(psycopg.connect(far, autocommit=True)) as old:
-        proxy.part(6.0, ["far"])
+        proxy.part(12.0, ["far"])
         time.sleep(0.5)
         old.pgconn.send_query(b"insert into seen values (1)")
         old.pgconn.flush()
