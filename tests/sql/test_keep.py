@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 
 from tests.support.broker import Broker, Session, positions, refused, seconds, tolerating
-from tests.support.retention import aged, dropped, end_delayed_slot, gone, keep, partitions, payloads, retain, roll
+from tests.support.retention import (
+    aged,
+    dropped,
+    early_in_the_hour,
+    end_delayed_slot,
+    gone,
+    keep,
+    partitions,
+    payloads,
+    retain,
+    roll,
+)
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.own_database  # segments roll
@@ -54,6 +65,7 @@ def test_a_sequence_set_far_ahead_leaves_out_what_it_jumped_over(mq: Session) ->
 
 
 def test_time_slots_are_made_ahead(mq: Session) -> None:
+    early_in_the_hour(mq)
     keep(mq)
     mq.execute("update mqpg.settings set value = '5' where name = 'segments_ahead'")
     made = [tuple(r)[:2] for r in mq.call("keep")]
@@ -83,10 +95,10 @@ def test_dedup_ids_need_no_keeper_for_ten_minutes(own_broker: Broker, window: st
     mq.call("create_topic", "t", queues=1)
     mq.execute("update mqpg.settings set value = '1' where name = 'segments_ahead'")
     mq.execute("update mqpg.settings set value = %s where name = 'dedup_window'", window)
-    keep(mq)
-    # The clock of dedup ids, moved by what is left of the ten minutes.
+    # The clock of dedup ids will stand still at the end of the ten minutes: both sends are in one slot.
     later = mq.scalar("select replace(pg_get_functiondef('mqpg._dedup_slot(interval)'::regprocedure),"
-                      " 'clock_timestamp()', '(clock_timestamp() + interval ''599 s'')')")  # fmt: skip
+                      " 'clock_timestamp()', format('(%L::timestamptz + interval ''599 s'')', clock_timestamp()))")  # fmt: skip
+    keep(mq)
     mq.execute(later)
     first = mq.send("t", "1", dedup_id="x")
     assert mq.send("t", "1", dedup_id="x") == first
@@ -104,10 +116,12 @@ def test_delayed_messages_need_no_keeper_for_ten_minutes(mq: Session, slot: str)
     mq.execute("alter table mqpg.delayed detach partition mqpg.delayed_1")
     mq.execute("update mqpg.segment set upper_bound = %s where family = 'delayed'", bound)
     mq.execute(f"alter table mqpg.delayed attach partition mqpg.delayed_1 for values from ('-infinity') to ('{bound}')")
+    at = mq.scalar("select clock_timestamp() + interval '599 s'")
     keep(mq)
     mq.execute(
         "insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)"
-        " select 'infinity', '2', 0, 1, clock_timestamp() + interval '599 s', topic_id, 0 from mqpg.topic limit 1"
+        " select 'infinity', '2', 0, 1, %s, topic_id, 0 from mqpg.topic limit 1",
+        at,
     )
     assert mq.scalar("select count(*) from mqpg.segment where family = 'delayed' and dropped_at is null") <= 6
 
