@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Broker, Session, positions, refused, seconds, tolerating
+from tests.support.broker import Broker, Session, make_due, positions, refused, seconds, tolerating
 from tests.support.retention import (
     aged,
     dropped,
@@ -576,7 +576,7 @@ def test_delayed_slots_go_when_all_is_appended(brisk: Session) -> None:
     brisk.append()
     reported = keep(brisk, 3)
     assert ("pinned", "delayed", 1) in [row[:3] for row in reported]
-    brisk.execute("update mqpg.delayed set visible_at = clock_timestamp()")
+    make_due(brisk)
     eventually(lambda: (brisk.append(), brisk.rows("select from mqpg.consume_queue having sum(n) = 2"))[1])
     gone(brisk, {"delayed_1"}, keep(brisk, 3))
     assert payloads(brisk.drain("one")) == ["soon", "later"]

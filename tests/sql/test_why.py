@@ -8,7 +8,7 @@ import pytest
 from mqpg.values.cause import Cause, Remedy
 from mqpg.values.cause_sentences import explain
 from mqpg.values.remedies import COMMANDS, as_sql
-from tests.support.broker import Broker, Session, message_id, refused, seconds
+from tests.support.broker import Broker, Session, make_due, message_id, refused, seconds
 from tests.support.waiting import eventually
 
 IN_COMMANDS = ("appender_not_running", "compensator_not_running")
@@ -337,12 +337,13 @@ def test_a_filter_that_was_removed_leaves_nothing_to_change(mq: Session) -> None
 
 def test_a_retry_that_waits_and_a_dead_letter(mq: Session) -> None:
     mq.call("create_topic", "r", queues=1)
-    mq.call("subscribe", "g", "r", max_attempts=2, retry_delay=seconds(2))
+    mq.call("subscribe", "g", "r", max_attempts=2, retry_delay=seconds(600))
     mid = sent(mq, "r")
     delivery = mq.receive("r")
     mq.nack(delivery[0].receipt, [mid], reason="no stock")
     row = only(mq, mid)
     assert (row.cause, row.detail["next_attempt"], row.detail["reason"]) == ("retry_due", 2, "no stock")
+    make_due(mq)
     eventually(lambda: causes(mq, mid) == ["retry_due", "appender_not_running"])
     mq.append()
     row = only(mq, mid)
