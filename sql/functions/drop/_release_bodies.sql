@@ -5,14 +5,14 @@
 -- Locks: none but the copies. A closed segment gets no new messages, and what is not needed at this
 -- look is not needed later; see _save_late_survivors().
 -- Cost: the segment's half messages, delayed messages, and the remaining rows of consume_queue.
-create function mqpg._release_bodies(no bigint)
+create function mqpg._release_bodies(segment mqpg.segment)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
-    v_segment mqpg.segment;
+    v_segment mqpg.segment := _release_bodies.segment;
     v_limit bigint := mqpg._setting('held_limit');
-    v_from bigint;
-    v_to bigint;
+    v_from bigint := v_segment.lower_bound::bigint * 1024;
+    v_to bigint := v_segment.upper_bound::bigint * 1024;
     v_since xid8 := pg_snapshot_xmin(pg_current_snapshot());    -- before the look
     v_ids bigint [];
     v_why text;
@@ -21,10 +21,6 @@ declare
     v_rows bigint;
     v_counted bigint;
 begin
-    select s.* into v_segment from mqpg.segment s
-    where s.family = 'log' and s.segment_no = _release_bodies.no;
-    v_from := v_segment.lower_bound::bigint * 1024;
-    v_to := v_segment.upper_bound::bigint * 1024;
     loop
         with seen as materialized (
             select v.message_id, min(v.why) as why, count(*) as n

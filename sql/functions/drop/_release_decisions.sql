@@ -9,19 +9,15 @@
 -- normal messages, and a repeated decision gets the outcome unknown.
 -- Locks: SHARE ROW EXCLUSIVE on the partition, waited for at most 100 ms; it stops no reader.
 -- Cost: a few index ranges.
-create function mqpg._release_decisions(no bigint)
+create function mqpg._release_decisions(segment mqpg.segment)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
-    v_segment mqpg.segment;
+    v_segment mqpg.segment := _release_decisions.segment;
     v_tick mqpg.tick;
-    v_from bigint;
-    v_to bigint;
+    v_from bigint := v_segment.lower_bound::bigint * 1024;
+    v_to bigint := v_segment.upper_bound::bigint * 1024;
 begin
-    select s.* into v_segment from mqpg.segment s
-    where s.family = 'log' and s.segment_no = _release_decisions.no;
-    v_from := v_segment.lower_bound::bigint * 1024;
-    v_to := v_segment.upper_bound::bigint * 1024;
     for v_look in 1..2 loop
         select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
         if exists (

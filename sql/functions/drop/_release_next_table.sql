@@ -28,7 +28,7 @@ begin
             select min(s.segment_no) from mqpg.segment s where s.family = 'tick' and s.dropped_at is null
         ) then
             for action, family, segment_no, detail in
-                select r.* from mqpg._release_ticks(_release_next_table.segment.segment_no) r
+                select r.* from mqpg._release_ticks(_release_next_table.segment) r
             loop
                 return next;
                 if action = 'released' then
@@ -43,16 +43,14 @@ begin
         if _release_next_table.segment.family <> 'delayed' or not exists (
             select from mqpg.topic t where _release_next_table.segment.closed_at + t.retention > clock_timestamp()
         ) then
-            return query
-            select d.* from mqpg._release_slot(_release_next_table.segment.family,
-                _release_next_table.segment.segment_no) d;
+            return query select d.* from mqpg._release_slot(_release_next_table.segment) d;
         end if;
     elsif _release_next_table.segment.body_dropped_at is null then
         if mqpg._is_past_retention(_release_next_table.segment) then
-            return query select d.* from mqpg._release_bodies(_release_next_table.segment.segment_no) d;
+            return query select d.* from mqpg._release_bodies(_release_next_table.segment) d;
         end if;
     elsif _release_next_table.segment.body_dropped_at <= clock_timestamp() - mqpg._setting('op_log_keep')::interval then
-        return query select d.* from mqpg._release_decisions(_release_next_table.segment.segment_no) d;
+        return query select d.* from mqpg._release_decisions(_release_next_table.segment) d;
     end if;
 end
 $$;

@@ -4,16 +4,14 @@
 -- can write into it afterwards.
 -- Locks: SHARE ROW EXCLUSIVE on the partition, waited for at most 100 ms; it stops no reader.
 -- Cost: reads a delayed slot twice; a cursor slot costs _cursors_to_copy() twice.
-create function mqpg._release_slot(kind text, no bigint)
+create function mqpg._release_slot(segment mqpg.segment)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
-    v_segment mqpg.segment;
+    v_segment mqpg.segment := _release_slot.segment;
     v_tick mqpg.tick;
     v_pins text;
 begin
-    select s.* into v_segment from mqpg.segment s
-    where s.family = _release_slot.kind and s.segment_no = _release_slot.no;
     for v_look in 1..2 loop
         select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
         if v_segment.family = 'delayed' then

@@ -8,20 +8,16 @@
 -- queue_tail.
 -- Cost: reads the segment's part of consume_queue once, and two lookups for each queue of each
 -- subscription.
-create function mqpg._release_ticks(no bigint)
+create function mqpg._release_ticks(segment mqpg.segment)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
-    v_segment mqpg.segment;
-    v_from bigint;
-    v_to bigint;
+    v_segment mqpg.segment := _release_ticks.segment;
+    v_from bigint := v_segment.lower_bound;
+    v_to bigint := v_segment.upper_bound;
     v_pins text;
     v_ends record;
 begin
-    select s.* into v_segment from mqpg.segment s
-    where s.family = 'tick' and s.segment_no = _release_ticks.no;
-    v_from := v_segment.lower_bound;
-    v_to := v_segment.upper_bound;
     select string_agg(format('%s has %s %s at %s of %s',
         u.consumer_group || coalesce(' / ' || nullif(u.member, ''), ''),
         u.topic, case when u.queue_id = -1 then 'retries' else 'queue ' || u.queue_id end, u.committed,
