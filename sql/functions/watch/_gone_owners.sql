@@ -1,7 +1,5 @@
--- Consumers, other than this one, that seem to be gone and own pinned queues where messages wait. A
--- consumer is gone if no worker process of its name is alive, and it has done nothing for so many
--- seconds or its worker process ended after the last thing that it did. A program that runs its
--- consumer by itself has no row in worker_status.
+-- Consumers, other than this one, that seem to be gone and own pinned queues where messages wait; see
+-- _owner_is_gone().
 -- Locks: none. Cost: that of the view subscription_lag for this subscription.
 create function mqpg._gone_owners(
     consumer_group text, topic text, consumer text, silence float8
@@ -29,19 +27,11 @@ begin
         from owned o
         where o.owner <> _gone_owners.consumer and o.owner not like '(%'    -- that waits for an older queue
         group by o.owner
-    ), process as (
-        select w.detail ->> 'consumer' as name, w.alive, w.seen_at from mqpg.worker_status w
-        where w.role = 'consumer' and w.detail ->> 'consumer_group' = _gone_owners.consumer_group
-            and w.detail ->> 'topic' = _gone_owners.topic
     )
     select h.owner, h.queues, h.lag, h.changed_at
     from held h
-    where h.lag > 0 and not exists (select from process p where p.name = h.owner and p.alive)
-        and (
-            h.changed_at < clock_timestamp() - make_interval(secs => _gone_owners.silence)
-            or exists (
-                select from process p
-                where p.name = h.owner and p.seen_at > h.changed_at - interval '1 second'))
+    where h.lag > 0 and mqpg._owner_is_gone(_gone_owners.consumer_group, _gone_owners.topic, h.owner, h.changed_at,
+        make_interval(secs => _gone_owners.silence))
     order by h.owner;
 end
 $$;

@@ -38,7 +38,8 @@ begin
         return next;
         return;
     end if;
-    if mqpg._owner_is_gone(v_subscription.consumer_group, (_why_queue.topic).name, v_cursor.owner, v_cursor.at)
+    if mqpg._owner_is_gone(
+        v_subscription.consumer_group, (_why_queue.topic).name, v_cursor.owner, v_cursor.at, interval '1 minute')
         and v_cursor.owner is not null then
         select string_agg(distinct w.detail ->> 'consumer', ', ') into v_others from mqpg.worker_status w
         where w.role = 'consumer' and w.alive and w.detail ->> 'topic' = (_why_queue.topic).name
