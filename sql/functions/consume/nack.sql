@@ -69,7 +69,7 @@ begin
     end if;
     if v_lane_of <> 0 or (v.claim).attempt >= v_subscription.max_attempts then
         -- Dead letters may be written, and they must not outlive the subscription.
-        perform mqpg._lock_subscription_of_receipt(nack.receipt, v_subscription.subscription_id);
+        perform mqpg._require_subscribed(v_subscription, nack.receipt);
     end if;
     if (v.subscription).on_failure <> 'skip' and v_lane_of = 0 then
         select h.* into v_left from mqpg._block_failed(
