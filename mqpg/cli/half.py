@@ -15,7 +15,7 @@ from mqpg.cli.connecting import broker, call, rows
 from mqpg.cli.ledger import urls_of
 from mqpg.cli.options import Dsn, Json, JsonResult, print_result, print_rows, printable, warn_of_password
 from mqpg.status.finding import Row
-from mqpg.status.half_messages import Rows, asked, bodies, parked_because, parks_again
+from mqpg.status.half_messages import UNDECIDED, Rows, asked, bodies, parked_because, parks_again
 from mqpg.values.choices import Decision
 from mqpg.values.handle import parse_handle
 from mqpg.values.messages import Outcome
@@ -26,22 +26,17 @@ __all__ = ["app"]
 app = typer.Typer(help="List and decide half messages that are still undecided.", no_args_is_help=True)
 
 _COLUMNS = ["state", "producer_group", "topic", "key", "age", "next_check", "checks", "reason", "handle"]
-_LIST = """
+_LIST = f"""
     select h.*, h.check_at <= clock_timestamp() as is_due,
+        case when h.parked_at is null then 'pending' else 'parked' end as state,
         date_trunc('second', clock_timestamp() - h.prepared_at)::text as age, case
-            when h.state = 'parked' then 'never'
+            when h.parked_at is not null then 'never'
             when h.check_at <= clock_timestamp()
                 then 'overdue for ' || date_trunc('second', clock_timestamp() - h.check_at)::text
             else 'in ' || date_trunc('second', h.check_at - clock_timestamp())::text
         end as next_check
-    from (
-        select handle, producer_group, topic, prepared_at, check_at, checks, reason, 'parked' as state, parked_at
-        from mqpg.half_parked
-        union all
-        select handle, producer_group, topic, prepared_at, check_at, checks, reason, 'pending', null
-        from mqpg.half_pending where not %(parked)s
-    ) as h
-    where h.producer_group = coalesce(%(group)s, h.producer_group)
+    from ({UNDECIDED}) as h
+    where h.producer_group = coalesce(%(group)s, h.producer_group) and (h.parked_at is not null or not %(parked)s)
     order by h.prepared_at limit %(limit)s
 """
 _LOST_COLUMNS = ["message_id", "topic", "handle", "new_handle", "outcome"]

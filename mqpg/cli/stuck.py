@@ -11,6 +11,7 @@ import mqpg
 from mqpg.cli.connecting import rows
 from mqpg.cli.names import did_you_mean
 from mqpg.status import Finding, Overview, findings, read_overview
+from mqpg.status.half_messages import UNDECIDED
 from mqpg.status.live_checks import SENT_LONG_AGO, senders
 from mqpg.status.merging import merged
 from mqpg.values.cause import Cause
@@ -25,13 +26,9 @@ _MOST_GROUPS, _MOST_HALVES = 20, 3
 _OF_GROUPS = ("group", "filter")  # checks of the status whose causes mqpg.why knows
 _OF_HALVES = ("overdue half messages", "parked half messages")
 _HALVES = f"""
-select h.handle, h.topic from (
-    select handle, producer_group, topic, prepared_at from mqpg.half_parked
-    union all
-    select handle, producer_group, topic, prepared_at from mqpg.half_pending
-    where check_at < clock_timestamp() - interval '{_PATIENCE} seconds'
-) as h
+select h.handle, h.topic from ({UNDECIDED}) as h
 where h.producer_group is not distinct from %(producer_group)s::text
+    and (h.parked_at is not null or h.check_at < clock_timestamp() - interval '{_PATIENCE} seconds')
 order by h.prepared_at limit %(limit)s
 """
 

@@ -11,25 +11,25 @@ from mqpg.values.words import counted, span
 
 from .finding import Row
 
-__all__ = ["Asked", "Rows", "asked", "bodies", "parked_because", "parks_again", "undecided"]
+__all__ = ["UNDECIDED", "Asked", "Rows", "asked", "bodies", "parked_because", "parks_again", "undecided"]
 
 Rows = Callable[[str, Mapping[str, Any]], list[Row]]
 """Runs a query with named parameters, and returns its rows as dictionaries."""
 
+UNDECIDED = """
+    select p.handle, p.producer_group, p.topic, p.prepared_at, p.check_at, p.checks, p.reason,
+        null::timestamptz as parked_at
+    from mqpg.half_pending as p
+    union all
+    select k.handle, k.producer_group, k.topic, k.prepared_at, k.check_at, k.checks, k.reason, k.parked_at
+    from mqpg.half_parked as k
+"""
 _BODIES = """
 select b.message_id, b.topic, b.key, b.tag, b.headers::text as headers, left(b.payload::text, %(most)s) as payload,
     length(b.payload::text) as length, b.state
 from mqpg._bodies(%(ids)s::bigint[]) as b
 """
-_UNDECIDED = """
-select h.* from (
-    select p.handle, p.producer_group, p.prepared_at, p.reason, null::timestamptz as parked_at
-    from mqpg.half_pending as p
-    union all
-    select k.handle, k.producer_group, k.prepared_at, k.reason, k.parked_at from mqpg.half_parked as k
-) as h
-where split_part(h.handle, '.', 3) = %(message_id)s::bigint::text
-"""
+_ONE = f"select h.* from ({UNDECIDED}) as h where split_part(h.handle, '.', 3) = %(message_id)s::bigint::text"
 _PRODUCERS = """
 select g.producer_group, g.max_checks, g.on_exhausted, g.checker, g.checker_target, g.expire_after, g.check_after,
     extract(epoch from g.check_after::interval)::float8 as check_seconds
@@ -75,7 +75,7 @@ def undecided(rows: Rows, message_id: int) -> Row | None:
     parked). None: it is decided or does not exist, or the role may not see it.
     """
     try:
-        found = rows(_UNDECIDED, {"message_id": message_id})
+        found = rows(_ONE, {"message_id": message_id})
     except NotGranted:
         return None
     return found[0] if found else None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .finding import Finding, Row
+from .half_messages import UNDECIDED
 from .live_checks import check_moment
 from .workers import FAILING, FULL_DISK
 
@@ -58,17 +59,13 @@ select f.consumer_group, f.topic, f.filter, f.tags, json_build_object('cause', '
     'detail', f.detail, 'remedy', f.remedy, 'at', clock_timestamp()) as cause
 from mqpg._silent_filters() as f
 """
-_HALVES = """
-select h.producer_group, count(*) filter (where h.state = 'pending') as pending,
-    count(*) filter (where h.state = 'pending' and h.check_at <= clock_timestamp()) as overdue,
-    count(*) filter (where h.state = 'pending' and h.check_at < clock_timestamp() - interval '1 minute') as late,
-    count(*) filter (where h.state = 'parked') as parked, max(h.reason) filter (where h.state = 'pending') as reason,
-    max(h.reason) filter (where h.state = 'parked') as parked_reason
-from (
-    select p.producer_group, p.check_at, p.reason, 'pending' as state from mqpg.half_pending as p
-    union all
-    select p.producer_group, p.check_at, p.reason, 'parked' from mqpg.half_parked as p
-) as h
+_HALVES = f"""
+select h.producer_group, count(*) filter (where h.parked_at is null) as pending,
+    count(*) filter (where h.parked_at is null and h.check_at <= clock_timestamp()) as overdue,
+    count(*) filter (where h.parked_at is null and h.check_at < clock_timestamp() - interval '1 minute') as late,
+    count(h.parked_at) as parked, max(h.reason) filter (where h.parked_at is null) as reason,
+    max(h.reason) filter (where h.parked_at is not null) as parked_reason
+from ({UNDECIDED}) as h
 group by h.producer_group order by h.producer_group
 """
 _LEDGERS = "select l.producer_groups, l.problem from mqpg._silent_ledgers() as l order by l.checker_target"

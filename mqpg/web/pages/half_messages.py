@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from mqpg.status.finding import Row
-from mqpg.status.half_messages import Asked, asked, bodies, parked_because, parks_again
+from mqpg.status.half_messages import UNDECIDED, Asked, asked, bodies, parked_because, parks_again
 from mqpg.values.errors import UnknownHandle
 from mqpg.values.handle import parse_handle
 
@@ -18,19 +18,13 @@ _PAGE = 50
 _MOST_GROUPS = 5  # producer groups for which the list says what to do
 _STATES = ("all", "pending", "overdue", "parked")
 # Overdue: as in `mqpg status`, a minute late.
-_UNDECIDED = """
+_UNDECIDED = f"""
 select h.handle, h.producer_group, h.topic, h.prepared_at, h.check_at, h.checks, h.reason, h.parked_at,
     case when h.parked_at is not null then 'parked'
         when h.check_at < clock_timestamp() - interval '1 minute' then 'overdue' else 'pending' end as state,
     extract(epoch from clock_timestamp() - h.prepared_at)::float8 as seconds,
     extract(epoch from clock_timestamp() - h.check_at)::float8 as late_seconds
-from (
-    select p.handle, p.producer_group, p.topic, p.prepared_at, p.check_at, p.checks, p.reason, null as parked_at
-    from mqpg.half_pending as p
-    union all
-    select k.handle, k.producer_group, k.topic, k.prepared_at, k.check_at, k.checks, k.reason, k.parked_at
-    from mqpg.half_parked as k
-) as h
+from ({UNDECIDED}) as h
 """
 _LIST = f"""
 select u.* from ({_UNDECIDED}) as u
