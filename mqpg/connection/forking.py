@@ -10,14 +10,18 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import threading
 from collections.abc import Callable
 from operator import methodcaller
-from typing import Any
+from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-__all__ = ["abandon", "in_child"]
+__all__ = ["OfThisProcess", "abandon", "in_child"]
 
 logger = logging.getLogger("mqpg")
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _known: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
 
@@ -31,6 +35,20 @@ def abandon(*inherited: object) -> None:
     """Keep objects of the parent for ever, because their destructors would close what the parent uses."""
     for one in inherited:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
+
+
+class OfThisProcess(Generic[K, V]):
+    """What the threads of a process share, by key. A child has none of them, because it has none of the threads."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.known: dict[K, V] = {}
+        in_child(self)
+
+    def after_fork(self) -> None:
+        """Forget them. A thread of the parent may have held the lock."""
+        abandon(self.known)
+        self.lock, self.known = threading.Lock(), {}
 
 
 def _after_fork() -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 import psycopg
 
-from mqpg.connection.forking import abandon, in_child
+from mqpg.connection.forking import OfThisProcess
 from mqpg.connection.options import SESSION, connect_options
 from mqpg.connection.pooled import BrokerConnection
 from mqpg.connection.settings import Settings
@@ -200,26 +200,12 @@ def _nothing() -> None:
     """Stand for a connection that is not there."""
 
 
-class _Shared:
-    """The keepers of this process, by their brokers."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.keepers: dict[str, LeaseKeeper] = {}
-        in_child(self)
-
-    def after_fork(self) -> None:
-        """Forget them, because a child has none of their threads. Another thread may have held the lock."""
-        abandon(self.keepers)  # with their connections, which are the parent's
-        self.lock, self.keepers = threading.Lock(), {}
-
-
-_shared = _Shared()
+_shared = OfThisProcess[str, LeaseKeeper]()
 
 
 def lease_keeper(dsn: str, settings: Settings) -> LeaseKeeper:
     """The keeper of this process for one broker. A child of fork has one of its own."""
     with _shared.lock:
-        if dsn not in _shared.keepers:
-            _shared.keepers[dsn] = LeaseKeeper(dsn, settings)
-        return _shared.keepers[dsn]
+        if dsn not in _shared.known:
+            _shared.known[dsn] = LeaseKeeper(dsn, settings)
+        return _shared.known[dsn]

@@ -27,7 +27,7 @@ from typing import Any
 
 import psycopg
 
-from mqpg.connection.forking import in_child
+from mqpg.connection.forking import OfThisProcess
 from mqpg.connection.notifications import Notifications
 from mqpg.connection.options import connect_options
 from mqpg.connection.settings import Settings
@@ -250,20 +250,7 @@ def _notified(conn: psycopg.Connection[Any], deadline: float, closing: threading
     return []
 
 
-class _Shared:
-    """The listeners of this process."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.listeners: dict[tuple[str, bool], TickListener] = {}
-        in_child(self)
-
-    def after_fork(self) -> None:
-        """Forget them, because a child has none of their threads. Another thread may have held the lock."""
-        self.lock, self.listeners = threading.Lock(), {}
-
-
-_shared = _Shared()
+_shared = OfThisProcess[tuple[str, bool], TickListener]()
 
 
 def share(dsn: str, settings: Settings) -> TickListener:
@@ -272,7 +259,7 @@ def share(dsn: str, settings: Settings) -> TickListener:
     A forked child has its own.
     """
     with _shared.lock:
-        listener = _shared.listeners.setdefault((dsn, settings.listen), TickListener(dsn, settings))
+        listener = _shared.known.setdefault((dsn, settings.listen), TickListener(dsn, settings))
         listener.users += 1
         return listener
 
@@ -283,5 +270,5 @@ def release(listener: TickListener) -> None:
         listener.users -= 1
         if listener.users == 0:
             listener.close()
-            for key in [key for key, found in _shared.listeners.items() if found is listener]:
-                del _shared.listeners[key]
+            for key in [key for key, found in _shared.known.items() if found is listener]:
+                del _shared.known[key]
