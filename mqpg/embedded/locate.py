@@ -13,22 +13,12 @@ __all__ = ["resolve", "running_dsn"]
 
 
 def resolve(dsn: str | None = None, settings: Settings | None = None) -> str:
-    """Find the broker's DSN.
+    """Find the broker's DSN, in libpq notation. `settings` are variables that were read before.
 
     The sources are, in this order: the argument, MQPG_DATABASE_URL, DATABASE_URL, libpq's own PG*
     variables, and the server that `mqpg up` runs in this folder. The DSN "embedded" starts that
-    server if it does not run. Nothing else starts one.
-
-    Args:
-        dsn: The DSN in any accepted notation, or "embedded". None: the next source.
-        settings: Where the variables were read. None: they are read now.
-
-    Returns:
-        The DSN in libpq notation.
-
-    Raises:
-        ConfigurationError: The DSN or the variable is empty or cannot be read, no source names a
-            database, or the embedded server cannot be started.
+    server if it does not run. Nothing else starts one. Raises ConfigurationError if what it finds
+    is empty or unreadable, or nothing names a database, or the server cannot be started.
     """
     chosen = dsn
     if chosen is None:

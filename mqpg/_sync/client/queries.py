@@ -305,15 +305,8 @@ class Queries:
     ) -> bool:
         """Tell the broker whether a consumer keeps a journal from its first delivery on.
 
-        Args:
-            consumer_group: The consumer's group.
-            topic: The topic that it reads.
-            consumer: Its name, for mode broadcast.
-            kept: Whether it keeps a journal.
-            kept_before: Whether the journal has rows of the group already.
-
-        Returns:
-            False if a member could not join a broadcast group now.
+        `kept_before`: the journal has rows of the group already. False: a member could not join a
+        broadcast group now.
         """
         values = _NOTE_JOURNAL.values(consumer_group, topic, consumer, kept, kept_before)
         return bool(self._scalar(_NOTE_JOURNAL, values))
