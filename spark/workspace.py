@@ -57,6 +57,7 @@ _KEPT: Mapping[str, str | None] = {
     "message": "message_id",
     "entry": "message_id",
     "mistimed": None,
+    "setback": None,
     "effect": "message_id",
     "place": None,
     "jumped": None,

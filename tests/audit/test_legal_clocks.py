@@ -123,3 +123,39 @@ def test_clocks_of_two_servers_differ(audit: Audit, story: Story) -> None:
     require_valid(report)
     assert [note["kind"] for note in report.notes] == ["clock"]
     assert "within the tolerance of 5" in report.notes[0]["evidence"]
+
+
+def test_before_the_oldest_version_that_is_kept(audit: Audit, story: Story) -> None:
+    """Dead letters, position jumps and retries of that time have later times than that version."""
+    broker = story.broker
+    broker.execute("select mqpg.seek('mail', 'orders', 'latest')")
+    story.business()
+    story.drain()
+    turn_back(story, "1 hour")
+    send(story)
+    story.drain()
+    for age in ("0 s", "6 hours"):
+        broker.execute("update mqpg.settings set value = %s where name = 'cursor_slot_age'", (age,))
+        for _ in range(10):
+            broker.execute("select * from mqpg.keep()")
+    assert story.one("select count(*) from mqpg.cursor where version = 1") == 0
+    require_valid(audit())
+    story.consumer.execute("delete from mqpg_applied where message_id = (select max(message_id) from mqpg_applied)")
+    assert found(audit()) == {"lost": 1}
+
+
+def test_between_two_sends_with_one_dedup_id(audit: Audit, story: Story) -> None:
+    """The window is over by the broker's time, and the second one has the earlier time."""
+    query = "select mqpg.send('orders', '{}'::text, dedup_id => 'again')"
+    first = story.one(query)
+    story.append()
+    turn_back(story, "3 hours")
+    story.append()
+    # Two of these are over.
+    story.broker.execute(
+        "update mqpg.commit_log set born_at = born_at - interval '2 hours' where batch_id = %s", (first >> 10,)
+    )
+    story.broker.execute("select mqpg._make_segments()")
+    assert story.one(query) != first
+    story.drain()
+    require_valid(audit())

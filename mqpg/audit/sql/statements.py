@@ -69,6 +69,7 @@ _FRAMES = (
     "entry",
     "repeated",
     "mistimed",
+    "setback",
     "effect",
     "place",
     "queued",

@@ -16,7 +16,7 @@ with appended as (
 select
     b.subscription_id, b.message_id, b.redriven,
     greatest(count(case when b.scheduled then 1 end), count(case when not b.scheduled then 1 end)) as times,
-    count(case when b.scheduled and (s.at is null or b.written_at > s.at) then 1 end) as scheduled,
+    count(case when b.scheduled and (s.at is null or b.written_at > s.written_at) then 1 end) as scheduled,
     count(case when not b.scheduled and (s.at is null or a.at > s.at) then 1 end) as landed,
     count(case when not b.scheduled then 1 end) as landed_ever,
     count(case when b.due then 1 end) as due,

@@ -150,8 +150,10 @@ compared as (
         coalesce(k.ended, 0) as ended,
         coalesce(k.others_gone, false) as others_gone,
         coalesce(k.leased_gone, false) as leased_gone,
+        s.back,
         o.version is not null and b.version is null as overlaps
     from recorded as r
+    cross join setback as s
     left join given as g using (subscription_id, queue_id, version, slot)
     left join taken as k using (subscription_id, queue_id, version, slot)
     left join overlap as o using (subscription_id, queue_id, version, slot)
@@ -191,7 +193,7 @@ ruled as (
             when c.action in ('receive', 'take_over', 'dead_letter') and c.mode <> 'pinned' and c.leased_gone
                 then 'taken over'
             when c.overlaps then 'overlap'
-            when c.action in ('receive', 'ack_and_receive', 'take_over') and c.at > c.single_from and c.beside_leased
+            when c.action in ('receive', 'ack_and_receive', 'take_over') and c.at - c.back > c.single_from and c.beside_leased
                 then 'second claim'
             when c.action in ('receive', 'ack_and_receive', 'take_over') and c.mode = 'pinned' and c.queue_id >= 0
                 and c.not_owned

@@ -54,7 +54,8 @@ turned as (
 -- retry comes later than what was behind it. So does a message that a consumer left pending while it
 -- acknowledged those behind it. What was acknowledged so at once was still to be applied in order.
 -- An effect before its commit is early. Where the clock went back, only effects between two such
--- moments are compared, because the versions of the cursor prove the order of the others.
+-- moments are compared, because the versions of the cursor prove the order of the others. In mode
+-- shared no order is kept.
 ordered as (
     select
         e.consumer_group, e.topic, e.owner_id, e.queue_id, e.queue_offset, e.message_id,
@@ -75,6 +76,7 @@ ordered as (
         and e.state = 'committed'
         and (r.on_failure = 'block_queue' or e.key_hash is not null)
         and (k.known_since is null or e.applied_at > k.known_since)
+        and (r.single_from is null or e.applied_at > r.single_from)
         and extract(epoch from greatest(e.committed_at, e.due_at) - e.applied_at) <= g.tolerance
         and not exists (
             select from (

@@ -1,7 +1,8 @@
 -- duplicate_send: one dedup id stored as two messages within its window.
 -- An id is written into two slots of the length of the window. A call may wait between that and its
--- message, so the times of two legal sends may be a little less apart than the window. A send that
--- loses against another one may leave its id in a slot. It has no message.
+-- message, so the times of two legal sends may be a little less apart than the window. If the
+-- server's clock went back, they are less apart by as much, but not their slots, which count the broker's
+-- time. A send that loses against another one may leave its id in a slot. It has no message.
 select
     null as consumer_group, t.topic,
     null::int as queue_id,
@@ -20,8 +21,9 @@ from (
         group by 1, 2, 3
     ) as s
     join message as m on m.message_id = s.message_id
-    window sends as (partition by s.topic_id, s.dedup_hash order by m.born_at, s.message_id, s.slot)
+    window sends as (partition by s.topic_id, s.dedup_hash order by s.message_id, s.slot)
 ) as p
 join topic as t on t.topic_id = p.topic_id
 cross join horizon as h
-where extract(epoch from p.born_at - p.born_before) < h.dedup_window / 2 or p.slot - p.slot_before < 2
+cross join setback as b
+where extract(epoch from p.born_at - p.born_before + b.back) < h.dedup_window / 2 or p.slot - p.slot_before < 2

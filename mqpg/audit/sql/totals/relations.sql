@@ -3,7 +3,7 @@
 -- mark, so there a decision at the broker counts. open: the other local rows. consumed: messages in
 -- the journal, each counted once. ahead: confirmed, and the group has not reached them yet.
 -- excused: confirmed and not applied, because they are dead letters or in retry, from before the
--- group's start, or dropped. missing: confirmed and not applied for none of these reasons. extra:
+-- group's start, recalled, or dropped. missing: confirmed and not applied for none of these reasons. extra:
 -- consumed without a local row. purged: the same, but the row may have been deleted since.
 -- overridden: the same, but an operator decided so by hand.
 with applied as (
@@ -56,7 +56,7 @@ classed as (
             when f.owed then not f.behind and not f.excusable
             else not f.not_owed and f.state in ('committed', 'delayed', 'undecided')
         end as ahead,
-        case when f.owed then f.excusable else f.not_owed end as excused
+        case when f.owed then f.excusable else f.not_owed or f.state = 'recalled' end as excused
     from fact as f
 )
 
