@@ -227,3 +227,13 @@ def exclusive_queue_read_twice(story: Story) -> None:
         story.broker.execute("update mqpg.subscription set mode = %s where consumer_group = 'none'", (mode,))
         assert len(story.broker.execute("select * from mqpg.receive('none', 'orders', 1)").fetchall()) == 1
     story.broker.execute("update mqpg.subscription set mode = 'exclusive' where consumer_group = 'none'")
+
+
+@fault("lost", "redriven 1 times, but it came back 0 times", alone=True)
+def redriven_message_vanished_of_a_group_without_a_journal(story: Story) -> None:
+    _at_the_end(story, "none", "1")
+    rows = _receive(story, "none")
+    message = rows[0]["message_id"]
+    story.broker.execute("select mqpg.nack(%s, %s, final => true)", (rows[0]["receipt"], [message]))
+    story.broker.execute("select mqpg.redrive('none', 'orders')")
+    story.broker.execute("delete from mqpg.delayed where first_id = %s", (message,))

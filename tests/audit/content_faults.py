@@ -348,3 +348,37 @@ def two_ticks_have_each_others_messages(story: Story) -> None:
         (first, second, first, second),
     )
     story.drain()
+
+
+@fault("duplicated", "the delayed messages have it 2 times for")
+def delayed_message_scheduled_twice(story: Story) -> None:
+    message = story.one("select mqpg.send('orders', '{}'::text, delay => '1 hour')")
+    story.broker.execute("insert into mqpg.delayed select * from mqpg.delayed where first_id = %s", (message,))
+
+
+@fault("misplaced", "its row of the delayed messages queue")
+def delayed_row_of_another_queue(story: Story) -> None:
+    message = story.one("select mqpg.send('orders', '{}'::text, delay => '1 hour')")
+    story.broker.execute("update mqpg.delayed set queue_id = 1 - queue_id where first_id = %s", (message,))
+
+
+@fault("misplaced", "its record says queue 1, of which the topic has 1", alone=True)
+def queue_taken_away(story: Story) -> None:
+    story.broker.execute("update mqpg.topic set queues = 1")
+
+
+@fault("corrupt", "its decision names the body")
+def final_payloads_of_one_call_exchanged(story: Story) -> None:
+    handles = [
+        row["handle"]
+        for row in story.broker.execute("select mqpg.prepare_batch('orders', array['1', '2'], 'shop') as handle")
+    ]
+    for handle in handles:
+        story.local(handle, done=True)
+    story.broker.execute("select mqpg.commit_batch(%s, array['3', '4'])", (handles[::-1],))
+    changed = story.broker.execute(
+        "update mqpg.op_log as d set deliver_id = o.deliver_id from mqpg.op_log as o where d.message_id = any(%(ids)s) "
+        "and o.message_id = any(%(ids)s) and o.message_id <> d.message_id",
+        {"ids": [message_id(handle) for handle in handles]},
+    )
+    assert changed.rowcount == 2

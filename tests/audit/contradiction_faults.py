@@ -2,7 +2,7 @@
 
 import time
 
-from tests.audit.planting import Story, fault
+from tests.audit.planting import Story, fault, message_id
 from tests.audit.story import JOURNAL_DDL
 
 _DEAD = "select min(message_id) from mqpg.dead_letter"
@@ -230,3 +230,101 @@ def carried_into_the_slot_where_it_was(story: Story) -> None:
         "update mqpg.cursor set action = 'k' where action = 'c' and queue_id = 1 and subscription_id = "
         "(select subscription_id from mqpg.subscription where consumer_group = 'mail')",
     )
+
+
+@fault("mismatch", "its commit names transaction 4000000000, which has not begun")
+def send_of_a_transaction_to_come(story: Story) -> None:
+    """No tick will ever append it."""
+    message = story.one("select mqpg.send('orders', '{}'::text)")
+    _change(story, "update mqpg.commit_log set xid = '4000000000' where batch_id = %s", message >> 10)
+
+
+@fault("mismatch", "its commit names transaction 4000000000, which has not begun")
+def commit_of_a_transaction_to_come(story: Story) -> None:
+    _change(story, "update mqpg.op_log set xid = '4000000000' where message_id = %s", story.business())
+
+
+@fault("mismatch", "its delayed row names transaction 4000000000, which has not begun")
+def delayed_row_of_a_transaction_to_come(story: Story) -> None:
+    message = story.one("select mqpg.send('orders', '{}'::text, delay => '1 hour')")
+    _change(story, "update mqpg.delayed set xid = '4000000000' where first_id = %s", message)
+
+
+@fault("mismatch", "its record batch says a delay, and its commit a shorter one")
+def delay_of_a_half_made_longer(story: Story) -> None:
+    handle = story.prepare(delay="1 hour")
+    story.local(handle, done=True)
+    story.broker.execute("select mqpg.commit(%s)", (handle,))
+    _change(story, "update mqpg.commit_log set delay = '100 years' where batch_id = %s", message_id(handle) >> 10)
+
+
+@fault("mismatch", "rolled back by the checker that sets a fence, and the ledger shop has none")
+def fence_deleted(story: Story) -> None:
+    handle = story.prepare()
+    story.local(handle, "fence")
+    story.broker.execute("select mqpg._answer(%s, 'rollback', 'ledger shop', null)", (handle,))
+    story.ledger.execute("delete from mqpg_ledger where handle = %s", (handle,))
+
+
+@fault("mismatch", "the time of its record batch is")
+def batch_of_the_year_before(story: Story) -> None:
+    _change(story, "update mqpg.commit_log set born_at = born_at - interval '400 days' where n = 40")
+
+
+@fault("mismatch", "the time of its record batch is")
+def message_of_the_next_year(story: Story) -> None:
+    _change(
+        story,
+        "update mqpg.commit_log set born_at = born_at + interval '400 days' where batch_id = "
+        "(select min(batch_id) + 4 from mqpg.commit_log where kind = 'n')",
+    )
+
+
+@fault("mismatch", "the time of its ledger row is")
+def ledger_row_of_the_year_before(story: Story) -> None:
+    story.ledger.execute(
+        "update mqpg_ledger set created_at = created_at - interval '400 days' where handle = "
+        "(select min(handle) from mqpg_ledger where entry = 'local')"
+    )
+
+
+@fault("mismatch", "of a cursor is")
+def version_of_the_next_year(story: Story) -> None:
+    _change(
+        story,
+        "update mqpg.cursor set at = at + interval '400 days' where action = 's' and queue_id = -1 and subscription_id = "
+        "(select subscription_id from mqpg.subscription where consumer_group = 'mail')",
+    )
+
+
+_NEWEST_TICK = "where tick_id = (select max(tick_id) from mqpg.tick)"
+
+
+@fault("mismatch", "is ahead of itself", alone=True)
+def tick_that_has_passed_ids_to_come(story: Story) -> None:
+    _change(story, f"update mqpg.tick set floor_id = floor_id + 1000000 {_NEWEST_TICK}")
+
+
+@fault("mismatch", "is ahead of itself", alone=True)
+def tick_that_has_seen_transactions_to_come(story: Story) -> None:
+    _change(
+        story, f"update mqpg.tick set snapshot = '4000000000:4000000000:', snapshot_xmax = '4000000000' {_NEWEST_TICK}"
+    )
+
+
+@fault("mismatch", "is ahead of itself", alone=True)
+def tick_that_has_reached_the_next_year(story: Story) -> None:
+    """The next one would append what waits for its time."""
+    _change(story, f"update mqpg.tick set due_until = due_until + interval '400 days' {_NEWEST_TICK}")
+
+
+@fault("gap", "no decision of the appender says that it was due")
+def decision_of_the_appender_deleted(story: Story) -> None:
+    _change(story, "delete from mqpg.op_log where stage = 1")
+
+
+@fault("mismatch", "the ledger inside says fence, the broker says undecided")
+def rollback_deleted_beside_its_fence(story: Story) -> None:
+    story.broker.execute("select mqpg.create_producer_group('inside', checker => 'ledger', check_after => '1 hour')")
+    handle = story.one("select mqpg.prepare('orders', '{}'::text, 'inside')")
+    story.broker.execute("insert into mqpg.ledger (handle, entry) values (%s, 'fence')", (handle,))

@@ -159,3 +159,22 @@ def dead_letter_of_an_expiry_that_never_was(story: Story) -> None:
         "select subscription_id, %s, %s, %s, 0, 'expired' from mqpg.subscription where consumer_group = 'mail'",
         (message, message, row["queue_id"]),
     )
+
+
+@fault("unexplained", "of tick is marked as merged without some topics, and nothing was merged", alone=True)
+def segment_marked_as_merged(story: Story) -> None:
+    """As if the rows of some topics were past retention."""
+    story.broker.execute("update mqpg.segment set left_out = array[0] where family = 'tick' and opened_at is not null")
+
+
+@fault("unexplained", "is recorded 2 times", alone=True)
+def seek_recorded_twice(story: Story) -> None:
+    story.business()
+    story.append()
+    story.broker.execute("select mqpg.seek('mail', 'orders', 'latest')")
+    columns = (
+        "at, subscription_id, topic_id, consumer_group, member, topic, queue_id, from_offset, to_offset, why, back"
+    )
+    story.broker.execute(
+        f"insert into mqpg.position_jump ({columns}) select {columns} from mqpg.position_jump limit 1".encode()
+    )

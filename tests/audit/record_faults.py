@@ -104,7 +104,7 @@ def queue_dropped_before_it_was_read(story: Story) -> None:
     )
     # As if retention had dropped it.
     story.broker.execute(
-        "update mqpg.segment set left_out = array[(select topic_id from mqpg.topic where name = 'slow')] "
+        "update mqpg.segment set merged_at = now(), left_out = array[(select topic_id from mqpg.topic where name = 'slow')] "
         "where family = 'tick' and opened_at is not null"
     )
 

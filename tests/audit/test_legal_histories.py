@@ -10,7 +10,7 @@ from psycopg.rows import dict_row
 
 from mqpg.audit.report import Report
 from mqpg.audit.verdict import Verdict
-from tests.audit.story import Story, Trio
+from tests.audit.story import Story, Trio, message_id
 from tests.fixtures.databases import Databases
 from tests.fixtures.server import Server
 from tests.support.waiting import eventually
@@ -73,6 +73,14 @@ def test_retention_while_a_reader_of_another_topic_is_behind(audit: Audit, story
     assert found(report) == {"lost": 1}
     assert [row["message_id"] for row in report.examples] == [message["message_id"]]
     assert "retention has dropped its body" in report.examples[0]["evidence"]
+    needed = {
+        story.one("select first_ids[1] from mqpg.consume_queue join mqpg.topic using (topic_id) where name = 'slow'"),
+        story.one("select message_id from mqpg.dead_letter"),
+    }
+    story.broker.execute("delete from mqpg.held")
+    report = audit()
+    assert found(report) == {"lost": 3}
+    assert {row["message_id"] for row in report.examples} == needed | {message["message_id"]}
 
 
 def test_a_filter_that_left_out_what_retention_has_dropped(audit: Audit, story: Story) -> None:
@@ -481,5 +489,66 @@ def test_a_backlog_that_is_appended_in_parts(audit: Audit, story: Story) -> None
     for _ in range(4):
         story.business()
     assert [story.one("select mqpg.append(1)") for _ in range(5)] == [1, 1, 1, 1, 0]
+    story.drain()
+    require_valid(audit())
+
+
+def test_a_commit_with_a_delay_that_is_recalled(audit: Audit, story: Story) -> None:
+    handle = story.prepare(delay="1 hour")
+    story.local(handle)
+    story.commit(handle)
+    assert story.one("select mqpg.recall(%s)", message_id(handle))
+    story.drain()
+    require_valid(audit())
+
+
+def test_a_group_whose_mode_was_shared(audit: Audit, story: Story, trio: Trio) -> None:
+    """Two consumers had messages of a key at once, and the later one was applied first."""
+    story.broker.execute("select mqpg.subscribe('many', 'orders', mode => 'shared', start => 'latest')")
+    for _ in range(2):
+        story.broker.execute("select mqpg.send('orders', '{}'::text, key => 'k')")
+    story.append()
+    receive = "select * from mqpg.receive('many', 'orders', 1)"
+    deliveries = [story.broker.execute(receive).fetchall() for _ in range(2)]
+    for rows in reversed(deliveries):
+        story.journal("many", rows, str(story.one("select broker_id from mqpg.broker")))
+    for rows in deliveries:
+        story.broker.execute("select mqpg.ack(%s)", (rows[0]["receipt"],))
+    story.broker.execute("select mqpg.alter_subscription('many', 'orders', mode => 'exclusive')")
+    story.drain()
+    groups = {"board": trio.consumer, "many": trio.consumer}
+    require_valid(audit(applied=groups))
+    story.broker.execute("update mqpg.former_setting set replaced_at = replaced_at - interval '2 hours'")
+    assert found(audit(applied=groups)) == {"disorder": 1, "lease": 1}
+
+
+def test_queues_that_were_added_to_a_relay_topic_before_a_decision(audit: Audit, story: Story) -> None:
+    """COMMIT and ROLLBACK go to the queue of their half message, although its key has another one since."""
+    broker = story.broker
+    broker.execute("select mqpg.create_topic('relayed', 2, kind => 'relay')")
+    broker.execute("select mqpg.create_producer_group('bare', checker => 'due_checks')")
+    key = story.one("select min(k::text) from generate_series(1, 99) as k where mqpg._queue_of(k::text, 4) = 3")
+    prepare = "select mqpg.prepare('relayed', '{}'::text, 'bare', key => %s)"
+    committed, refused = (story.one(prepare, key) for _ in range(2))
+    broker.execute("select mqpg.alter_topic('relayed', queues => 4)")
+    for step in range(5):
+        if step == 2:
+            broker.execute("select mqpg.commit(%s), mqpg.rollback(%s)", (committed, refused))
+        broker.execute("select mqpg._open_queues()")
+        story.append()
+    assert story.one("select count(*) from mqpg.topic_growth where boundaries is null") == 0
+    broker.execute("select mqpg.commit(%s)", (story.one(prepare, key),))
+    story.drain()
+    require_valid(audit())
+    queue = "update mqpg.commit_log set queue_id = 1 where batch_id = (select max(batch_id) from mqpg.commit_log)"
+    broker.execute(queue)
+    assert found(audit())["misplaced"] > 0
+
+
+def test_delayed_messages_while_no_keeper_makes_partitions(audit: Audit, story: Story) -> None:
+    """Their rows are written as if they were as old as the last partition."""
+    story.broker.execute("update mqpg.clock set delayed_until = clock_timestamp() - interval '40 days'")
+    story.broker.execute("select mqpg.send('orders', '{}'::text, delay => '1 hour')")
+    assert story.one("select min(written_at) < now() - interval '39 days' from mqpg.delayed")
     story.drain()
     require_valid(audit())

@@ -224,3 +224,16 @@ def second_retry_brought_forward(story: Story) -> None:
         "update mqpg.delayed set visible_at = visible_at - interval '1 second' where first_id = %s and attempt = 3",
         (message,),
     )
+
+
+@fault("mismatch", "its delayed row names transaction 4000000000, which has not begun", alone=True)
+def retry_of_a_transaction_to_come(story: Story) -> None:
+    message = _nack(story, "1 hour")
+    story.broker.execute("update mqpg.delayed set xid = '4000000000' where first_id = %s", (message,))
+
+
+@fault("mismatch", "as attempt 7, and no nack of it said so", alone=True)
+def retry_of_a_later_attempt(story: Story) -> None:
+    """It would be a dead letter sooner."""
+    message = _nack(story, "1 hour")
+    story.broker.execute("update mqpg.delayed set attempt = 7 where first_id = %s", (message,))

@@ -35,12 +35,28 @@ standing as (
     )
 ),
 
--- The times that nacks of a message noted for its retries. whole: each nack noted some.
+-- The times that nacks of a message noted for its retries, and which attempts these are. whole: each nack
+-- noted some.
 noted as (
     select
         e.subscription_id, e.message_id, r.visible_at,
+        m.attempt + c.attempt as attempt,
         bool_and(r.version is not null) over (partition by e.subscription_id, e.message_id) as whole
     from ending as e
+    join stored_message as m
+        on m.topic_id = e.topic_id
+        and m.lane = e.lane
+        and m.queue_id = e.queue_id
+        and m.queue_offset = e.queue_offset
+    join step as s on s.subscription_id = e.subscription_id and s.queue_id = e.queue_id and s.version = e.version
+    join cursor_version as v
+        on v.subscription_id = s.subscription_id and v.queue_id = s.queue_id and v.version = s.version and v.slot = s.slot
+    left join claim as c
+        on c.subscription_id = e.subscription_id
+        and c.queue_id = e.queue_id
+        and c.version = s.version_before
+        and c.slot = s.slot_before
+        and c.epoch = v.epoch
     left join retry_noted as r
         on r.subscription_id = e.subscription_id and r.queue_id = e.queue_id and r.version = e.version
     where e.ending = 'nacked'
@@ -98,6 +114,16 @@ where d.nacked > coalesce(c.times, 0) and d.nacked_at > k.purged_before and d.na
     and not exists (
         select from grave as g where g.subscription_id = d.subscription_id and g.message_id = d.message_id
     )
+union all
+select
+    4, 'lost', g.subscription_id, null, null, g.message_id, null,
+    format('redriven %s times, but it came back %s times', g.redriven_lately, coalesce(c.times, 0))
+from grave as g
+join known as k on k.subscription_id = g.subscription_id
+left join comeback as c on c.subscription_id = g.subscription_id and c.message_id = g.message_id and c.redriven
+where g.redriven_lately > coalesce(c.times, 0)
+    and exists (select from stored_message as m where m.lane = 0 and m.message_id = g.message_id)
+    and exists (select from body as b where b.batch_id = g.message_id >> 10)
 union all
 select
     5, 'lost', e.subscription_id, e.queue_id, e.queue_offset, e.message_id, e.version,
@@ -162,6 +188,7 @@ select
     format('applied %s times at this offset, and delivered %s times', a.times, coalesce(h.times, 0))
 from answer as a
 join origin as o on o.subscription_id = a.subscription_id and o.queue_id = a.queue_id
+join since as s on s.subscription_id = a.subscription_id
 join stored_message as m
     on m.topic_id = o.topic_id
     and m.lane = o.lane
@@ -172,7 +199,7 @@ left join tick as t on t.tick_id = m.tick_id
 left join handed as h
     on h.subscription_id = a.subscription_id and h.queue_id = a.queue_id and h.queue_offset = a.queue_offset
 where a.times > greatest(coalesce(h.times, 0), case when a.former then 1 else 0 end)
-    and (o.whole or a.queue_offset >= o.claimed and t.at > o.at)
+    and (o.whole or a.queue_offset >= o.claimed and t.at > s.at)
 union all
 select
     11, 'lease', s.subscription_id, s.queue_id, s.claimed_before, null, s.version,
@@ -185,17 +212,18 @@ where s.follows and s.mode = 'pinned' and s.queue_id >= 0 and s.action <> 'unpin
 union all
 select
     12, 'mismatch', d.subscription_id, -1, null, n.message_id, null,
-    format('its retry is due at %s, and no nack of it said so', d.visible_at::text)
+    format('its retry is due at %s as attempt %s, and no nack of it said so', d.visible_at::text, d.attempt)
 from (
-    select l.subscription_id, l.message_id, l.visible_at, count(*) as times
+    select l.subscription_id, l.message_id, l.visible_at, l.attempt, count(*) as times
     from delayed as l
     join since as s on s.subscription_id = l.subscription_id
-    where l.attempt > 1 and (s.at is null or l.written_at > s.at)
-    group by 1, 2, 3
+    where l.attempt > 1 and (s.at is null or l.written_at > s.written_at)
+    group by 1, 2, 3, 4
 ) as d
 join noted as n on n.subscription_id = d.subscription_id and n.message_id = d.message_id
-group by 3, 6, d.visible_at, d.times
-having bool_and(n.whole) and count(case when n.visible_at = d.visible_at then 1 end) < d.times
+group by 3, 6, d.visible_at, d.attempt, d.times
+having bool_and(n.whole)
+    and count(case when n.visible_at = d.visible_at and n.attempt = d.attempt then 1 end) < d.times
 union all
 select
     13, 'gap', c.subscription_id, -1, null, c.message_id, null,

@@ -11,10 +11,27 @@ with final as (
         and exists (select from topic as t where t.topic_id = b.topic_id)
 ),
 
+-- One call gives the bodies that it writes ids in the order of its half messages.
+exchanged as (
+    select b.message_id
+    from (
+        select
+            d.message_id,
+            coalesce(d.deliver_id, d.relayed_as) as body_id,
+            max(coalesce(d.deliver_id, d.relayed_as)) over (
+                partition by d.order_no order by d.message_id rows between unbounded preceding and 1 preceding
+            ) as body_before
+        from decision as d
+        where d.stage = 0 and coalesce(d.deliver_id, d.relayed_as) is not null
+    ) as b
+    where b.body_id <= b.body_before
+),
+
 wrong_final as (
     select f.*
     from final as f
-    where f.body_kind <> 'f' or f.body_xid <> f.commit_xid or f.times > 1
+    left join exchanged as x on x.message_id = f.message_id
+    where f.body_kind <> 'f' or f.body_xid <> f.commit_xid or f.times > 1 or x.message_id is not null
 ),
 
 -- The message that carries the commit of a half message of a relay topic. The same transaction wrote
@@ -23,9 +40,11 @@ wrong_relay as (
     select m.topic_id, m.queue_id, m.message_id, m.relayed_as
     from message as m
     join message as b on b.message_id = m.relayed_as
+    left join exchanged as x on x.message_id = m.message_id
     where m.state = 'relayed'
         and (
             b.kind not in ('n', 'd')
+            or x.message_id is not null
             or b.xid <> m.commit_xid
             or b.topic_id <> m.topic_id
             or b.queue_id <> m.queue_id
@@ -67,9 +86,10 @@ found as (
         end
     from body as b
     left join topic as t on t.topic_id = b.topic_id
+    cross join setback as s
     where b.sizes[1] = b.n
         and not coalesce(b.sizes[2] <> b.n or b.sizes[3] <> b.n or b.sizes[4] <> b.n, false)
-        and (not b.intact or (b.intact is null and b.born_at > t.summed_from))
+        and (not b.intact or (b.intact is null and b.born_at - s.back > t.summed_from))
     union all
     select
         b.topic_id, b.queue_id, b.first_id,

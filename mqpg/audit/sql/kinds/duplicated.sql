@@ -33,3 +33,12 @@ select
 from entry as e
 group by e.topic, e.lane, e.queue_id, e.queue_offset
 having count(*) > 1
+union all
+select
+    null, t.topic, d.queue_id, null, d.message_id,
+    format('the delayed messages have it %s times for %s', count(*), d.visible_at::text)
+from delayed as d
+join topic as t on t.topic_id = d.topic_id
+where d.subscription_id = 0
+group by t.topic, d.queue_id, d.message_id, d.visible_at
+having count(*) > 1

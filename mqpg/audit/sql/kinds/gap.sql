@@ -82,6 +82,15 @@ where m.unscheduled and m.state = 'committed' and m.committed_at > h.delayed_fro
     and exists (select from queued as q where q.message_id = m.message_id)
 union all
 select
+    null, e.topic, e.queue_id, e.queue_offset, e.message_id,
+    'it was delayed, and no decision of the appender says that it was due'
+from entry as e
+cross join horizon as h
+where e.lane = 0 and e.state = 'committed' and e.due_at is not null
+    and not e.message_id <@ h.dropped_decisions
+    and not exists (select from decision as d where d.message_id = e.message_id and d.stage = 1)
+union all
+select
     null, t.topic, null, null, m.message_id,
     format('its dedup id is in slot %s only, and a send writes it into two', d.slot)
 from (

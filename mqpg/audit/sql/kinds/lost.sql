@@ -1,5 +1,27 @@
 -- lost: committed, and skipped by the appender or by a group, or known only outside the broker.
 -- Nacked messages and dead letters are not lost.
+-- needed: messages whose bodies must be there: those that a group has still to read, dead letters, and
+-- what waits for its time.
+with needed as (
+    select p.consumer_group, p.topic, p.queue_id, e.queue_offset, e.message_id
+    from place as p
+    join entry as e
+        on e.topic_id = p.topic_id and e.lane = p.lane and e.queue_id = p.queue_id
+        and e.queue_offset >= greatest(p.furthest_offset, p.next_offset)
+    where e.state = 'expired'
+    union all
+    select l.consumer_group, l.topic, null, null, l.message_id
+    from judged_letter as l
+    where l.present
+    union all
+    select r.consumer_group, t.topic, d.queue_id, null, d.message_id
+    from delayed as d
+    join topic as t on t.topic_id = d.topic_id
+    left join reader as r on r.subscription_id = d.subscription_id
+    where not d.due and coalesce(d.written_at >= r.retries_from, d.subscription_id = 0)
+        and not exists (select from decision as o where o.message_id = d.message_id and o.op = 'r')
+)
+
 select
     null as consumer_group, t.topic, m.queue_id,
     null::bigint as queue_offset,
@@ -51,13 +73,16 @@ where d.due and d.covered and not d.may_be_dropped
             and coalesce(d.visible_at <= k.due_until and pg_visible_in_snapshot(d.xid, k.snapshot), true)
     )
 union all
--- A send waits no longer than its topic ever kept messages. A mismatch of the decision is one.
+-- A send waits no longer than its topic ever kept messages. If no keeper has run for days, its row has an
+-- earlier time. A mismatch of the decision is one.
 select
     null, t.topic, d.queue_id, null, d.message_id,
     format('its time is %s, later than any call may ask', d.visible_at::text)
 from delayed as d
 join topic as t on t.topic_id = d.topic_id
-where d.subscription_id = 0 and extract(epoch from d.visible_at - d.written_at) > t.longest + 3600
+left join message as m on m.message_id = d.message_id
+where d.subscription_id = 0
+    and extract(epoch from d.visible_at - greatest(d.written_at, m.committed_at)) > t.longest + 3600
     and not exists (select from decision as o where o.message_id = d.message_id and o.visible_at <> d.visible_at)
 union all
 -- A standby that was promoted without the last transactions has neither the message nor a trace.
@@ -66,3 +91,10 @@ select
     format('the message is in %s, and the broker has no trace of it', d.witnesses)
 from deleted as d
 where not d.in_broker
+union all
+select n.consumer_group, n.topic, n.queue_id, n.queue_offset, n.message_id, 'its body is gone, and it is still needed'
+from needed as n
+cross join horizon as h
+cross join judged as j
+where n.message_id >= j.until_id and n.message_id <@ h.dropped_ids
+    and not exists (select from message as m where m.message_id = n.message_id)

@@ -22,15 +22,44 @@ select
     null::bigint as queue_offset,
     m.message_id,
     format(
-        'the ledger %s says %s, the broker says %s (by the %s)',
-        m.ledger, m.entry, translate(m.state, '_', ' '), m.decided_by
+        'the ledger %s says %s, the broker says %s%s',
+        m.ledger, m.entry, translate(m.state, '_', ' '), coalesce(' (by the ' || m.decided_by || ')', '')
     ) as evidence
 from ledger_match as m
 where m.audited and not m.seen
     and (
         (m.entry = 'local' and m.state = 'rolled_back')
         or (m.entry = 'fence' and m.state = 'committed' and not m.expected)
+        -- One transaction writes both.
+        or (m.entry = 'fence' and m.state = 'undecided' and m.in_broker)
     )
+union all
+-- Without its fence the local transaction may commit later.
+select
+    null, m.topic, null, null, m.message_id,
+    format('rolled back by the checker that sets a fence, and the ledger %s has none', m.ledger)
+from ledger_match as m
+join decision as d on d.message_id = m.message_id and d.fenced
+cross join run as u
+where m.audited and m.state = 'rolled_back' and m.entry is null and m.decided_at >= u.purged_before
+union all
+-- A row that can be read was committed by a transaction that was over.
+select
+    null, t.topic, w.queue_id, null, w.message_id,
+    format('its %s names transaction %s, which has not begun, so that no tick will see it', w.what, w.xid)
+from (
+    select 'delayed row' as what, d.topic_id, d.queue_id, d.message_id, d.xid from delayed as d
+    union all
+    select
+        case m.state when 'undecided' then 'record batch' else 'commit' end, m.topic_id, m.queue_id, m.message_id,
+        case m.state when 'undecided' then m.xid else m.commit_xid end
+    from message as m
+    where (m.waiting or m.state in ('delayed', 'undecided'))
+        and not exists (select from seen as s where s.message_id = m.message_id)
+) as w
+join topic as t on t.topic_id = w.topic_id
+cross join horizon as h
+where w.xid >= h.next_xid
 union all
 select
     null, m.topic, null, null, m.message_id,
@@ -164,18 +193,34 @@ where l.attempts <> l.last_attempt
 union all
 select
     null, t.topic, d.queue_id, null, d.message_id,
-    format('its record batch says %s delay, and its commit %s', case when b.postponed then 'a' else 'no' end,
-        case when b.postponed then 'none' else 'one' end)
+    format('its record batch says %s delay, and its commit %s', case when b.delay is null then 'no' else 'a' end,
+        case when b.delay is null then 'one' when d.visible_at is null then 'none' else 'a shorter one' end)
 from decision as d
 join body as b on b.batch_id = d.message_id >> 10
     and d.message_id >= b.first_id and d.message_id < b.first_id + b.n
 join topic as t on t.topic_id = d.topic_id
-where d.stage = 0 and d.op = 'c' and d.relayed_as is null and b.kind = 'h' and b.postponed <> (d.visible_at is not null)
+where d.stage = 0 and d.op = 'c' and d.relayed_as is null and b.kind = 'h'
+    and ((b.delay is null) <> (d.visible_at is null) or extract(epoch from d.visible_at - d.at) < b.delay - 0.001)
 union all
--- A tick does not fall behind the tick before it. A new segment begins with a copy of the last one.
-select null, null, null, null, null, format('tick %s is behind the tick before it', k.tick_id)
-from ticks as k
-where k.due_until < k.due_before or k.floor_id < k.floor_before or k.batch_seq < k.batch_before or k.xid < k.xid_before
+-- A tick does not fall behind the tick before it. A new segment begins with a copy of the last one. It
+-- sees neither itself nor ids that nobody had drawn, and the time that it has reached goes on with the
+-- clock, or stays when the clock goes back.
+select
+    null, null, null, null, null,
+    format('tick %s is %s', k.tick_id, case when k.behind then 'behind the tick before it' else 'ahead of itself' end)
+from (
+    select
+        n.*,
+        n.due_until < n.due_before or n.floor_id < n.floor_before or n.batch_seq < n.batch_before
+        or n.xid < n.xid_before as behind
+    from ticks as n
+) as k
+where k.behind or k.floor_id > k.batch_seq or pg_visible_in_snapshot(k.xid, k.snapshot)
+    or (
+        k.at >= k.at_before
+        and k.due_until > k.at + interval '1 day'
+        and k.due_until - (k.at - k.at_before) > k.due_before + interval '1 day'
+    )
 union all
 -- If the clock really went away and came back, due_until is not between the times of the ticks around:
 -- it goes forward with the clock, and stays when the clock goes back, but for the time since the next
@@ -196,28 +241,40 @@ where u.all_topics and k.due_until between k.at_before and k.at_after
 union all
 select
     null, w.topic, null, null, w.message_id,
-    format('the time of %s is %s, more than a day before its message or after the audit', w.what, w.at::text)
+    format('the time of %s is %s, more than a day after the audit or before what it follows', w.what, w.at::text)
 from (
-    select 'its effect' as what, e.topic, e.message_id, e.applied_at as at, false as follows from effect as e
+    select
+        'its record batch' as what, t.topic, b.first_id as message_id, b.born_at as at,
+        case when b.batch_id >= s.lower_id then s.opened_at end as follows
+    from body as b
+    join topic as t on t.topic_id = b.topic_id
+    cross join (select min(g.lower_id) as lower_id, min(g.opened_at) as opened_at from log_segment as g) as s
+    where b.kind <> 'h'
     union all
-    select 'its decision', t.topic, d.message_id, d.at, true
+    select 'its effect', e.topic, e.message_id, e.applied_at, null from effect as e
+    union all
+    select 'its decision', t.topic, d.message_id, d.at, m.born_at
     from decision as d
     join topic as t on t.topic_id = d.topic_id
+    left join message as m on m.message_id = d.message_id
     union all
-    select 'its dead letter', r.topic, l.message_id, l.died_at, true
+    select 'its dead letter', r.topic, l.message_id, l.died_at, m.born_at
     from letter as l
     join reader as r on r.subscription_id = l.subscription_id
+    left join message as m on m.message_id = l.message_id
     union all
-    select 'its ledger row', l.topic, l.message_id, greatest(l.created_at, l.done_at), false from ledger_match as l
+    select 'its ledger row', l.topic, l.message_id, o.at, case when s.tolerance < 86400 then least(l.born_at, l.decided_at) end
+    from ledger_match as l
+    join ledger_source as s on s.ledger = l.ledger
+    cross join lateral (select l.created_at as at union all select l.done_at) as o
+    union all
+    select format('version %s of a cursor', v.version), v.topic, null, v.at, v.previous_at
+    from transition as v
 ) as w
-left join message as m on m.message_id = w.message_id and w.follows
 cross join run as u
--- By how much the clock went back at most from one tick to the next.
-cross join (
-    select coalesce(max(extract(epoch from k.at_before - k.at)), 0) as seconds from ticks as k
-) as back
-where extract(epoch from w.at - u.taken_at) > 86400 + greatest(back.seconds, 0)
-    or extract(epoch from m.born_at - w.at) > 86400 + greatest(back.seconds, 0)
+cross join setback as b
+where extract(epoch from w.at - u.taken_at) > 86400 + extract(epoch from b.back)
+    or extract(epoch from w.follows - w.at) > 86400 + extract(epoch from b.back)
 union all
 -- What is stored of a position in two columns.
 select

@@ -1,10 +1,28 @@
 -- misplaced: a message in another queue than the others of its key, than its own record says, or
 -- than its final payload. Where queues were added, the new number is a multiple of the first one. So
--- a key has one queue before and one after, and one modulo the first number all the time.
-with keyed as (
+-- a key has one queue before and one after, and one modulo the first number all the time. The COMMIT or
+-- ROLLBACK of a relay topic comes into the queue of its half message, and so counts like that one.
+with phase as (
+    select m.message_id, min(h.message_id) as half_id
+    from message as m
+    join topic as t on t.topic_id = m.topic_id and t.grown_from is not null
+    join message as h
+        on h.kind = 'h'
+        and h.state in ('relayed', 'rolled_back')
+        and h.topic_id = m.topic_id
+        and h.queue_id = m.queue_id
+        and h.key_hash = m.key_hash
+        and h.commit_xid = m.xid
+    where m.kind in ('n', 'd')
+    group by 1
+),
+
+keyed as (
     select m.topic_id, m.key_hash, m.message_id, m.queue_id, p.era, p.place
     from message as m
     join topic as t on t.topic_id = m.topic_id
+    left join phase as f on f.message_id = m.message_id
+    cross join lateral (select coalesce(f.half_id, m.message_id) >> 10 as batch_id) as b
     cross join lateral (
         select
             'always' as era,
@@ -12,8 +30,8 @@ with keyed as (
         union all
         select
             case
-                when m.message_id >> 10 < t.grown_from then 'before'
-                when m.message_id >> 10 > t.settled_batch then 'after'
+                when b.batch_id < t.grown_from then 'before'
+                when b.batch_id > t.settled_batch then 'after'
             end,
             m.queue_id
     ) as p
@@ -75,6 +93,20 @@ found as (
     from message as m
     left join message as f on f.message_id = m.deliver_id and f.kind = 'f'
     where m.kind = 'h' and (m.decision_queue_id <> m.queue_id or f.queue_id <> m.queue_id)
+    union all
+    select
+        m.topic_id, m.queue_id, null, m.message_id,
+        format('its record says queue %s, its row of the delayed messages queue %s', m.queue_id, d.queue_id)
+    from delayed as d
+    join message as m on m.message_id = d.message_id
+    where d.queue_id <> case when d.subscription_id = 0 then m.queue_id else -1 end
+    union all
+    select
+        m.topic_id, m.queue_id, null, m.message_id,
+        format('its record says queue %s, of which the topic has %s', m.queue_id, t.queues)
+    from message as m
+    join topic as t on t.topic_id = m.topic_id
+    where m.queue_id >= t.queues
 )
 
 select null as consumer_group, t.topic, f.queue_id, f.queue_offset, f.message_id, f.evidence

@@ -40,6 +40,13 @@ left join allowed as a on a.jump_id = j.jump_id
 where u.jump_id is not null or (not j.back and j.why not in ('seek', 'purge') and a.jump_id is null)
 union all
 select
+    j.consumer_group, j.topic, j.queue_id, j.from_offset, null,
+    format('a position jump over the offsets %s to %s is recorded %s times', j.from_offset, j.to_offset - 1, count(*))
+from jump as j
+group by j.subscription_id, j.consumer_group, j.topic, j.queue_id, j.from_offset, j.to_offset, j.back, j.at
+having count(*) > 1
+union all
+select
     r.consumer_group, r.topic, -1, null, null,
     format('its retries from before %s count as purged, but there is no record of a purge', r.retries_from::text)
 from reader as r
@@ -47,7 +54,7 @@ where not r.purged
 union all
 select
     null, null, null, null, null,
-    format('segment %s of %s is marked as dropped, but its rows are there', r.segment_no, r.family)
+    format('segment %s of %s is marked as %s', r.segment_no, r.family, r.what)
 from remaining as r
 union all
 select

@@ -5,12 +5,12 @@
 -- key_hashes: a hash for each message that is equal for equal keys.
 -- sizes: the number of payloads, keys, tags and headers.
 -- intact: whether the contents match their checksum. Null where there is none.
--- postponed: its commit was to be delayed.
+-- delay: by how many seconds its commit was to be delayed.
 -- decision_gone: a half message whose decision retention has dropped.
 select
     b.batch_id, b.first_id, b.n, b.xid::xid8 as xid, b.created_at as born_at, b.topic_id, b.producer_group_id,
     left(b.kind, 1) as kind,
-    b.delay is not null as postponed,
+    extract(epoch from b.delay)::float8 as delay,
     b.check_at, b.queue_id, b.handle_hashes, b.key_hashes, b.sizes, b.intact,
     coalesce(pg_visible_in_snapshot(b.xid::xid8, h.newest_snapshot), false) as covered,
     h.ticks_dropped and coalesce(pg_visible_in_snapshot(b.xid::xid8, h.oldest_snapshot), true) as may_be_dropped,

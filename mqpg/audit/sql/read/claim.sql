@@ -1,7 +1,7 @@
 -- The claims of each version of a cursor, one row for each. nth: its place in the version. held: how
 -- many offsets it holds.
 select
-    c.subscription_id, c.queue_id, c.version, c.slot, c.nth, c.epoch, c.from_offset, c.to_offset,
+    c.subscription_id, c.queue_id, c.version, c.slot, c.nth, c.epoch, c.attempt, c.from_offset, c.to_offset,
     coalesce(c.lease_until, '-infinity') as lease_until,
     c.holder as consumer,
     c.settled, c.picked,

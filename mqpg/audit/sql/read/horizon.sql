@@ -9,6 +9,7 @@
 -- batch id at the time of the newest tick. had_others: there may have been
 -- subscriptions that are gone, because ids of subscriptions ascend without end.
 -- delayed_from: rows of delayed from after this time are there.
+-- next_xid: no transaction has this id or a greater one. Null: the rows are of another cluster.
 -- jumps_purged_before: position jumps from before this time may have been deleted. dedup_window: in
 -- seconds.
 select
@@ -20,6 +21,10 @@ select
     gone.ticks_dropped as queues_dropped,
     gone.dropped_ids + int8multirange(int8range(0, j.until_id)) as dropped_ids,
     gone.dropped_decisions, gone.delayed_from,
+    case
+        when (select v.system_identifier from mqpg_audit.version as v) = (select c.system_identifier from pg_control_system() as c)
+            then pg_snapshot_xmax(pg_current_snapshot())
+    end as next_xid,
     known.others or exists (
         select from mqpg_audit.position_change as c where c.subscription_id > known.newest
     ) as had_others,

@@ -3,7 +3,7 @@
 select
     l.subscription_id, l.message_id,
     l.final_id as deliver_id,
-    l.queue_id, l.attempts, l.died_at,
+    l.queue_id, l.attempts, l.died_at, l.left_at,
     case when l.attempts = 0 and l.reason = 'expired' then 0 else l.last_attempt end as last_attempt,
     l.state = 'dead' as present,
     l.state in ('dead', 'discarded') as excuses

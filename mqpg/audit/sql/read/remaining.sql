@@ -1,6 +1,6 @@
--- Segments that are marked as dropped although the rows of their first table are still there. A
--- table that is still to be dropped is named in leaving.
-select s.family, s.segment_no
+-- Segments that are marked as dropped although the rows of their first table are still there, or as merged
+-- without a merge. A table that is still to be dropped is named in leaving.
+select s.family, s.segment_no, 'dropped, but its rows are there' as what
 from mqpg_audit.segment as s
 where s.dropped_at is not null and (
     (s.family = 'log' and s.leaving is distinct from 'commit_log' and exists (
@@ -20,3 +20,7 @@ where s.dropped_at is not null and (
         where d.written_at >= coalesce(s.lower_time, '-infinity') and d.written_at < s.upper_time
     ))
 )
+union all
+select s.family, s.segment_no, 'merged without some topics, and nothing was merged into it'
+from mqpg_audit.segment as s
+where s.left_out <> '{}' and s.merged_at is null
