@@ -1,13 +1,10 @@
 """append by contract: what a call moves, in which order, in which rows, and what it refuses."""
 
 import random
-import time
 
-import psycopg
 import pytest
 
 from tests.support.broker import Broker, Session, messages_by_queue, positions, seconds
-from tests.support.waiting import eventually
 
 
 def test_a_pass_returns_how_many_messages_it_moved(mq: Session) -> None:
@@ -161,45 +158,6 @@ def half_ticks_after(mq: Session, ages: tuple[str, str]) -> int:
 def test_halves_are_looked_for_once_a_second(mq: Session, ticks: tuple[str, str], stored: int) -> None:
     """Passes that take longer than a second each would otherwise keep one another from it."""
     assert half_ticks_after(mq, ticks) == stored
-
-
-def test_an_open_recall_postpones_due_messages_for_a_few_passes_only(mq: Session, broker: Broker) -> None:
-    recaller = broker.session()
-    kept = mq.send("one", "1", delay=seconds(0.05))
-    recalled = mq.send("one", "2", delay=seconds(0.05))
-    with recaller.transaction():
-        assert recaller.value("recall", recalled) is True
-        mq.execute("select pg_sleep(0.06)")
-        mq.execute("set lock_timeout = '2s'")
-        for _ in range(3):
-            try:
-                mq.append()
-            except psycopg.errors.LockNotAvailable:
-                pytest.fail("append waits for an open recall")
-    eventually(lambda: (mq.append(), messages_by_queue(mq, "one"))[1])
-    assert messages_by_queue(mq, "one") == {0: [kept]}
-
-
-def test_a_message_put_off_for_an_open_recall_comes_once(mq: Session, broker: Broker) -> None:
-    """The recall is rolled back after the appender has postponed its message, while nothing else
-    moved.
-    """
-    recaller = broker.session()
-    ids = mq.send_batch("one", ["0", "1", "2"], delay=seconds(0.05))
-    with recaller.transaction() as tx:
-        for message_id in ids:
-            recaller.value("recall", message_id)
-        mq.execute("select pg_sleep(0.06)")
-        began = time.monotonic()
-        for _ in range(3):
-            assert mq.append() == 0
-        times = 1 + int(time.monotonic() - began)  # each for 1 s
-        tx.force_rollback = True
-    assert mq.scalar("select count(*) from mqpg.delayed") <= 1 + times * len(ids)
-    eventually(lambda: (mq.append(), len(positions(mq, "one")) >= 3)[1])
-    mq.execute("select pg_sleep(1.1)")  # what was postponed is due by now
-    mq.append()
-    assert [m for _, _, m in positions(mq, "one")] == ids
 
 
 def test_a_message_put_off_comes_once_where_its_first_row_is_due_in_the_same_pass(mq: Session, broker: Broker) -> None:

@@ -406,16 +406,6 @@ def test_receive_against_unsubscribe_says_that_the_group_has_ended(
         receiving.result(45)
 
 
-def test_subscribe_against_drop_topic_says_that_the_topic_is_gone(mq: Session, broker: Broker) -> None:
-    other = broker.session()
-    with mq.transaction():
-        mq.call("drop_topic", "one", True)
-        subscribing = broker.background(other.call, "subscribe", "late", "one")
-        broker.wait_blocked(other)
-    with refused("MQ003", "one"):
-        subscribing.result(45)
-
-
 def test_a_member_that_joins_a_topic_that_is_being_dropped_waits_for_nobody(mq: Session, broker: Broker) -> None:
     """It would lock the group and wait for the topic, and the drop the other way round."""
     mq.call("subscribe", "all", "one", mode="broadcast")

@@ -96,13 +96,6 @@ def overdue_now(mq: Session) -> None:
 # the check queue
 
 
-def test_a_half_decided_at_once_gets_no_entry(quick: Session) -> None:
-    quick.commit(quick.prepare("one", "1", "led"))
-    assert quick.value("compensate") == 0
-    assert entries(quick) == 0
-    assert quick.scalar("select max(half_tick_id) from mqpg.half_tick") > 0
-
-
 def test_an_undecided_half_gets_one_entry_however_often_a_pass_looks(quick: Session) -> None:
     handle = quick.prepare("one", "1", "pg")
     for _ in range(3):
@@ -230,14 +223,6 @@ def test_compensation_is_durable_in_a_session_that_chose_otherwise(quick: Sessio
 
 
 # a SQL function is the checker
-
-
-@pytest.mark.parametrize(("verdict", "op"), [("commit", "c"), ("rollback", "b")])
-def test_a_function_decides(quick: Session, verdict: str, op: str) -> None:
-    handle = quick.prepare("one", "1", "asks", key="k", headers='{"h": 1}')
-    quick.execute("insert into public.verdicts values (%s, %s)", handle, verdict)
-    compensated(quick)
-    assert decision(quick, handle) == (op, "checker")
 
 
 def test_a_function_with_jsonb_gets_key_headers_and_payload(quick: Session) -> None:
@@ -441,14 +426,6 @@ def parked(quick: Session) -> str:
         due(quick, "app", lease=seconds(0.01))
     eventually(lambda: quick.call("due_checks", "app") == [] and quick.rows("select from mqpg.half_parked"))
     return handle
-
-
-def test_rearm_gives_all_checks_again(quick: Session, parked: str) -> None:
-    quick.call("rearm", parked)
-    assert quick.rows("select from mqpg.half_parked") == []
-    assert [due(quick, "app", lease=seconds(0.01))[0].attempt for _ in range(2)] == [1, 2]
-    with refused("MQ018", "not parked"):
-        quick.call("rearm", parked)
 
 
 def test_topic_and_group_of_a_parked_half_are_not_dropped(quick: Session, parked: str) -> None:

@@ -1,13 +1,8 @@
 """keep(): segments made ahead, closed and dropped under I11, survivors in held, cursor slots carried."""
 
-import threading
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
 import pytest
 
-from tests.support.broker import Broker, Session, make_due, positions, refused, seconds, tolerating
+from tests.support.broker import Broker, Session, make_due, positions, refused, seconds
 from tests.support.retention import (
     aged,
     dropped,
@@ -297,15 +292,6 @@ def test_I11_undelivered_pins_and_is_reported(brisk: Session) -> None:
     gone(brisk, {"consume_queue_1"}, keep(brisk))
 
 
-def test_I11_an_open_claim_pins(brisk: Session) -> None:
-    brisk.send("one", "1")
-    brisk.append()
-    (message,) = brisk.receive("one")
-    assert "consume_queue_1" not in dropped(roll(brisk))
-    brisk.ack(message.receipt)
-    gone(brisk, {"consume_queue_1"}, keep(brisk))
-
-
 def test_I11_the_oldest_of_many_shared_claims_pins(brisk: Session) -> None:
     """The claims of one queue end in any order, and their cursors are carried meanwhile."""
     brisk.call("subscribe", "crowd", "one", mode="shared", retry_delay=seconds(0))
@@ -549,24 +535,6 @@ def test_tails_never_go_back(brisk: Session) -> None:
     assert [m.queue_offset for m in brisk.drain("one", group="new")] == [7]
 
 
-def test_a_drop_waits_for_nobody_and_holds_nobody_up(brisk: Session, broker: Broker) -> None:
-    brisk.send("one", "1")
-    brisk.append()
-    brisk.drain("one")
-    reader, other = broker.session(), broker.session()
-    with reader.transaction():
-        reader.send("t", "1")
-        reader.rows("select count(*) from mqpg.consume_queue")
-        reported = roll(brisk, closes=False)
-        assert not dropped(reported) & {"commit_log_1", "consume_queue_1"}
-        assert "blocked" in {row[0] for row in reported}
-        broker.background(other.send, "one", "2").result(45)
-    brisk.append()
-    other.drain("t")
-    other.drain("one")
-    gone(brisk, {"commit_log_1", "consume_queue_1"}, roll(brisk))
-
-
 def test_delayed_slots_go_when_all_is_appended(brisk: Session) -> None:
     retain(brisk, "1 h")
     brisk.send("one", '"soon"', delay=seconds(0.01))
@@ -597,31 +565,6 @@ def test_old_ledger_rows_go_with_their_halves_decided(brisk: Session) -> None:
 
 
 # cursors
-
-
-def test_cursor_slots_are_carried_and_dropped(brisk: Session) -> None:
-    brisk.send_batch("one", ["1", "2", "3"])
-    brisk.append()
-    (first, *_) = brisk.receive("one", max_messages=2)
-    reported = roll(brisk)
-    gone(brisk, {"cursor_1"}, reported)
-    assert {row.action for row in brisk.rows("select action::text from mqpg.cursor")} == {"k"}
-    brisk.ack(first.receipt)
-    assert payloads(brisk.drain("one")) == [3]
-
-
-def test_a_busy_queue_is_carried_later(brisk: Session, broker: Broker) -> None:
-    brisk.send("one", "1")
-    brisk.append()
-    consumer = broker.session()
-    with consumer.transaction():
-        (message,) = consumer.receive("one")
-        reported = roll(brisk, closes=False)
-        assert any(row[3].endswith(", 1 in use") for row in reported)
-        assert "cursor_1" not in dropped(reported)
-        consumer.ack(message.receipt)
-    gone(brisk, {"cursor_1"}, roll(brisk))
-    assert brisk.receive("one") == []
 
 
 def test_a_closed_slot_refuses_a_writer_with_an_old_snapshot(brisk: Session, broker: Broker) -> None:
@@ -659,42 +602,6 @@ def key_of(mq: Session, queue_id: int) -> str:
     """Return a key whose messages go to that queue of four."""
     sql = "select k::text from generate_series(1, 100) as k where mqpg._queue_of(k::text, 4) = %s"
     return str(mq.scalar(sql, queue_id))
-
-
-def test_carrying_while_consumers_work_loses_and_repeats_nothing(brisk: Session, broker: Broker) -> None:
-    n = 3000
-    brisk.execute("update mqpg.settings set value = '0 s' where name = 'cursor_slot_age'")
-    brisk.send_batch("t", [str(i) for i in range(n)])
-    brisk.append()
-    stop = threading.Event()
-    keeper = broker.session()
-
-    def carry() -> int:
-        slots = 0
-        while not stop.is_set():
-            slots += sum(row.action == "made" and row.family == "cursor" for row in keeper.call("keep"))
-        return slots
-
-    def repeat(call: Callable[[], Any]) -> Any:
-        while True:  # keep() may move a queue twice in one call
-            with tolerating("40001"):
-                return call()
-
-    def consume(session: Session) -> list[Any]:
-        got: list[Any] = []
-        while not stop.is_set():  # nothing: the keeper has the queues
-            while batch := repeat(lambda: session.receive("t", max_messages=7, lease=seconds(60))):
-                repeat(partial(session.ack, batch[0].receipt))
-                got += batch
-        return got
-
-    carrying = broker.background(carry)
-    consuming = [broker.background(consume, broker.session()) for _ in range(2)]
-    eventually(lambda: mq_lag(brisk) == 0, timeout=60, interval=0.1)
-    stop.set()
-    got = [message.payload for consumer in consuming for message in consumer.result(30)]
-    assert carrying.result(30) > 3
-    assert sorted(got) == list(range(n))
 
 
 def mq_lag(mq: Session) -> int:

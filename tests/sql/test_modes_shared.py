@@ -1,7 +1,5 @@
 """Mode shared: many claims of one queue are in flight, independent of each other."""
 
-import random
-import threading
 import time
 from typing import Any
 
@@ -124,38 +122,6 @@ def test_extend_and_nack_concern_their_claim_only(shared: Session) -> None:
         shared.ack(b[0].receipt)
 
 
-def test_a_member_that_dies_in_its_transaction_gives_back_at_once(shared: Session, broker: Broker) -> None:
-    fill(shared, 4)
-    member = broker.session()
-    member.execute("begin")
-    assert offsets(member.receive("s", max_messages=2, lease=seconds(600))) == [0, 1]
-    shared.execute("select pg_terminate_backend(%s)", member.pid)
-    got = eventually(lambda: shared.receive("s", max_messages=2))
-    assert (offsets(got), {m.attempt for m in got}) == ([0, 1], {1})
-
-
-def test_an_effect_in_the_acks_transaction_is_undone_when_the_claim_was_taken_over(
-    shared: Session, broker: Broker
-) -> None:
-    """Mode shared is exactly once in the same database when effect and ack are one transaction,
-    after the receive.
-    """
-    fill(shared, 1)
-    shared.execute("create table if not exists public.effect (id bigint)")
-    shared.execute("truncate public.effect")
-    slow = shared.receive("s", lease=seconds(0.02))
-    shared.execute("select pg_sleep(0.04)")
-    other = broker.session()
-    quick = other.receive("s")
-    with refused("MQ009"), shared.transaction():
-        shared.execute("insert into public.effect values (%s)", slow[0].message_id)
-        shared.ack(slow[0].receipt)
-    with other.transaction():
-        other.execute("insert into public.effect values (%s)", quick[0].message_id)
-        other.ack(quick[0].receipt)
-    assert shared.rows("select id from public.effect") == [(quick[0].message_id,)]
-
-
 def test_receive_waits_a_moment_for_the_only_queue(shared: Session, broker: Broker) -> None:
     """A queue that another call has for a moment is not empty.
 
@@ -214,75 +180,3 @@ def test_shared_refuses_to_block(mq: Session, policy: str) -> None:
     mq.call("subscribe", "y", "t", on_failure=policy)
     with refused("MQ001", "on_failure"):
         mq.call("alter_subscription", "y", "t", mode="shared")
-
-
-class _Member(threading.Thread):
-    """A member that sometimes outlasts its lease, nacks, releases or rolls back, and notes what it
-    acknowledged.
-    """
-
-    def __init__(self, mq: Session, seed: int, stop: threading.Event) -> None:
-        super().__init__()
-        self.mq, self.rng, self.stop = mq, random.Random(seed), stop
-        self.acked: list[int] = []
-        self.failure: Exception | None = None
-
-    def run(self) -> None:
-        try:
-            while not self.stop.is_set():
-                self.step()
-        except Exception as error:  # set by the test
-            self.failure = error
-
-    def step(self) -> None:
-        import psycopg
-
-        got = self.mq.receive("s", max_messages=self.rng.randint(1, 5), lease=seconds(0.05))
-        if not got:
-            return
-        fate = self.rng.random()
-        try:
-            if fate < 0.05:
-                time.sleep(0.06)
-            if fate < 0.1:
-                self.mq.call("release", got[0].receipt)
-            elif fate < 0.2:
-                self.mq.nack(got[0].receipt, [got[0].message_id], delay=seconds(0))
-                self.mq.ack(got[0].receipt) if len(got) > 1 else None
-                self.acked += ids_of(got[1:])
-            else:
-                self.mq.ack(got[0].receipt)
-                self.acked += ids_of(got)
-        except psycopg.Error as error:
-            if error.sqlstate != "MQ009":
-                raise
-
-
-def test_more_members_than_queues_take_each_message_once(shared: Session, broker: Broker) -> None:
-    """Six members read one queue.
-
-    Every message is acknowledged, none by two (I8), and the position ends at the tail.
-    """
-    shared.call("alter_subscription", "g", "s", max_attempts=1000, retry_delay=seconds(0))
-    ids = fill(shared, 400)
-    stop = threading.Event()
-    members = [_Member(broker.session(), seed, stop) for seed in range(6)]
-    for member in members:
-        member.start()
-
-    def drained() -> bool:
-        shared.append()
-        return sum(len(m.acked) for m in members) >= 400 or any(m.failure for m in members)
-
-    try:
-        eventually(drained)
-    finally:
-        stop.set()
-        for member in members:
-            member.join(45)
-    assert [m.failure for m in members if m.failure] == []
-    acked = sorted(i for m in members for i in m.acked)
-    assert acked == sorted(ids)
-    assert sum(1 for m in members if m.acked) > 1
-    assert shared.drain("s") == []
-    assert lag(shared).lag == 0

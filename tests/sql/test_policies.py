@@ -6,7 +6,6 @@ import json
 import secrets
 from typing import Any
 
-import psycopg
 import pytest
 
 from tests.support.broker import Broker, Session, refused, seconds
@@ -231,17 +230,3 @@ def test_bad_policies(mq: Session, argument: str, value: Any) -> None:
 
 
 # dropping and others
-
-
-def test_an_exported_snapshot_with_its_locks_keeps_the_tables(brisk: Session, broker: Broker) -> None:
-    """The audit takes its locks first and then the snapshot."""
-    brisk.send("one", "1")
-    brisk.append()
-    brisk.drain("one")
-    with psycopg.connect(broker.dsn) as audit:
-        audit.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        audit.execute("lock table mqpg.commit_log, mqpg.consume_queue in access share mode")
-        audit.execute("select pg_export_snapshot()")
-        assert not dropped(roll(brisk, closes=False)) & {"commit_log_1", "consume_queue_1"}
-        assert audit.execute("select count(*) from mqpg.commit_log").fetchone() == (1,)
-    gone(brisk, {"commit_log_1", "consume_queue_1"}, keep(brisk))

@@ -188,28 +188,6 @@ def test_discarded_letters_are_gone_and_traced(mq: Session) -> None:
     assert story(mq, sent)[-3:] == ["delivered", "dead", "discarded"]
 
 
-def test_a_final_payload_comes_again(mq: Session) -> None:
-    mq.call("subscribe", "strict", "one", max_attempts=1)
-    handle = mq.prepare("one", '"first"')
-    mq.commit(handle, '"final"')
-    mq.append()
-    (message,) = mq.receive("one", group="strict")
-    mq.nack(message.receipt, [message.message_id])
-    assert dead(mq)[0].payload == "final"
-    redrive(mq)
-    mq.append()
-    assert [m.payload for m in mq.receive("one", group="strict")] == ["final"]
-
-
-def test_a_redrive_that_is_rolled_back_did_nothing(mq: Session) -> None:
-    bury(mq, ["1"])
-    with mq.transaction():
-        assert redrive(mq) == 1
-        raise psycopg.Rollback
-    assert mq.append() == 0
-    assert len(dead(mq)) == 1
-
-
 @pytest.mark.parametrize("second", ["redrive", "discard_dead_letters"])
 def test_two_at_once_take_each_letter_once(mq: Session, broker: Broker, second: str) -> None:
     bury(mq, ["1", "2", "3"])

@@ -27,15 +27,6 @@ def test_a_message_alone_is_position_zero_of_its_batch(mq: Session) -> None:
     assert first < second
 
 
-def test_batch_returns_ids_in_argument_order(mq: Session) -> None:
-    ids = mq.send_batch("one", [str(i) for i in range(50)])
-    assert len(ids) == 50
-    assert ids == sorted(set(ids))
-    mq.append()
-    got = {m.message_id: m.payload for m in mq.drain("one")}
-    assert [got[i] for i in ids] == list(range(50))
-
-
 def test_empty_batch_returns_nothing_and_stores_nothing(mq: Session) -> None:
     assert mq.send_batch("t", []) == []
     assert mq.send_batch("t", [], keys=[]) == []
@@ -71,33 +62,10 @@ def test_a_batch_over_256_kib_is_cut_into_pieces(mq: Session) -> None:
     assert [m.payload for m in delivered(mq, "t")] == ["x" * (50 * KIB)] * 12
 
 
-def test_same_key_same_queue(mq: Session) -> None:
-    for i in range(40):
-        mq.send("t", str(i), key=f"k{i % 5}")
-    mq.send_batch("t", ["1"] * 40, keys=[f"k{i % 5}" for i in range(40)])
-    mq.append()
-    queues: dict[str, set[int]] = {}
-    for m in mq.drain("t", max_messages=1000):
-        queues.setdefault(m.key, set()).add(m.queue_id)
-    assert len(queues) == 5
-    assert all(len(q) == 1 for q in queues.values())
-
-
 def test_keyed_batch_makes_one_row_per_queue_touched(mq: Session) -> None:
     mq.send_batch("t", ["1"] * 200, keys=[f"k{i}" for i in range(200)])
     rows = mq.rows("select queue_id from mqpg.commit_log")
     assert sorted(r.queue_id for r in rows) == [0, 1, 2, 3]
-
-
-def test_keyed_batch_keeps_order_per_key_over_many_pieces(mq: Session) -> None:
-    keys = [f"k{i * 7919 % 11}" for i in range(5000)]
-    mq.send_batch("t", [str(i) for i in range(5000)], keys=keys)
-    mq.append()
-    seen: dict[str, list[int]] = {}
-    for m in sorted(mq.drain("t", max_messages=5000), key=lambda m: (m.queue_id, m.queue_offset)):
-        seen.setdefault(m.key, []).append(m.payload)
-    assert sum(map(len, seen.values())) == 5000
-    assert all(values == sorted(values) for values in seen.values())
 
 
 def test_keyed_batch_with_large_bodies_keeps_order_per_key(mq: Session) -> None:

@@ -40,13 +40,6 @@ def test_a_committed_half_is_delivered_under_its_id(mq: Session) -> None:
     assert (m.key, m.tag, m.headers, m.payload, m.attempt) == ("k", "x", {"h": 1}, {"a": 1}, 1)
 
 
-def test_prepare_rolled_back_leaves_an_unknown_handle(mq: Session) -> None:
-    with mq.transaction() as tx:
-        handle = mq.prepare("one", "1")
-        tx.force_rollback = True
-    assert mq.commit(handle) == "unknown"
-
-
 def test_prepare_and_commit_in_one_transaction(mq: Session) -> None:
     with mq.transaction():
         assert mq.commit(mq.prepare("one", "1")) == "committed"
@@ -110,23 +103,6 @@ def test_final_payload_overloads(mq: Session) -> None:
     assert [m.payload for m in delivered(mq)] == [{"a": 1}] * 3
 
 
-def test_a_later_final_payload_changes_nothing(mq: Session) -> None:
-    handle = mq.prepare("one", "0")
-    mq.commit(handle, "1")
-    assert mq.commit(handle, "2") == "already_committed"
-    assert mq.commit(handle) == "already_committed"
-    assert mq.scalar("select count(*) from mqpg.commit_log where kind = 'f'") == 1
-    assert [m.payload for m in delivered(mq)] == [1]
-
-
-def test_a_final_payload_after_rollback_stores_nothing(mq: Session) -> None:
-    handle = mq.prepare("one", "0")
-    mq.rollback(handle)
-    assert mq.commit(handle, "1") == "already_rolled_back"
-    assert mq.scalar("select count(*) from mqpg.commit_log where kind = 'f'") == 0
-    assert delivered(mq) == []
-
-
 def test_a_final_payload_over_the_limit_decides_nothing(mq: Session) -> None:
     mq.call("alter_topic", "one", max_payload=100)
     handle = mq.prepare("one", "0")
@@ -162,15 +138,6 @@ def test_commit_batch_answers_in_argument_order(mq: Session) -> None:
         "committed",
     ]
     assert sorted(m.payload for m in delivered(mq)) == [0, 1, 3]
-
-
-def test_rollback_batch_answers_in_argument_order(mq: Session) -> None:
-    a, b, c = (mq.prepare("one", str(i)) for i in range(3))
-    mq.commit(b)
-    rows = mq.call("rollback_batch", [c, b, "x", a])
-    assert [r.handle for r in rows] == [c, b, "x", a]
-    assert outcomes(rows) == ["rolled_back", "already_committed", "unknown", "rolled_back"]
-    assert [m.payload for m in delivered(mq)] == [1]
 
 
 def test_an_empty_batch_of_decisions_returns_nothing(mq: Session) -> None:

@@ -27,11 +27,13 @@ def test_a_half_through_everything_that_can_happen(mq: Session) -> None:
     mq.append()
     for consumer in ("c1", "c2"):
         (message,) = mq.receive("one", consumer=consumer)
+        assert message.payload == "final"
         mq.nack(message.receipt, [message_id], reason=f"failed at {consumer}")
         mq.append()
+    assert [letter.payload for letter in mq.call("dead_letters", "g", "one")] == ["final"]
     mq.value("redrive", "g", "one")
     mq.append()
-    mq.drain("one", consumer="c3")
+    assert [one.payload for one in mq.drain("one", consumer="c3")] == ["final"]
     mq.call("seek", "g", "one", "earliest")
     (message,) = mq.receive("one", consumer="c4")
     mq.ack(message.receipt)

@@ -732,6 +732,7 @@ def put_off_and_rolled_back(mq: Session, broker: Broker) -> list[int]:
 
 def test_trap_a_message_put_off_comes_once(mq: Session, broker: Broker) -> None:
     assert len(put_off_and_rolled_back(mq, broker)) == 1
+    assert mq.scalar("select count(*) from mqpg.delayed") <= 2
 
 
 def test_trap_a_message_put_off_comes_once_mutant_no_tick(mq: Session, broker: Broker) -> None:
