@@ -4,19 +4,17 @@ import os
 import re
 import subprocess
 import sys
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pyspark
 import pytest
-from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 import mqpg
 from mqpg.spark.read.jdbc_jar import find_jdbc_jar
 from tests.examples.pages import run_page, saved_files
+from tests.support.roles import Roles
 
 PAGE = Path(__file__).parents[2] / "docs" / "prove" / "jdbc.md"
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -25,13 +23,11 @@ JOURNAL = "create table mqpg_applied (consumer_group text, message_id bigint)"
 
 
 @pytest.fixture
-def auditor(db: psycopg.Connection) -> Iterator[str]:
+def auditor(db: psycopg.Connection, roles: Roles) -> str:
     """A role that may do nothing but audit."""
-    name = f"auditor_{uuid.uuid4().hex[:8]}"
-    db.execute(sql.SQL("create role {} login password 'x'").format(sql.Identifier(name)))
-    db.execute("select mqpg.grant_auditor(%s)", (name,))
-    yield name
-    db.execute(sql.SQL("drop owned by {0}; drop role {0}").format(sql.Identifier(name)))
+    role = roles("auditor")
+    db.execute("select mqpg.grant_auditor(%s)", (role.name,))
+    return role.name
 
 
 @pytest.fixture

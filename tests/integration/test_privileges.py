@@ -1,6 +1,5 @@
 """The library and the workers do with grants alone what they need; without them a role reaches nothing."""
 
-import uuid
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -12,36 +11,27 @@ from psycopg import sql
 from sqlalchemy import Engine, create_engine
 
 import mqpg
-from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.schema.compatibility import read, require_compatible
 from mqpg.schema.source import packaged
 from mqpg.workers.heartbeat import Heartbeat
+from tests.support.roles import LoginRole, Roles
 from tests.support.waiting import eventually
 
 
 @pytest.fixture
-def role(db: psycopg.Connection[Any]) -> Iterator[str]:
+def role(roles: Roles) -> LoginRole:
     """A role that may log in, and nothing more."""
-    name = f"app_{uuid.uuid4().hex[:8]}"
-    db.execute(sql.SQL("create role {} login password 'secret'").format(sql.Identifier(name)))
-    yield name
-    db.execute(sql.SQL("drop owned by {0}; drop role {0}").format(sql.Identifier(name)))
-
-
-def as_role(dsn: str, role: str) -> str:
-    return str(
-        to_sqlalchemy(dsn).set(username=role, password="secret", drivername="postgresql").render_as_string(False)
-    )
+    return roles("app")
 
 
 @pytest.fixture
-def app(mq: mqpg.Client, dsn: str, role: str) -> Iterator[mqpg.Client]:
+def app(mq: mqpg.Client, role: LoginRole) -> Iterator[mqpg.Client]:
     mq.create_topic("orders", queues=1)
     mq.create_producer_group("shop")
-    mq.grant_send("orders", role)
-    mq.grant_produce("shop", role)
-    mq.grant_receive("*", "orders", role)
-    with mqpg.connect(as_role(dsn, role)) as client:
+    mq.grant_send("orders", role.name)
+    mq.grant_produce("shop", role.name)
+    mq.grant_receive("*", "orders", role.name)
+    with mqpg.connect(role.dsn) as client:
         yield client
 
 
@@ -76,10 +66,10 @@ def test_producers_with_a_ledger_of_their_own(app: mqpg.Client, tmp_path: Path) 
     assert app.send("orders", 1, dedup_id="x") == app.send("orders", 1, dedup_id="x")
 
 
-def test_heartbeats_of_consumers(app: mqpg.Client, mq: mqpg.Client, dsn: str, role: str) -> None:
+def test_heartbeats_of_consumers(app: mqpg.Client, mq: mqpg.Client, role: LoginRole) -> None:
     mq.subscribe("g", "orders")
     heartbeat = Heartbeat("consumer", 0.0, {"consumer_group": "g", "topic": "orders"})
-    with psycopg.connect(as_role(dsn, role), autocommit=True) as conn:
+    with psycopg.connect(role.dsn, autocommit=True) as conn:
         for state in ("running", "running", "stopped"):
             heartbeat.beat(conn, state)
 
@@ -93,9 +83,9 @@ def test_checks_and_states_of_halves(app: mqpg.Client) -> None:
     assert app.commit(handle) is mqpg.Outcome.COMMITTED
 
 
-def test_workers_need_no_table(mq: mqpg.Client, dsn: str, role: str) -> None:
-    mq.grant_worker(role)
-    with psycopg.connect(as_role(dsn, role), autocommit=True) as conn:
+def test_workers_need_no_table(mq: mqpg.Client, role: LoginRole) -> None:
+    mq.grant_worker(role.name)
+    with psycopg.connect(role.dsn, autocommit=True) as conn:
         conn.execute("select mqpg.append()")
         conn.execute("select mqpg.compensate()")
         conn.execute("select * from mqpg.keep()")
@@ -107,7 +97,7 @@ def test_workers_need_no_table(mq: mqpg.Client, dsn: str, role: str) -> None:
 
 
 def test_only_auditors_read_the_views_of_auditors(
-    mq: mqpg.Client, db: psycopg.Connection[Any], dsn: str, role: str
+    mq: mqpg.Client, db: psycopg.Connection[Any], role: LoginRole
 ) -> None:
     """Each of them, with nothing but the grant, and nobody else has even the schema."""
     mq.create_topic("orders")
@@ -122,25 +112,25 @@ def test_only_auditors_read_the_views_of_auditors(
         "worker": mq.grant_worker,
         "receive": lambda name: mq.grant_receive("*", "*", name),
     }
-    with psycopg.connect(as_role(dsn, role), autocommit=True) as conn:
+    with psycopg.connect(role.dsn, autocommit=True) as conn:
         for grant in grants.values():
-            grant(role)
+            grant(role.name)
             for view in views:
                 with pytest.raises(psycopg.errors.InsufficientPrivilege, match="schema mqpg_audit"):
                     conn.execute(sql.SQL("select from {}").format(view))
-        mq.grant_auditor(role)
+        mq.grant_auditor(role.name)
         for view in views:
             conn.execute(sql.SQL("select * from {}").format(view)).fetchall()
         assert conn.execute("select topic, state from mqpg_audit.message").fetchall() == [("orders", "committed")]
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             conn.execute("create view mqpg_audit.mine as select 1 as one")
-        mq.revoke_auditor(role)
+        mq.revoke_auditor(role.name)
         for view in views:
             with pytest.raises(psycopg.errors.InsufficientPrivilege, match="schema mqpg_audit"):
                 conn.execute(sql.SQL("select from {}").format(view))
 
 
-def test_auditors_learn_no_key_and_no_tag_from_why(mq: mqpg.Client, dsn: str, role: str) -> None:
+def test_auditors_learn_no_key_and_no_tag_from_why(mq: mqpg.Client, role: LoginRole) -> None:
     mq.create_topic("orders", queues=1)
     mq.subscribe("billing", "orders", on_failure="block_key", retry_delay="1 min")
     mq.subscribe("tagged", "orders", tags=["else"])
@@ -149,16 +139,16 @@ def test_auditors_learn_no_key_and_no_tag_from_why(mq: mqpg.Client, dsn: str, ro
     failed = mq.receive("billing", "orders")[0]
     mq.nack(failed)
     mq.receive("tagged", "orders")
-    mq.grant_auditor(role)
+    mq.grant_auditor(role.name)
     questions = [
         ("select * from mqpg.why('billing', 'orders')", 1),
         (f"select * from mqpg.why({failed.message_id})", 2),
     ]
-    with psycopg.connect(as_role(dsn, role), autocommit=True) as conn:
+    with psycopg.connect(role.dsn, autocommit=True) as conn:
         for query, count in questions:
             found = conn.execute(query.encode()).fetchall()
             assert len(found) == count
             assert "loot" not in str(found)
-        mq.grant_receive("tagged", "orders", role)
+        mq.grant_receive("tagged", "orders", role.name)
         for query, count in questions:
             assert str(conn.execute(query.encode()).fetchall()).count("loot") == count

@@ -1,13 +1,13 @@
 """`call mqpg.work(seconds)` does what the three worker processes do, in one statement of one session."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 
 from tests.support.in_process import Run
+from tests.support.roles import LoginRole, Roles
 from tests.support.waiting import eventually
 from tests.support.working import NO_DDL, working
 
@@ -15,13 +15,11 @@ Connection = psycopg.Connection[Any]
 
 
 @pytest.fixture
-def worker(db: Connection, dsn: str) -> Iterator[str]:
-    """The DSN of a role that has only `grant_worker`."""
-    db.execute("drop role if exists cron_of_work; create role cron_of_work login password 'x'")
-    db.execute("select mqpg.grant_worker('cron_of_work')")
-    yield make_conninfo(dsn, user="cron_of_work", password="x")
-    db.execute("select mqpg.revoke_worker('cron_of_work')")
-    db.execute("drop role cron_of_work")
+def worker(db: Connection, roles: Roles) -> LoginRole:
+    """A role that has only `grant_worker`."""
+    role = roles("cron")
+    db.execute("select mqpg.grant_worker(%s)", [role.name])
+    return role
 
 
 def received(db: Connection) -> list[int]:
@@ -29,11 +27,11 @@ def received(db: Connection) -> list[int]:
     return [number for number, _ in rows]
 
 
-def test_one_statement_delivers_checks_and_keeps(db: Connection, worker: str, run: Run) -> None:
+def test_one_statement_delivers_checks_and_keeps(db: Connection, worker: LoginRole, run: Run) -> None:
     db.execute(
         "select mqpg.create_topic('t', 1), mqpg.subscribe('g', 't'), mqpg.create_producer_group('p', checker => 'ledger')"
     )
-    with working(worker) as said:
+    with working(worker.dsn) as said:
         for number in range(3):
             db.execute("select mqpg.send('t', %s::text)", (str(number),))
             assert eventually(lambda: received(db)) == [number]
@@ -74,18 +72,16 @@ def test_what_it_refuses(connect: Callable[..., Connection], statement: str, cod
     assert refused.value.sqlstate == code
 
 
-def test_a_careless_grant_is_not_the_right(db: Connection, worker: str) -> None:
-    db.execute("select mqpg.revoke_worker('cron_of_work')")
-    db.execute(
-        "grant usage on schema mqpg to cron_of_work; grant execute on all routines in schema mqpg to cron_of_work"
-    )
+def test_a_careless_grant_is_not_the_right(db: Connection, worker: LoginRole) -> None:
+    db.execute("select mqpg.revoke_worker(%s)", [worker.name])
+    for grant in ("usage on schema mqpg", "execute on all routines in schema mqpg"):
+        db.execute(f"grant {grant} to {worker.name}")
     with (
-        psycopg.connect(worker, autocommit=True) as conn,
+        psycopg.connect(worker.dsn, autocommit=True) as conn,
         pytest.raises(psycopg.Error, match="grant_worker") as refused,
     ):
         conn.execute("call mqpg.work(0)")
     assert refused.value.sqlstate == "MQ025"
-    db.execute("drop owned by cron_of_work")
 
 
 def test_it_gives_back_the_search_path(connect: Callable[..., Connection]) -> None:
