@@ -3,11 +3,13 @@
 Each test that changes the history gets copies of the three databases.
 """
 
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 from pyspark.sql import SparkSession
 
 from mqpg.audit.options import AuditOptions
@@ -60,6 +62,16 @@ def story(trio: Trio) -> Iterator[Story]:
     """Connections to `trio`."""
     with Story.of(trio) as opened:
         yield opened
+
+
+@pytest.fixture
+def role(server: Server) -> Iterator[str]:
+    """A role that may log in. Request it before the databases, because they are dropped first."""
+    name = f"auditor_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(server.dsn(), autocommit=True) as db:
+        db.execute(sql.SQL("create role {} login password 'x'").format(sql.Identifier(name)))
+        yield name
+        db.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))
 
 
 # Spark takes many times as long, so `make test` runs the tests with this fixture in SQL only, and

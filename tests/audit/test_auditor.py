@@ -1,7 +1,6 @@
 """Who may audit: a role that has only the right of an auditor, and SELECT on the tables of users."""
 
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 
 import psycopg
@@ -18,20 +17,9 @@ from mqpg.errors import NotGranted
 from mqpg.spark.jobs.reconcile import ReconcileOptions, reconcile_in
 from tests.audit.commands import as_role
 from tests.audit.story import LEDGER_DDL, Story, Trio
-from tests.fixtures.server import Server
 
 JVM = pytest.mark.spark
 AT_ONCE = timedelta(0)
-
-
-@pytest.fixture
-def role(server: Server) -> Iterator[str]:
-    """A role that may log in. Request it before the databases, because they are dropped first."""
-    name = f"auditor_{uuid.uuid4().hex[:8]}"
-    with psycopg.connect(server.dsn(), autocommit=True) as db:
-        db.execute(sql.SQL("create role {} login password 'x'").format(sql.Identifier(name)))
-        yield name
-        db.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))
 
 
 def may_read(db: psycopg.Connection[dict[str, object]], role: str) -> None:

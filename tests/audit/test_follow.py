@@ -4,7 +4,6 @@ import json
 import signal
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,11 +11,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from tests.audit.commands import as_role
 from tests.audit.story import Story, Trio
-from tests.fixtures.server import Server
 from tests.support.forking import Forked
 from tests.support.waiting import eventually
 
@@ -123,30 +120,6 @@ def test_the_exit_status_is_that_of_the_last_audit(follow: Callable[..., Followe
     assert follower.end(signal.SIGINT)[0] == 1
 
 
-def test_a_late_commit_is_not_skipped(follow: Callable[..., Follower], story: Story, trio: Trio) -> None:
-    """Its ids are older than those of messages that were judged while its transaction was open."""
-    follower = follow("--json")
-    follower.until(lambda found: True)
-    with psycopg.connect(trio.broker) as late:
-        row = late.execute("select mqpg.send('orders', '{}'::text)").fetchone()
-        assert row is not None
-        story.business()
-        story.drain()
-        story.drain("mail", journal=False)
-        follower.until(lambda found: True)
-        follower.until(lambda found: True)
-        late.commit()
-    story.append()
-    rows = story.broker.execute("select * from mqpg.receive('board', 'orders', 10, consumer => 'c1')").fetchall()
-    assert [one["message_id"] for one in rows] == [row[0]]
-    story.broker.execute("select mqpg.ack(%s)", (rows[0]["receipt"],))
-    story.consumer.execute(
-        "update mqpg_offsets set next_offset = next_offset + 1 where queue_id = %s", (rows[0]["queue_id"],)
-    )
-    found = follower.until(lambda found: found["verdict"] == "invalid")
-    assert [one["message_id"] for one in found["anomalies"]["examples"]] == [row[0]]
-
-
 def test_kill_and_restart(follow: Callable[..., Follower], story: Story, tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     first = follow("--json", "--state", str(state))
@@ -174,26 +147,20 @@ def test_it_goes_on_while_a_table_is_away(follow: Callable[..., Follower], story
     assert follower.end()[0] == 0
 
 
-def test_an_auditor_may_report(follow: Callable[..., Follower], story: Story, trio: Trio, server: Server) -> None:
-    role = f"follower_{uuid.uuid4().hex[:8]}"
-    story.broker.execute(sql.SQL("create role {} login password 'x'").format(sql.Identifier(role)))
-    try:
-        story.broker.execute("select mqpg.grant_auditor(%s)", (role,))
-        dsn = as_role(trio.broker, role)
-        follower = follow(dsn=dsn)
-        assert " valid: " in follower.line()
-        returned, err = follower.end()
-        assert returned == 0
-        assert "worker_status" not in err
-        assert status(story)["state"] == "stopped"
-        report = "select mqpg._heartbeat('audit-x', 'audit', 'host', 1, %s, to_jsonb(repeat(md5(random()::text), %s)))"
-        with psycopg.connect(dsn, autocommit=True) as auditor:
-            for state, length in (("whatever", 1), ("active", 100_000)):
-                with pytest.raises(psycopg.Error, match="64 KiB"):
-                    auditor.execute(report, (state, length))
-    finally:
-        story.broker.execute("select mqpg.revoke_auditor(%s)", (role,))
-        story.broker.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
+def test_an_auditor_may_report(role: str, follow: Callable[..., Follower], story: Story, trio: Trio) -> None:
+    story.broker.execute("select mqpg.grant_auditor(%s)", (role,))
+    dsn = as_role(trio.broker, role)
+    follower = follow(dsn=dsn)
+    assert " valid: " in follower.line()
+    returned, err = follower.end()
+    assert returned == 0
+    assert "worker_status" not in err
+    assert status(story)["state"] == "stopped"
+    report = "select mqpg._heartbeat('audit-x', 'audit', 'host', 1, %s, to_jsonb(repeat(md5(random()::text), %s)))"
+    with psycopg.connect(dsn, autocommit=True) as auditor:
+        for state, length in (("whatever", 1), ("active", 100_000)):
+            with pytest.raises(psycopg.Error, match="64 KiB"):
+                auditor.execute(report, (state, length))
 
 
 def test_without_the_right_to_report_it_says_so_once(

@@ -1,13 +1,11 @@
 """What a report is worth afterwards: amounts, findings as a table and as a frame, and what has changed."""
 
 import json
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
 
-import psycopg
 import pytest
 from psycopg import sql
 from pyspark.sql import SparkSession
@@ -28,18 +26,6 @@ def lose(story: Story, *payloads: str) -> list[int]:
     story.drain()
     story.consumer.execute("delete from mqpg_applied where message_id = any(%s)", (lost,))
     return lost
-
-
-@pytest.fixture
-def role(trio: Trio) -> Iterator[str]:
-    """An auditor of the broker."""
-    name = f"auditor_{uuid.uuid4().hex[:8]}"
-    with psycopg.connect(trio.broker, autocommit=True) as broker:
-        broker.execute(sql.SQL("create role {} login password 'x'").format(sql.Identifier(name)))
-        broker.execute("select mqpg.grant_auditor(%s)", (name,))
-        yield name
-        broker.execute("select mqpg.revoke_auditor(%s)", (name,))
-        broker.execute(sql.SQL("drop owned by {0}; drop role {0}").format(sql.Identifier(name)))
 
 
 def test_a_loss_has_a_size(audit: Callable[..., Report], story: Story) -> None:
@@ -90,7 +76,8 @@ def test_a_bad_jsonpath_is_named(trio: Trio, path: str) -> None:
         run_sql_audit(trio.options(amount=path))
 
 
-def test_an_auditor_may_read_no_amount(trio: Trio, role: str) -> None:
+def test_an_auditor_may_read_no_amount(role: str, trio: Trio, story: Story) -> None:
+    story.broker.execute("select mqpg.grant_auditor(%s)", (role,))
     with pytest.raises(NotGranted, match="--amount reads payloads"):
         run_sql_audit(AuditOptions(dsn=as_role(trio.broker, role), amount="$.total"))
 
@@ -126,7 +113,8 @@ def test_a_table_that_cannot_be_used_is_named(trio: Trio, story: Story, into: st
     assert story.one("select count(*) from of_others") == 0
 
 
-def test_a_table_needs_rights(trio: Trio, story: Story, role: str) -> None:
+def test_a_table_needs_rights(role: str, trio: Trio, story: Story) -> None:
+    story.broker.execute("select mqpg.grant_auditor(%s)", (role,))
     run_sql_audit(trio.options(into="mine"))
     story.broker.execute("revoke create on schema public from public")
     for into, why in (("mine", "permission denied for table mine"), ("new", "permission denied for schema public")):

@@ -10,7 +10,6 @@ import pytest
 
 from mqpg.audit.faults import Fault, read_faults
 from mqpg.audit.html import as_html
-from mqpg.audit.html.charts import recovery_chart
 from mqpg.audit.report import Report
 from mqpg.audit.sql.totals import interval_seconds
 from mqpg.errors import ConfigurationError
@@ -96,26 +95,6 @@ def test_page_shows_faults_and_their_recovery(audit: Callable[..., Report]) -> N
     assert page.count('class="fault"') == 2 * (page.count("<svg") - 1)  # not in the plot of recoveries
     for text in ("SIGKILL", "broker-1", "SIGSTOP", "consumer-2", "p50 2.5 s"):
         assert text in page
-
-
-def test_the_recovery_from_each_fault_is_a_bar_at_its_time() -> None:
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    later = at + timedelta(seconds=60)
-    faults = [
-        Fault(at, "kill", "broker-1", at + timedelta(seconds=4)),
-        Fault(at, "kill", "consumer-1", at + timedelta(seconds=4)),
-        Fault(later, "stop", "broker-2", later + timedelta(seconds=2)),
-        Fault(later, "cut", "broker-2"),
-    ]
-    chart = recovery_chart([{"at": at}, {"at": later}], 60, faults)
-    assert chart is not None
-    zero, most = chart.grid[0][0], chart.grid[2][0]
-    half, end = (zero + most) / 2, chart.width - 12
-    assert [(line.name, line.path, line.bars) for line in chart.lines] == [
-        ("kill", f"M64.0,{zero} V{most}", True),
-        ("stop", f"M{(64 + end) / 2},{zero} V{half}", True),
-    ]
-    assert recovery_chart([{"at": at}], 60, faults[3:]) is None
 
 
 def test_faults_are_read_in_the_order_of_time(tmp_path: Path) -> None:

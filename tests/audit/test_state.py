@@ -1,6 +1,5 @@
 """The file between two incremental audits: who may use it, and what a crash leaves."""
 
-import fcntl
 import json
 import os
 import time
@@ -62,15 +61,6 @@ def test_states_that_cannot_be_used(trio: Trio, story: Story, tmp_path: Path) ->
         assert state.read_text() == text
     refused(run(trio, tmp_path / "none" / "state.json"), "cannot be written")
     refused(run(trio, state, "--engine", "spark"), "--state and --follow need --engine sql")
-
-
-def test_one_audit_at_a_time(trio: Trio, tmp_path: Path) -> None:
-    state = tmp_path / "state.json"
-    with (tmp_path / "state.json.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        refused(run(trio, state), "another audit is using")
-        assert not state.exists()
-    assert run(trio, state)[0] == 0
 
 
 def test_a_killed_audit_leaves_the_old_state(trio: Trio, story: Story, tmp_path: Path) -> None:
