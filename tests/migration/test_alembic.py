@@ -1,7 +1,6 @@
 """The schema as a branch of Alembic: in an app's environment, online and offline, and beside `mqpg migrate`."""
 
 import gzip
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ import psycopg
 import pytest
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from psycopg.conninfo import make_conninfo
 
 import mqpg
 from mqpg import errors, migrate
@@ -18,6 +16,7 @@ from mqpg.schema.source import REVISIONS, packaged
 from tests.migration.catalog import FROZEN, catalog, comparable
 from tests.support.alembic_app import App
 from tests.support.releases import HEAD, later_release
+from tests.support.roles import Roles
 
 
 @pytest.fixture
@@ -153,18 +152,16 @@ def test_other_roles_do_not_use_what_the_apps_transaction_may(app: App) -> None:
         assert owners == [("mqpg", "mqpg_owner"), ("public", connection.info.user)]
 
 
-def test_a_role_that_only_uses_the_broker_finds_it_there(dsn: str, db: psycopg.Connection[Any], tmp_path: Path) -> None:
+def test_a_role_that_only_uses_the_broker_finds_it_there(
+    db: psycopg.Connection[Any], roles: Roles, tmp_path: Path
+) -> None:
     """The operators have installed it, and the app's role is no member of the owner."""
-    role = f"app_{uuid.uuid4().hex[:8]}"
-    db.execute(f"create role {role} login password 'x'; grant create, usage on schema public to {role}")
-    try:
-        theirs = make_conninfo(dsn, user=role, password="x")
-        with pytest.raises(Exception, match=f"{role} is not a member of mqpg_owner"):
-            App(tmp_path / "without", theirs).upgrade()
-        db.execute("select mqpg.create_topic('t'), mqpg.grant_send('t', %s)", [role])
-        App(tmp_path / "with", theirs).upgrade()
-    finally:
-        db.execute(f"drop owned by {role}; drop role {role}")
+    role = roles("app")
+    db.execute(f"grant create, usage on schema public to {role.name}")
+    with pytest.raises(Exception, match=f"{role.name} is not a member of mqpg_owner"):
+        App(tmp_path / "without", role.dsn).upgrade()
+    db.execute("select mqpg.create_topic('t'), mqpg.grant_send('t', %s)", [role.name])
+    App(tmp_path / "with", role.dsn).upgrade()
 
 
 def test_a_revision_of_the_app_in_mqpgs_folder_is_named(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from mqpg import errors
 from mqpg.alembic.directives import CALLS, directive, literal
 from mqpg.values import declarations
 from tests.support.declaring_app import DeclaringApp
+from tests.support.roles import Roles
 
 PAGE = Path(__file__).parents[2] / "docs" / "migrations.md"
 
@@ -198,16 +199,8 @@ def test_app_and_broker_in_one_script(
             connection.execute(psycopg.sql.SQL("drop owned by {}").format(psycopg.sql.Identifier(role)))
 
 
-@pytest.fixture
-def operator(db: Db) -> Iterator[str]:
-    """A role whose name needs no quotes."""
-    name = f"operator_{db.info.dbname}"
-    db.execute(f"create role {name}".encode())
-    yield name
-    db.execute(f"drop owned by {name}; drop role {name}".encode())
-
-
-def test_an_operator_compares_and_applies(app: DeclaringApp, db: Db, operator: str) -> None:
+def test_an_operator_compares_and_applies(app: DeclaringApp, db: Db, roles: Roles) -> None:
+    operator = roles("operator").name
     db.execute(f"create schema {operator} authorization {operator}".encode())  # for alembic_version
     app.url += f"?options=-crole%3D{operator}%20-csearch_path%3D{operator}"
     app.models("mqpg.Topic('orders', metadata)\nmqpg.Subscription('billing', 'orders', metadata)")
@@ -451,19 +444,15 @@ def test_compare_metadata_names_the_calls(app: DeclaringApp, db: Db) -> None:
         assert compare_metadata(context, metadata) == [("mqpg_create_topic", {"topic": "orders", "queues": 4})]
 
 
-def test_the_page_about_migrations(app: DeclaringApp, db: Db) -> None:
+def test_the_page_about_migrations(app: DeclaringApp, db: Db, roles: Roles) -> None:
     """Its declarations give its directives, and its alteration runs."""
     section = PAGE.read_text().split("\n## Topics, groups and rights\n")[1].split("\n## ")[0]
     declared, written = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    role = f"billing_app_{db.info.dbname}"
-    db.execute(f"create role {role}".encode())
-    try:
-        app.models(declared.replace("Base.metadata", "metadata").replace("billing_app", role))
-        assert app.directives()[0] == written.replace("billing_app", role).replace('"', "'").splitlines()
-        app.upgrade()
-        for line in re.findall(r"`(op\..*?)`", section):
-            app.write(line)
-        app.upgrade("heads")
-        assert db.execute("select * from mqpg.topics").fetchall() == []
-    finally:
-        db.execute(f"drop owned by {role}; drop role {role}".encode())
+    role = roles("billing_app").name
+    app.models(declared.replace("Base.metadata", "metadata").replace("billing_app", role))
+    assert app.directives()[0] == written.replace("billing_app", role).replace('"', "'").splitlines()
+    app.upgrade()
+    for line in re.findall(r"`(op\..*?)`", section):
+        app.write(line)
+    app.upgrade("heads")
+    assert db.execute("select * from mqpg.topics").fetchall() == []

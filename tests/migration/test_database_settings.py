@@ -70,7 +70,10 @@ def alter(dsn: str, change: str) -> None:
         connection.execute(f"alter database {connection.info.dbname} {change}")
 
 
-@pytest.mark.parametrize("setting", ["client_encoding = LATIN1", "standard_conforming_strings = off"])
+@pytest.mark.parametrize(
+    "setting",
+    ["client_encoding = LATIN1", "standard_conforming_strings = off", "default_transaction_isolation = serializable"],
+)
 def test_the_schema_is_the_same_whatever_the_session_is_set_to(
     empty_dsn: str, dsn: str, setting: str, server_version: int
 ) -> None:

@@ -121,14 +121,6 @@ def test_every_object_has_a_comment(db: psycopg.Connection[Any]) -> None:
     assert undocumented(db) == []
 
 
-def test_isolation_default_of_the_database_does_not_matter(empty_dsn: str) -> None:
-    with psycopg.connect(empty_dsn, autocommit=True) as connection:
-        name = connection.info.dbname
-        connection.execute(f'alter database "{name}" set default_transaction_isolation = "serializable"')
-    migrate.upgrade(empty_dsn)
-    migrate.check(empty_dsn)
-
-
 def _wait_for_lock(dsn: str) -> None:
     waiting = "select from pg_locks where locktype = 'advisory' and not granted"
     with psycopg.connect(dsn, autocommit=True) as connection:

@@ -14,6 +14,7 @@ from mqpg import errors, migrate
 from mqpg.schema.source import packaged
 from tests.support.alembic_app import App
 from tests.support.releases import release_with_steps
+from tests.support.roles import Roles
 
 Connection = psycopg.Connection[Any]
 LOOT = """
@@ -190,25 +191,21 @@ def test_a_view_planted_in_the_schema_of_auditors_is_not_used(
     refused(empty_dsn, "must be owner of view message")
 
 
-def test_a_schema_of_auditors_that_is_missing_is_made_again(dsn: str, db: Connection) -> None:
+def test_a_schema_of_auditors_that_is_missing_is_made_again(dsn: str, db: Connection, roles: Roles) -> None:
     """As in a database of a release without it, also by a role that may not create schemas."""
     views = "select count(*) from pg_class where relnamespace = to_regnamespace('mqpg_audit')"
     before = db.execute(views).fetchone()
-    member = f"member_{uuid.uuid4().hex[:8]}"
-    db.execute(f"create role {member} login password 'x'; grant mqpg_owner to {member}".encode())
-    try:
-        db.execute("drop schema mqpg_audit cascade")
-        assert any("views are missing, such as mqpg_audit.bound" in line for line in migrate.problems(dsn))
-        db.execute("update mqpg.installation set checksum = ''")
-        theirs = make_conninfo(dsn, user=member, password="x")
-        with pytest.raises(errors.DatabaseError, match="may not create the schema mqpg_audit"):
-            migrate.upgrade(theirs)
-        db.execute("create schema mqpg_audit authorization mqpg_owner")
-        migrate.upgrade(theirs)
-        assert db.execute(views).fetchone() == before
-        assert migrate.problems(dsn) == []
-    finally:
-        db.execute(f"drop owned by {member}; drop role {member}".encode())
+    member = roles("member")
+    db.execute(f"grant mqpg_owner to {member.name}".encode())
+    db.execute("drop schema mqpg_audit cascade")
+    assert any("views are missing, such as mqpg_audit.bound" in line for line in migrate.problems(dsn))
+    db.execute("update mqpg.installation set checksum = ''")
+    with pytest.raises(errors.DatabaseError, match="may not create the schema mqpg_audit"):
+        migrate.upgrade(member.dsn)
+    db.execute("create schema mqpg_audit authorization mqpg_owner")
+    migrate.upgrade(member.dsn)
+    assert db.execute(views).fetchone() == before
+    assert migrate.problems(dsn) == []
 
 
 def test_privileges_on_an_empty_schema_do_not_stay(empty_dsn: str, boss: Connection, planter: Connection) -> None:
@@ -219,21 +216,17 @@ def test_privileges_on_an_empty_schema_do_not_stay(empty_dsn: str, boss: Connect
     assert planter.execute(allowed).fetchone() == (False,)
 
 
-def test_an_upgrade_takes_privileges_away_and_refuses_objects_of_others(dsn: str, db: Connection) -> None:
-    role = f"planter_{uuid.uuid4().hex[:8]}"
-    db.execute(f"create role {role}".encode())
-    try:
-        db.execute(f"grant all on schema mqpg to {role}; update mqpg.installation set checksum = ''".encode())
-        with db.transaction():
-            db.execute(f"set local role {role}".encode())
-            db.execute("create table mqpg.other ()")
-        with pytest.raises(errors.DatabaseError, match=r"mqpg\.other does not belong to mqpg_owner"):
-            migrate.upgrade(dsn)
-        db.execute("drop table mqpg.other")
+def test_an_upgrade_takes_privileges_away_and_refuses_objects_of_others(dsn: str, db: Connection, roles: Roles) -> None:
+    role = roles("planter").name
+    db.execute(f"grant all on schema mqpg to {role}; update mqpg.installation set checksum = ''".encode())
+    with db.transaction():
+        db.execute(f"set local role {role}".encode())
+        db.execute("create table mqpg.other ()")
+    with pytest.raises(errors.DatabaseError, match=r"mqpg\.other does not belong to mqpg_owner"):
         migrate.upgrade(dsn)
-        assert db.execute("select has_schema_privilege(%s, 'mqpg', 'usage')", [role]).fetchone() == (False,)
-    finally:
-        db.execute(f"drop owned by {role} cascade; drop role {role}".encode())
+    db.execute("drop table mqpg.other")
+    migrate.upgrade(dsn)
+    assert db.execute("select has_schema_privilege(%s, 'mqpg', 'usage')", [role]).fetchone() == (False,)
 
 
 @pytest.mark.parametrize(

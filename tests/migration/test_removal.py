@@ -5,13 +5,13 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 from typer.testing import CliRunner
 
 import mqpg
 from mqpg import errors, migrate
 from mqpg.cli.root import app
 from mqpg.schema import removal
+from tests.support.roles import Roles
 
 Connection = psycopg.Connection[Any]
 _SCHEMAS = (
@@ -180,20 +180,15 @@ def test_an_object_of_another_owner_is_said(dsn: str, db: Connection, name: str)
         db.execute(f"drop role {role}".encode())
 
 
-def test_a_role_that_is_not_the_owner_migrates_and_checks(dsn: str, db: Connection) -> None:
+def test_a_role_that_is_not_the_owner_migrates_and_checks(db: Connection, roles: Roles) -> None:
     """There is nothing to do for it, and it cannot look at the tables."""
-    role = f"other_{uuid.uuid4().hex[:8]}"
-    db.execute(f"create role {role} login password 'x'".encode())
-    try:
-        db.execute("select mqpg.create_topic('t'); select mqpg.grant_send('t', %s)".replace("%s", f"'{role}'").encode())
-        theirs = make_conninfo(dsn, user=role, password="x")
-        done = CliRunner().invoke(app, ["migrate", "--dsn", theirs])
-        assert (done.exit_code, done.exception) == (0, None)
-        checked = CliRunner().invoke(app, ["doctor", "--schema", "--dsn", theirs])
-        assert checked.exit_code == 1
-        assert "check as a superuser or a member of mqpg_owner" in checked.output
-    finally:
-        db.execute(f"drop owned by {role}; drop role {role}".encode())
+    role = roles("other")
+    db.execute("select mqpg.create_topic('t'), mqpg.grant_send('t', %s)", [role.name])
+    done = CliRunner().invoke(app, ["migrate", "--dsn", role.dsn])
+    assert (done.exit_code, done.exception) == (0, None)
+    checked = CliRunner().invoke(app, ["doctor", "--schema", "--dsn", role.dsn])
+    assert checked.exit_code == 1
+    assert "check as a superuser or a member of mqpg_owner" in checked.output
 
 
 def test_the_owner_may_stand_before_the_command(empty_dsn: str) -> None:

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from mqpg.values.translation import translate
 from tests.migration.catalog import catalog
 from tests.support.processes import Process, Processes
 from tests.support.releases import HEAD, ORIGIN, later_release, release_in
+from tests.support.roles import Roles
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -91,11 +91,10 @@ def test_only_the_code_changed(dsn: str, db: Connection, tmp_path: Path) -> None
 
 
 def test_roles_get_the_functions_that_their_rights_have_in_the_new_release(
-    dsn: str, db: Connection, later: Source, tmp_path: Path
+    dsn: str, db: Connection, roles: Roles, later: Source, tmp_path: Path
 ) -> None:
     """A function that the right has now, and not one that the right no longer has."""
-    role = f"upgrade_{uuid.uuid4().hex[:8]}"
-    db.execute(f"create role {role}")
+    role = roles("upgrade").name
     db.execute("select mqpg.grant_send('*', %s)", (role,))
     entries = tmp_path / "sql/functions/rights/_entry_points.sql"
     text = entries.read_text()
@@ -111,12 +110,9 @@ def test_roles_get_the_functions_that_their_rights_have_in_the_new_release(
         "select has_function_privilege(%s, 'mqpg.recall(bigint)', 'execute'),"
         " has_function_privilege(%s, 'mqpg.ready(text, bigint)', 'execute')"
     )
-    try:
-        assert db.execute(executable, (role, role)).fetchone() == (True, False)
-        migrate.upgrade(dsn, source=release_in(tmp_path / "sql", "0.2.0"))
-        assert db.execute(executable, (role, role)).fetchone() == (False, True)
-    finally:
-        db.execute(f"drop owned by {role}; drop role {role}")
+    assert db.execute(executable, (role, role)).fetchone() == (True, False)
+    migrate.upgrade(dsn, source=release_in(tmp_path / "sql", "0.2.0"))
+    assert db.execute(executable, (role, role)).fetchone() == (False, True)
 
 
 def test_a_long_reader_does_not_block_an_upgrade_of_functions(dsn: str, db: Connection, tmp_path: Path) -> None:
