@@ -2,7 +2,6 @@
 """What users of RocketMQ's transactional messages ask for: several messages in one transaction, batches, order, delay."""
 
 import threading
-import time
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +11,6 @@ from sqlalchemy import Engine
 
 import mqpg
 from mqpg import errors
-from tests.support.broker import make_due
 from tests.support.business import INSERT, business, delivered
 from tests.support.killing import die_at, killed
 from tests.support.waiting import eventually
@@ -174,21 +172,6 @@ def test_killed_producer(
         eventually(nothing_left)
     assert business(sqlite) == ([1] if done else [])
     assert everything(mq, topics) == ([[1], [2], []] if done else [[], [], []])
-
-
-def test_delayed_transactional_messages(
-    producer: mqpg.TransactionalProducer, mq: mqpg.Client, topics: list[str], db: psycopg.Connection[Any]
-) -> None:
-    """The delay counts from the commit; both of RocketMQ's features at once."""
-    with producer.transaction("orders", "late", delay=600) as tx:
-        tx.add("invoices", "at once")
-        time.sleep(0.1)
-        db.execute("create table almost_committed as select clock_timestamp() as at")
-    assert everything(mq, topics) == [[], ["at once"], []]
-    kept = db.execute("select visible_at >= at + interval '600 s' from mqpg.delayed, almost_committed").fetchall()
-    assert kept == [(True,)]
-    make_due(db)
-    eventually(lambda: delivered(mq, "orders") == ["late"])
 
 
 def main(dsn: str, local_url: str, when: str, step: str) -> None:

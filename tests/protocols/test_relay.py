@@ -1,6 +1,5 @@
 """T4: topics that relay PREPARE, COMMIT and ROLLBACK, and the inbox of their consumers (FastMiniMQ, P1-P7 and S1-S8)."""
 
-import os
 import threading
 import time
 from typing import Any
@@ -13,7 +12,6 @@ import mqpg
 from mqpg import errors
 from tests.support.broker import make_due
 from tests.support.business import INSERT, business, rows
-from tests.support.killing import die_at, killed
 from tests.support.waiting import eventually
 
 PHASES = "select headers ->> 'mqpg-phase', payload from mqpg.fetch('relayed', 0, 0, 1000)"
@@ -299,34 +297,6 @@ def test_find_and_states(mq: mqpg.Client, relayed: str) -> None:
     assert (state.state, state.topic, state.key, state.parked) == ("committed", relayed, "k", False)
 
 
-CRASHES = [
-    ("before", "mqpg._sync.stores.prepared.PreparedMessages.store"),  # S3
-    ("after", "mqpg._sync.stores.prepared.PreparedMessages.store"),
-    ("after", "mqpg._sync.stores.offsets.Offsets.move"),  # S4, S8
-    ("before", "mqpg._sync.client.client.Client.ack_delivery"),
-    ("after", "mqpg._sync.client.client.Client.ack_delivery"),
-    ("before", "mqpg._sync.stores.prepared.PreparedMessages.take"),  # S7
-    ("after", "mqpg._sync.stores.prepared.PreparedMessages.take"),
-]
-
-
-@pytest.mark.chaos
-@pytest.mark.parametrize(("when", "step"), CRASHES)
-def test_killed_consumer(mq: mqpg.Client, dsn: str, relayed: str, sqlite: Engine, when: str, step: str) -> None:
-    """PREPARE and COMMIT in one delivery or in two: one effect, whatever the consumer dies at."""
-    mq.subscribe("readers", relayed, "pinned")
-    mq.commit(mq.prepare(relayed, 1, "shop"))
-    mq.rollback(mq.prepare(relayed, 2, "shop"))
-    mq.append()
-    killed("tests.protocols.test_relay", dsn, str(sqlite.url), when, step)
-    consumer = reader(sqlite)
-    drain(consumer, mq)
-    assert business(sqlite) == [1]
-    assert rows(sqlite, "mqpg_prepared") == 0
-    assert rows(sqlite, "mqpg_applied") == 4
-    consumer.close()
-
-
 def test_producers_and_a_consumer_at_once(mq: mqpg.Client, engine: Engine) -> None:
     """Producers and consumers at once; each message takes effect once."""
     mq.create_topic("busy", queues=2, kind="relay")
@@ -356,18 +326,3 @@ def test_producers_and_a_consumer_at_once(mq: mqpg.Client, engine: Engine) -> No
     for thread in threads:
         thread.join()
     consumer.close()
-
-
-def main(dsn: str, local_url: str, when: str, step: str) -> None:
-    from importlib import import_module
-
-    from sqlalchemy import create_engine
-
-    os.environ.setdefault("MQPG_CONSUMER", "one")
-    path, _, name = step.rpartition(".")
-    module, _, owner = path.rpartition(".")
-    die_at(getattr(import_module(module), owner), name, when)
-    with mqpg.connect(dsn) as mq:
-        consumer = reader(create_engine(local_url))
-        while True:
-            consumer.step(mq)

@@ -1,9 +1,7 @@
 """`mqpg consume`: real consumer processes that are killed, doubled and stopped."""
 
 import signal
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +37,10 @@ hasty = mqpg.consumer("t", group="g", lease="0 s")(plain)
 owner = mqpg.consumer("t", group="own", mode="pinned")(plain)
 pinned = mqpg.consumer("t", group="pinned")(plain)
 """
-# With a database of its own (C2), anywhere (C3), and one whose handler takes its time.
+# Effects anywhere (C3), also of a handler that takes its time.
 ELSEWHERE = """
-import os, sqlite3, time
+import time
 import mqpg
-from sqlalchemy import text
-
-@mqpg.consumer("t", group="own", database=os.environ.get("OWN", "sqlite://"), journal=True, max_messages=5)
-def own(message, conn):
-    conn.execute(text("insert into effect values (:id)"), {"id": message.message_id})
 
 @mqpg.consumer("t", group="mail", effect="external", mode="shared", max_messages=5, lease=2)
 def mail(message):
@@ -168,34 +161,8 @@ def elsewhere(tmp_path: Path, db: Connection) -> str:
     return "elsewhere"
 
 
-def own_effects(path: Path) -> list[int]:
-    with closing(sqlite3.connect(path)) as own:
-        return [row[0] for row in own.execute("select message_id from effect order by message_id")]
-
-
 def numbers(path: Path) -> list[int]:
     return sorted(map(int, path.read_text().split())) if path.exists() else []
-
-
-@pytest.mark.chaos
-def test_c2_a_killed_consumer_applies_once_in_its_own_database(
-    processes: Processes, db: Connection, elsewhere: str, tmp_path: Path
-) -> None:
-    """The same name finds its queues and its offsets again, and another name gets none of them."""
-    path = tmp_path / "own.db"
-    with closing(sqlite3.connect(path)) as own:
-        own.execute("create table effect (message_id int)")
-    db.execute("select mqpg.subscribe('own', 't', 'pinned')")
-    arguments = (f"{elsewhere}:own", "--consumer", "one", "--concurrency", "2")
-    sent = send(db, 60)
-    first = processes.start("consume", *arguments, OWN=f"sqlite:///{path}")
-    eventually(lambda: len(own_effects(path)) >= 10, why=processes.logs)
-    first.kill()
-    sent += send(db, 60)
-    second = processes.start("consume", *arguments, OWN=f"sqlite:///{path}")
-    eventually(lambda: len(own_effects(path)) >= len(sent), why=processes.logs)
-    assert second.stop() == 0
-    assert own_effects(path) == sorted(sent)
 
 
 @pytest.mark.chaos

@@ -114,20 +114,6 @@ def test_a_standby_serves_the_ledger_that_the_leader_lacks(
     assert row == ("active",)
 
 
-def test_two_compensators_with_different_ledgers_serve_both(
-    processes: Processes, broker: Connection, shop: Outside, tmp_path: Path
-) -> None:
-    depot = sqlite_ledger(tmp_path / "depot.db")
-    create_group(broker, "depot")
-    leading(processes, broker, f"shop={shop.url}")
-    start(processes, f"depot={depot.url}")
-    sold, stored, absent = prepare(broker), prepare(broker, "depot"), prepare(broker, "depot")
-    shop.commit(sold)
-    depot.commit(stored)
-    eventually(lambda: all(verdict(broker, h) for h in (sold, stored, absent)), why=processes.logs)
-    assert [verdict(broker, h) for h in (sold, stored, absent)] == ["c by checker", "c by checker", "b by checker"]
-
-
 @pytest.mark.chaos
 def test_i12_another_compensator_takes_a_ledger_over_from_a_killed_one(
     processes: Processes, broker: Connection, shop: Outside
