@@ -19,7 +19,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, c
 import mqpg
 from mqpg import errors
 from mqpg.connection.dsn import to_sqlalchemy
-from tests.fixtures.databases import OwnServer
 from tests.support.business import INSERT
 
 
@@ -155,24 +154,6 @@ async def test_the_calls_of_a_transaction(amq: mqpg.AsyncClient, orders: str, en
         await asyncio.create_task(tx.commit_payload("a task awaits it"))
 
 
-async def test_a_cancelled_transaction_sends_nothing(amq: mqpg.AsyncClient, orders: str, engine: AsyncEngine) -> None:
-    producer = mqpg.AsyncTransactionalProducer(amq, group="shop", ledger=engine)
-    await producer.create_ledger()
-
-    async def endless() -> None:
-        async with producer.transaction(orders, 1) as tx:
-            await tx.execute(INSERT, {"id": 1})
-            await asyncio.sleep(60)
-
-    task = asyncio.create_task(endless())
-    await asyncio.sleep(0.5)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert await ids(engine) == []
-    assert await amq.append() == 0
-
-
 async def test_ledger_verdicts(engine: AsyncEngine) -> None:
     ledger = mqpg.AsyncLedger(engine)
     await ledger.create()
@@ -222,17 +203,6 @@ async def test_consumers(amq: mqpg.AsyncClient, engine: AsyncEngine, dsn: str) -
             await asyncio.sleep(0.1)
     stop.set()
     await asyncio.gather(*runs)
-
-
-@pytest.mark.chaos
-async def test_a_restart_is_survived(own_server: OwnServer) -> None:
-    async with await mqpg.connect_async(own_server.dsn) as amq:
-        await amq.create_topic("orders")
-        await asyncio.gather(*(amq.send("orders", number) for number in range(20)))
-        await asyncio.to_thread(own_server.crash)
-        await asyncio.gather(*(amq.send("orders", number) for number in range(20)))
-        assert await amq.append() == 40
-        assert (await amq.info()).incarnation == 1
 
 
 # one client in two event loops

@@ -129,6 +129,7 @@ async def test_a_transaction_that_is_cancelled_inside_a_statement(
         await asyncio.sleep(0.1)
         await ends(task)
         assert await effects(engine) == []
+        assert await mq.append() == 0
         await asyncio.wait_for(sale("select 1"), 10)
     assert await effects(engine) == [1]
 

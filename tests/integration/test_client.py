@@ -1,4 +1,3 @@
-# ruff: noqa: PT012  (what raises is the end of the block)
 """Every call of the client runs in its own transaction and in the caller's."""
 
 import re
@@ -148,20 +147,6 @@ def test_calls_on_an_own_connection_commit_at_once(mq: mqpg.Client, orders: str)
     assert mq.settle(UNKNOWN_HANDLE, "rollback", "lost") is mqpg.Outcome.UNKNOWN
     with pytest.raises(errors.WrongState):
         mq.rearm(handle)
-
-
-def test_a_transaction_of_the_client_holds_a_claim(mq: mqpg.Client, orders: str) -> None:
-    mq.subscribe("g", orders)
-    mq.send(orders, 1)
-    mq.append()
-    with pytest.raises(ZeroDivisionError), mq.transaction() as conn:
-        assert len(mq.receive("g", orders, conn=conn)) == 1
-        raise ZeroDivisionError
-    with mq.transaction() as conn:
-        (message,) = mq.receive("g", orders, conn=conn)
-        assert message.attempt == 1
-        mq.ack(message, conn=conn)
-    assert mq.receive("g", orders) == []
 
 
 def test_passes_work_where_the_server_defaults_to_repeatable_read(dsn: str, db: psycopg.Connection[Any]) -> None:

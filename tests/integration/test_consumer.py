@@ -48,13 +48,6 @@ def test_c1_applies_in_order_and_once(mq: mqpg.Client, topic: str, here: psycopg
     )
 
 
-def test_c1_needs_one_connection_only(dsn: str, topic: str, here: psycopg.Connection[Any]) -> None:
-    with mqpg.connect(dsn, pool_max_size=1, pool_timeout=45) as mq:
-        consumer = mqpg.consumer(topic, group="g")(lambda message, conn: None)
-        send(mq, [1])
-        assert consumer.step(mq) == 1
-
-
 def test_c1_sends_a_failed_message_to_retry_and_applies_the_others(
     mq: mqpg.Client, topic: str, here: psycopg.Connection[Any]
 ) -> None:

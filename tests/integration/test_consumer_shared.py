@@ -74,20 +74,3 @@ def test_a_claim_that_was_taken_over_undoes_the_effect(mq: mqpg.Client, here: ps
     while handle.step(mq):
         pass
     assert (applied(here), lag(here)) == (list(range(10)), 0)
-
-
-def test_a_failed_message_leaves_no_effect_and_goes_to_retry(mq: mqpg.Client, here: psycopg.Connection[Any]) -> None:
-    failing = [4]
-
-    @mqpg.consumer("orders", group="g", mode="shared", retry_delay="10 ms")
-    def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
-        conn.execute("insert into business values (%s)", [message.payload["id"]])
-        if message.payload["id"] in failing:
-            failing.clear()
-            raise ValueError("not yet")
-
-    deadline = time.monotonic() + 30
-    while len(applied(here)) < 10 and time.monotonic() < deadline:
-        handle.step(mq)
-        mq.append()
-    assert (applied(here), lag(here)) == (list(range(10)), 0)

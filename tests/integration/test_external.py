@@ -76,21 +76,6 @@ def test_a_failure_goes_to_retry_with_its_delay_and_then_to_the_dead_letters(mq:
     assert dead == {1: (3, "the server is busy"), 2: (1, "no such address")}
 
 
-def test_a_retry_waits_for_its_delay(mq: mqpg.Client, topic: str) -> None:
-    at = []
-
-    @mqpg.consumer(topic, group="g", effect="external")
-    def mail(message: mqpg.Message) -> None:
-        at.append(time.monotonic())
-        if message.attempt == 1:
-            raise mqpg.Retry(delay="700 ms")
-
-    send(mq, [1])
-    assert mail.step(mq) == 1
-    eventually(lambda: (mq.append(), mail.step(mq))[1])
-    assert at[1] - at[0] > 0.65
-
-
 def test_a_batch_fails_as_a_whole(mq: mqpg.Client, topic: str) -> None:
     calls: list[list[int]] = []
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import psycopg
 import pytest
-import sqlalchemy
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
@@ -94,19 +93,6 @@ def test_a_session_by_option_in_a_database_of_its_own(
     drain(bill, mq)
     bill.close()
     assert there(local_url) == [0, 1, 2]
-
-
-def test_a_sqlalchemy_connection_in_the_brokers_database(
-    mq: mqpg.Client, topic: str, db: psycopg.Connection[Any]
-) -> None:
-    @mqpg.consumer(topic, group="g")
-    def bill(message: mqpg.Message, conn: sqlalchemy.Connection) -> None:
-        conn.execute(INSERT, {"id": message.payload["id"]})
-
-    send(mq, range(2))
-    drain(bill, mq)
-    bill.close()
-    assert here(db) == [0, 1]
 
 
 async def test_an_asynchronous_session(amq: mqpg.AsyncClient, topic: str, db: psycopg.Connection[Any]) -> None:

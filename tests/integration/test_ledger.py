@@ -25,12 +25,6 @@ def ledger(local_url: str) -> Iterator[mqpg.Ledger]:
         yield ledger
 
 
-def test_a_committed_local_transaction_is_a_commit(ledger: mqpg.Ledger) -> None:
-    with ledger.database.engine.begin() as conn:
-        ledger.begin(conn, "b.1.7.x", "orders")
-    assert [ledger.verdict("b.1.7.x") for _ in range(2)] == [mqpg.Verdict.COMMIT] * 2
-
-
 def test_one_that_never_comes_is_rolled_back_and_stays_so(ledger: mqpg.Ledger) -> None:
     assert ledger.verdict("b.1.7.x") is mqpg.Verdict.ROLLBACK
     # Our own fence from before a crash:
@@ -62,22 +56,6 @@ def test_one_that_ends_while_the_fence_waits_counts(ledger: mqpg.Ledger, end: st
         getattr(conn, end)()
     asking.join(20)
     assert verdicts == [mqpg.Verdict(wanted)]
-
-
-def test_one_that_comes_late_fails_on_the_fence_with_all_it_did(ledger: mqpg.Ledger) -> None:
-    with ledger.database.engine.begin() as conn:
-        conn.execute(text("create table business (id int)"))
-    assert ledger.verdict("b.1.7.x") is mqpg.Verdict.ROLLBACK
-
-    def late() -> None:
-        with ledger.database.engine.begin() as conn:
-            ledger.begin(conn, "b.1.7.x")
-            conn.execute(text("insert into business values (1)"))
-
-    with pytest.raises(errors.Fenced):
-        late()
-    with ledger.database.engine.connect() as conn:
-        assert conn.execute(text("select count(*) from business")).scalar() == 0
 
 
 def test_many_races_have_one_winner_each(ledger: mqpg.Ledger) -> None:

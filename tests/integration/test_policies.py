@@ -1,6 +1,5 @@
 """Consumers honour their subscription: failures that block, filters, seeks, members of a broadcast."""
 
-import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -190,38 +189,6 @@ def test_there_a_seek_forward_is_followed(mq: mqpg.Client, topic: str, own: Own)
     drain(bill, mq)
     assert own.ids() == [0, 1, 5]
     bill.close()
-
-
-def test_each_member_of_a_broadcast_group_gets_everything(mq: mqpg.Client, topic: str) -> None:
-    seen: dict[str, list[int]] = {"one": [], "two": []}
-
-    def member(name: str) -> mqpg.Consumer:
-        @mqpg.consumer(topic, group="g", mode="broadcast", consumer=name, effect="external", concurrency=2)
-        def note(message: mqpg.Message) -> None:
-            seen[name].append(message.payload["id"])
-
-        assert note.step(mq) == 0
-        return note
-
-    members = [member(name) for name in seen]
-    with running(members[0], mq), running(members[1], mq):
-        send(mq, range(5))
-        eventually(lambda: all(len(found) >= 5 for found in seen.values()))
-        time.sleep(0.1)
-    assert seen == {"one": list(range(5)), "two": list(range(5))}
-
-
-def test_a_pause_stops_a_waiting_consumer_and_resume_wakes_it(mq: mqpg.Client, topic: str) -> None:
-    seen: list[int] = []
-    consumer = mqpg.consumer(topic, group="g", effect="external")(lambda message: seen.append(message.payload["id"]))
-    assert consumer.step(mq) == 0
-    mq.pause(topic, "g")
-    with running(consumer, mq):
-        send(mq, [1])
-        time.sleep(0.5)
-        assert seen == []
-        mq.resume(topic, "g")
-        eventually(lambda: seen == [1])
 
 
 def test_workers_take_queues_that_are_added_while_they_run(

@@ -43,26 +43,6 @@ def undone(producer: mqpg.TransactionalProducer) -> int:
     return len(producer.ledger._open_rows())
 
 
-def test_a_committed_transaction_sends_its_message(
-    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine
-) -> None:
-    with producer.transaction("orders", {"id": 7}, key="7") as tx:
-        tx.execute(INSERT, {"id": 7})
-        assert delivered(mq, "orders") == []
-    assert tx.outcome is mqpg.Outcome.COMMITTED
-    assert business(engine) == [7]
-    assert delivered(mq, "orders") == [{"id": 7}]
-
-
-def test_an_exception_undoes_both(producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine) -> None:
-    with pytest.raises(ZeroDivisionError), producer.transaction("orders", 1) as tx:
-        tx.execute(INSERT, {"id": 1})
-        raise ZeroDivisionError
-    assert tx.outcome is mqpg.Outcome.ROLLED_BACK
-    assert (business(engine), delivered(mq, "orders"), undone(producer)) == ([], [], 0)
-    assert mq.commit(tx.handle) is mqpg.Outcome.ALREADY_ROLLED_BACK
-
-
 def test_it_can_be_rolled_back_on_purpose(
     producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine
 ) -> None:

@@ -78,22 +78,6 @@ def test_a_step_waits(mq: mqpg.Client, topics: list[str]) -> None:
         consumer.step(mq, wait=-1)
 
 
-async def test_a_step_waits_asynchronously(amq: mqpg.AsyncClient, topics: list[str]) -> None:
-    handled: list[object] = []
-
-    @mqpg.consumer("t0", group="g")
-    async def handle(message: mqpg.Message) -> None:
-        handled.append(message.payload)
-
-    assert await handle.step(amq, wait=0.1) == 0
-    waiting = asyncio.create_task(handle.step(amq, wait=PATIENCE))
-    await asyncio.sleep(0.3)
-    await amq.send("t0", 7)
-    await amq.append()
-    assert await waiting == 1
-    assert handled == [7]
-
-
 async def test_receive_waits_asynchronously(amq: mqpg.AsyncClient, topics: list[str]) -> None:
     waiting = [asyncio.create_task(amq.receive("g", name, wait=20)) for name in topics]
     await asyncio.sleep(0.5)
