@@ -73,22 +73,9 @@ def test_producer_groups(mqpg: Run, dsn: str) -> None:
         assert row["expire_after"] == shown
 
 
-def test_a_word_that_is_no_choice_is_refused_with_the_choices(mqpg: Run, dsn: str) -> None:
-    done = mqpg("group", "create", "x", "--checker", "oracle", "--dsn", dsn)
-    assert done.returncode == 2
-    assert "'oracle' is not one of" in done.stderr
-    for choice in ("due_checks", "ledger", "function", "url"):
-        assert f"'{choice}'" in done.stderr
-
-
 def test_no_server(mqpg: Run) -> None:
     for arguments in (["topic", "list"], ["migrate"], ["migrate", "status"]):
         _one_line(mqpg(*arguments, "--dsn", "postgresql://127.0.0.1:1/x?connect_timeout=2"), 3)
-
-
-def test_no_such_dsn(mqpg: Run) -> None:
-    _one_line(mqpg("topic", "list", "--dsn", "mysql://there/x"), 2)
-    _one_line(mqpg("topic", "list", MQPG_DATABASE_URL="what is this"), 2)
 
 
 def test_schema_missing_older_newer(mqpg: Run, empty_dsn: str) -> None:

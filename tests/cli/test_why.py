@@ -1,8 +1,6 @@
 """`mqpg why` names the cause of what was broken on purpose, with real workers and consumers that are killed."""
 
 import json
-import re
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,25 +82,6 @@ def test_a_consumer_waits_for_its_topic(mq: Session, dsn: str, start: Start) -> 
     eventually(lambda: "topic orders does not exist yet" in third.log())
     assert third.stop() == 0
     second.kill()
-
-
-def test_a_typo_in_a_filter(mq: Session, why: Why, run: Run) -> None:
-    mq.call("subscribe", "billing", "orders", filter="$.amuont > 10")
-    sent = mq.send("orders", '{"amount": 50}')
-    mq.append()
-    assert mq.receive("orders", group="billing") == []
-    (row,) = why(sent)
-    assert (row["cause"], row["detail"]["values"]) == ("filtered_out", {'$."amuont"': []})
-    (row,) = why("billing", "orders")
-    assert row["cause"] == "filter_chooses_nothing"
-    assert (row["detail"]["skipped"], row["remedy"]["function"]) == (1, "alter_subscription")
-    assert 'The newest one has amount, but nothing at $."amuont".' in row["advice"]
-    assert "mqpg subscription alter billing orders --filter FILTER" in row["advice"]
-    mended = re.search(r"mqpg (subscription seek billing orders \d+ --queue \d+)$", row["advice"])
-    assert mended, row["advice"]
-    mq.call("alter_subscription", "billing", "orders", filter="$.amount > 10")
-    assert run(*shlex.split(mended[1]))[0] == 0
-    assert [one.message_id for one in mq.receive("orders", group="billing")] == [sent]
 
 
 def test_what_holds_several_queues_up_is_said_once(mq: Session, run: Run) -> None:

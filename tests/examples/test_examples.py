@@ -5,10 +5,9 @@ import random
 import runpy
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import psycopg
 import pytest
 
 import mqpg
@@ -103,18 +102,3 @@ def test_post_message_asked_during_its_callback(dsn: str) -> None:
 
         posted = producer.post("paid", {"order": 1}, pay_slowly)
     assert posted.outcome is mqpg.Outcome.COMMITTED
-
-
-def statements(script: str) -> Iterator[str]:
-    """The script's statements as psql would send them; none of them holds a semicolon inside."""
-    code = "\n".join(line for line in script.splitlines() if not line.startswith("--"))
-    return (statement for part in code.split(";") if (statement := part.strip()))
-
-
-def test_plain_sql(db: psycopg.Connection) -> None:
-    rows: list[tuple[object, ...]] = []
-    for statement in statements((EXAMPLES / "plain_sql.sql").read_text()):
-        cursor = db.execute(statement.encode())
-        rows = cursor.fetchall() if cursor.description else rows
-    assert rows == [(1, "Basel")]
-    assert db.execute("select count(*) from parcels").fetchone() == (1,)

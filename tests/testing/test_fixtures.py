@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.fixtures.server import Server
 
 CONFTEST = 'pytest_plugins = ["mqpg.testing"]\n'
@@ -145,11 +143,3 @@ def test_without_a_server_named_it_starts_one(tmp_path: Path) -> None:
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "1 passed" in done.stdout, done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("name", ["drain", "adrain", "mqpg_client", "mqpg_dsn", "mqpg_server", "mqpg_async_client"])
-def test_what_it_offers(name: str) -> None:
-    import mqpg.testing
-
-    assert name in mqpg.testing.__all__
-    assert hasattr(mqpg.testing, name)

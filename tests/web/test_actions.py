@@ -108,14 +108,6 @@ def test_discard_by_filter_and_all(operator: Operator, mq: Session, story: Story
     assert left(mq) == []
 
 
-@pytest.mark.parametrize("token", ["", "0" * 64, "é", None])
-def test_a_form_without_its_token_is_refused(operator: Operator, mq: Session, token: str | None) -> None:
-    fields = {"confirmed": "yes", "topic": "orders"} | ({} if token is None else {"token": token})
-    assert operator.client.post("/actions/pause", data=fields).status_code == 403
-    assert operator.client.post("/logout", data=fields).status_code == 403
-    assert mq.scalar("select paused from mqpg.topics where topic = 'orders'") is False
-
-
 def test_another_site_is_refused(operator: Operator) -> None:
     fields = {"confirmed": "yes", "topic": "orders", "token": operator.token}
     answer = operator.client.post("/actions/pause", data=fields, headers={"Sec-Fetch-Site": "cross-site"})
@@ -136,14 +128,6 @@ def test_a_login_that_only_reads(dsn: str, story: Story, mq: Session, users: Pat
     assert "/actions/" not in page
     fields = {"token": token_of(page), "confirmed": "yes", "topic": "orders"}
     assert client.post("/actions/pause", data=fields).status_code == 403
-    app.state.site.source.close()
-
-
-def test_a_foreign_host_name_is_refused(dsn: str, story: Story) -> None:
-    app = mqpg.web.app(dsn, hosts=["localhost", "127.0.0.1"])
-    client = TestClient(app, "http://localhost")
-    assert client.get("/topics").status_code == 200
-    assert client.get("/topics", headers={"Host": "evil.example"}).status_code == 400
     app.state.site.source.close()
 
 

@@ -39,15 +39,19 @@ def test_what_needs_attention_leads_to_the_page_that_shows_it(visitor: TestClien
     mq.call("create_producer_group", "many", max_undecided=1)
     mq.execute("update mqpg.producer_group set overfull_at = now() where name = 'many'")
     detail = {"failing": {"seconds": 9, "times": 9, "error": "no"}}
-    mq.execute("select mqpg._heartbeat('keeper-1', 'keeper', 'n', 1, 'active', %s::jsonb)", json.dumps(detail))
+    mq.execute("select mqpg._heartbeat('appender-1', 'appender', 'n', 1, 'active', %s::jsonb)", json.dumps(detail))
     mq.execute("update mqpg.topic set max_bytes = 1, full_of = 'topic' where name = 'orders'")
     page = html.unescape(visitor.get("/").text)
     links = dict(re.findall(r"<li><b>(.*?)</b>.*?<a [^>]*href=\"(.*?)\"", page))
     for words, address in {
         "nobody answers for the half messages of producer group stock": "/workers",
         "producer group many has more than 1 undecided": "/half-messages?group=many",
-        "the keeper on n": "/workers",
+        "the appender on n": "/workers",
+        "no keeper is at work": "/workers",
         "topic orders is at its max_bytes": "/topics/orders",
+        "group news of topic returns is paused": "/groups/news/returns",
+        "group billing of topic orders has": "/dead-letters/billing/orders",
+        "producer group app has 1 parked": "/half-messages?state=parked&group=app",
     }.items():
         assert [where for what, where in links.items() if words in what] == [address], links
 

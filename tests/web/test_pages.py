@@ -98,18 +98,6 @@ def test_the_overview(visitor: TestClient, mq: Session) -> None:
     eventually(lambda: "with 5 messages unread" in words(visitor, "/live"))
 
 
-def test_each_alarm_leads_to_its_page(visitor: TestClient) -> None:
-    page = words(visitor, "/").partition("Needs attention")[2].partition("</section>")[0]
-    for sentence, address in (
-        ("no keeper is at work", "/workers"),
-        ("group news of topic returns is paused", "/groups/news/returns"),
-        ("group billing of topic orders has", "/dead-letters/billing/orders"),
-        ("producer group app has 1 parked", "/half-messages?state=parked&group=app"),
-    ):
-        (alarm,) = [one for one in page.split("<li>") if sentence in one]
-        assert f'href="{address}"' in alarm, alarm
-
-
 def test_a_message_that_fails_again_and_again_leads_to_its_page(visitor: TestClient, mq: Session) -> None:
     mq.call("subscribe", "returning", "returns", start="latest", max_attempts=9)
     sent = mq.send("returns", "{}")
