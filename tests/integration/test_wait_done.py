@@ -78,15 +78,3 @@ def test_what_the_group_never_gets_is_an_error_at_once(mq: mqpg.Client, billing:
     for wrong in (str(sent), None, 7.5, True):
         with pytest.raises(errors.InvalidArgument, match="message_id must be a whole number, not "):
             mq.wait_done(wrong, billing)  # type: ignore[arg-type]
-
-
-async def test_async(amq: mqpg.AsyncClient) -> None:
-    await amq.create_topic("orders", queues=1)
-    await amq.subscribe("billing", "orders")
-    sent = await amq.send("orders", 1)
-    with pytest.raises(errors.NotDone):
-        await amq.wait_done(sent, "billing", timeout=0.1)
-    await amq.append()
-    delivery = await amq.receive("billing", "orders")
-    await delivery.ack()
-    await amq.wait_done(sent, "billing", timeout=5)

@@ -44,14 +44,6 @@ def test_the_client_logs_the_warning(how: str, dsn: str, caplog: pytest.LogCaptu
     assert "wait until a compensator" in line  # the hint
 
 
-@pytest.mark.parametrize("how", CHANGES)
-async def test_the_asynchronous_client_logs_it(how: str, dsn: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.clear()
-    async with await mqpg.connect_async(dsn) as mq:
-        await CHANGES[how](mq)  # type: ignore[arg-type,misc]
-    assert UNKNOWN in caplog.text
-
-
 @pytest.mark.parametrize("how", COMMANDS)
 def test_commands_print_it(how: str, run: Run, caplog: pytest.LogCaptureFixture) -> None:
     status, _, err = run("group", *COMMANDS[how])
