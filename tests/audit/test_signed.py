@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from psycopg import sql
 
 from mqpg.audit.html import as_html
+from mqpg.audit.html.charts import latency_chart
 from mqpg.audit.kinds import KINDS
 from mqpg.audit.report import Report, as_json
 from mqpg.audit.sql.engine import run_audit as run_sql_audit
@@ -102,3 +104,16 @@ def test_both_engines_give_one_hash(audit_in_spark: Callable[..., Report], trio:
     by_spark, by_sql = audit_in_spark(drained=True), run_sql_audit(trio.options(drained=True))
     assert sum(by_sql.anomalies.values()) > 1
     assert by_spark.findings_sha256 == by_sql.findings_sha256, (by_spark.as_dict(), by_sql.as_dict())
+
+
+def test_a_plot_breaks_where_nothing_was_measured() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = [
+        {"step": "queued", "consumer_group": None, "at": at + timedelta(seconds=n), "p50": 1.0, "p99": 2.0}
+        for n in (0, 1, 5, 9, 10)
+    ]
+    chart = latency_chart(rows, 1, ())
+    assert chart is not None
+    for line in chart.lines:
+        moves = [step[0] for step in line.path.split(" ")]
+        assert moves == ["M", "h", "L", "M", "h", "M", "h", "L"]
