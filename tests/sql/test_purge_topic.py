@@ -1,5 +1,7 @@
 """purge_topic: everything in the queues counts as consumed, for every subscription."""
 
+import pytest
+
 from tests.support.broker import Session, refused, seconds
 from tests.support.waiting import eventually
 
@@ -52,6 +54,18 @@ def test_retries_in_the_lane_and_those_that_wait_do_not_come_again(mq: Session) 
     mq.nack(message.receipt, [message.message_id], delay=seconds(0))
     mq.append()
     assert [m.payload for m in mq.receive("one")] == [3]
+
+
+@pytest.mark.own_database  # its clock is changed
+def test_a_later_retry_comes_although_no_keeper_has_run_for_days(mq: Session) -> None:
+    mq.execute("update mqpg.clock set delayed_until = clock_timestamp() - interval '40 days'")
+    mq.call("purge_topic", "one")
+    mq.send("one", "1")
+    mq.append()
+    (message,) = mq.receive("one")
+    mq.nack(message.receipt, [message.message_id], delay=seconds(0))
+    mq.append()
+    assert [m.payload for m in mq.receive("one")] == [1]
 
 
 def test_what_is_not_in_a_queue_yet_stays(mq: Session) -> None:

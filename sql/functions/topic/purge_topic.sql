@@ -32,7 +32,8 @@ begin
                     case v_queue when -1 then v_row.subscription_id else 0 end),
                 'purge');
         end loop;
-        v_now := clock_timestamp() + mqpg._ahead();
+        -- As the next retry is written, whose time is an earlier one if no keeper has run for days.
+        select b.written_at into v_now from mqpg._broker_time(clock_timestamp()) b;
         insert into mqpg.former_setting (topic_id, subscription_id, name, value, replaced_at)
         values (v_topic.topic_id, v_row.subscription_id, 'retries_from', v_row.retries_from::text, v_now);
         update mqpg.subscription s set retries_from = v_now
