@@ -25,6 +25,9 @@ from tests.audit.random_history import work as work_at_random
 from tests.audit.retention import drop_what_may_go
 from tests.audit.story import JOURNAL_DDL, Story, Trio, let_die, message_id
 
+# docs/prove/audit.md names it: only the queue rows tell, and judged ones are not read again.
+_UNSEEN = "stored_offset_behind_an_unknown_message"
+
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
@@ -86,7 +89,7 @@ def test_a_fault_of_each_kind_is_found_behind_a_judged_history(
     kind: str, incremental: Callable[..., Report], trio: Trio, story: Story, rng: random.Random
 ) -> None:
     """The fault comes after a valid audit, and hits what that audit has judged, or what is new."""
-    fault = rng.choice([one for one in FAULTS if one.kind == kind])
+    fault = rng.choice([one for one in FAULTS if one.kind == kind and one.name != _UNSEEN])
     options = fault.options | ({"groups": ("board",)} if fault.options.get("drained") else {})
     valid(incremental(**options))
     fault.plant(story)

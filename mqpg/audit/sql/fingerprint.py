@@ -33,8 +33,8 @@ BROKER: Mapping[str, Fingerprint] = {
     "body": Fingerprint(
         "log",
         "q.first_id >> 10",
-        "q.first_id, q.n, q.xid, q.born_at, q.topic_id, q.producer_group_id, q.kind, q.check_at, q.queue_id, "
-        "q.handle_hashes, q.key_hashes, q.sizes, q.intact",
+        "q.first_id, q.n, q.xid, q.born_at, q.topic_id, q.producer_group_id, q.kind, q.delay, q.check_at, "
+        "q.queue_id, q.handle_hashes, q.key_hashes, q.sizes, q.intact",
         # Single messages of a batch, and those that outlived it, have no sizes.
         "q.sizes is not null and q.first_id < (select j.until_id from judged as j)",
     ),
@@ -68,7 +68,7 @@ BROKER: Mapping[str, Fingerprint] = {
     "letter": Fingerprint(
         None,
         "''",
-        "q.subscription_id, q.message_id, q.deliver_id, q.attempts, q.died_at, q.present, q.excuses",
+        "q.subscription_id, q.message_id, q.deliver_id, q.queue_id, q.attempts, q.died_at, q.present, q.excuses",
         CLOSED.format("q.message_id"),
     ),
 }
