@@ -212,18 +212,18 @@ def test_the_sessions_that_hold_a_segment_up(mq: Session, run: Run, broker: Brok
     held = "select count(*) from pg_stat_activity where pid = %s and xact_start < clock_timestamp() - interval '5.1 s'"
     eventually(lambda: mq.scalar(held, reader.pid))
 
-    def comes() -> None:
-        """Let the other one come anew: after five seconds it holds the segment up, too."""
+    def begin_again() -> None:
+        """Begin a new transaction. After five seconds it would hold the segment up, too."""
         other.execute("rollback; begin; lock table mqpg.consume_queue_1 in access share mode")
 
-    comes()
+    begin_again()
     found = decoded(run, "status", status=1)["blocked"]
     (by,) = {one["blocked_by"] for one in found if one["table_name"] == "consume_queue_1"}
     assert by == f"{reader.pid} (monthly report)"
-    comes()
+    begin_again()
     assert by in " ".join(run("status")[1].split())
     app = mqpg.web.app(broker.dsn)
-    comes()
+    begin_again()
     page = TestClient(app).get("/storage").text
     app.state.site.source.close()
     assert f"{by}, in a transaction for" in page

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.support.broker import Broker, Session
+from tests.support.broker import Broker, Session, make_due
 from tests.support.mutation import mutate
 from tests.support.retention import age, early_in_the_hour, keep, partitions, pass_time, payloads
 from tests.support.waiting import eventually
@@ -449,7 +449,7 @@ def test_delayed_slots_are_merged_too(mq: Session) -> None:
     steps(mq, "merged")
     assert [row.segment_no for row in closed(mq, "delayed")] == [1, 5]
     assert mq.value("recall", ids[0])
-    mq.execute("update mqpg.delayed set visible_at = clock_timestamp()")
+    make_due(mq)
     mq.append()
     assert sorted(taken(mq, "year")) == [1, 2]
 

@@ -1,9 +1,21 @@
 """purge_topic: everything in the queues counts as consumed, for every subscription."""
 
+from typing import Any
+
 import pytest
 
 from tests.support.broker import Session, refused, seconds
 from tests.support.waiting import eventually
+
+
+def retried(mq: Session, payload: str) -> list[Any]:
+    """Send a message, nack it, and return the payloads that come next."""
+    mq.send("one", payload)
+    mq.append()
+    (message,) = mq.receive("one")
+    mq.nack(message.receipt, [message.message_id], delay=seconds(0))
+    mq.append()
+    return [m.payload for m in mq.receive("one")]
 
 
 def test_every_subscription_goes_to_the_end(mq: Session) -> None:
@@ -48,24 +60,14 @@ def test_retries_in_the_lane_and_those_that_wait_do_not_come_again(mq: Session) 
     assert mq.receive("one") == []
     # this call noted that they were due, so the next one has nothing to do
     assert mq.scalar("select max(due_until) from mqpg.tick") > mq.scalar("select max(visible_at) from mqpg.delayed")
-    mq.send("one", "3")
-    mq.append()
-    (message,) = mq.receive("one")
-    mq.nack(message.receipt, [message.message_id], delay=seconds(0))
-    mq.append()
-    assert [m.payload for m in mq.receive("one")] == [3]
+    assert retried(mq, "3") == [3]
 
 
 @pytest.mark.own_database  # its clock is changed
 def test_a_later_retry_comes_although_no_keeper_has_run_for_days(mq: Session) -> None:
     mq.execute("update mqpg.clock set delayed_until = clock_timestamp() - interval '40 days'")
     mq.call("purge_topic", "one")
-    mq.send("one", "1")
-    mq.append()
-    (message,) = mq.receive("one")
-    mq.nack(message.receipt, [message.message_id], delay=seconds(0))
-    mq.append()
-    assert [m.payload for m in mq.receive("one")] == [1]
+    assert retried(mq, "1") == [1]
 
 
 def test_what_is_not_in_a_queue_yet_stays(mq: Session) -> None:

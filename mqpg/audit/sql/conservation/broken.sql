@@ -40,23 +40,16 @@ standing as (
 noted as (
     select
         e.subscription_id, e.message_id, r.visible_at,
-        m.attempt + c.attempt as attempt,
+        e.attempt + c.attempt as attempt,
         bool_and(r.version is not null) over (partition by e.subscription_id, e.message_id) as whole
     from ending as e
-    join stored_message as m
-        on m.topic_id = e.topic_id
-        and m.lane = e.lane
-        and m.queue_id = e.queue_id
-        and m.queue_offset = e.queue_offset
     join step as s on s.subscription_id = e.subscription_id and s.queue_id = e.queue_id and s.version = e.version
-    join cursor_version as v
-        on v.subscription_id = s.subscription_id and v.queue_id = s.queue_id and v.version = s.version and v.slot = s.slot
     left join claim as c
         on c.subscription_id = e.subscription_id
         and c.queue_id = e.queue_id
         and c.version = s.version_before
         and c.slot = s.slot_before
-        and c.epoch = v.epoch
+        and c.epoch = s.epoch
     left join retry_noted as r
         on r.subscription_id = e.subscription_id and r.queue_id = e.queue_id and r.version = e.version
     where e.ending = 'nacked'

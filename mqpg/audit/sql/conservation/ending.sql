@@ -3,7 +3,8 @@
 -- acked | nacked | buried (a dead letter) | expired | jumped (a seek, a purge or a policy) | passed
 -- (a filter left it out, nobody got it) | odd (its action ends nothing).
 select
-    c.subscription_id, m.topic_id, m.lane, m.queue_id, m.queue_offset, m.message_id, c.version, c.at, c.held, c.action,
+    c.subscription_id, m.topic_id, m.lane, m.queue_id, m.queue_offset, m.message_id, m.attempt, c.version, c.at, c.held,
+    c.action,
     case
         when not c.freed then 'again'
         when c.action = 'moved' then 'jumped'

@@ -1,5 +1,5 @@
--- The dead letters of each subscription by message, and how often one was redriven, also since when the
--- rows of all retries are there.
+-- The dead letters of each subscription by message, and how often one was redriven. redriven_lately: since
+-- the rows of all retries are there.
 select
     l.subscription_id, l.message_id,
     count(case when not l.present and not l.excuses then 1 end) as redriven,

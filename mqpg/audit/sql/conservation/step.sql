@@ -8,7 +8,8 @@ select
     ) as follows
 from (
     select
-        v.subscription_id, r.topic_id, v.queue_id, v.version, v.slot, v.action, v.at, v.claimed, v.owner, r.mode,
+        v.subscription_id, r.topic_id, v.queue_id, v.version, v.slot, v.action, v.at, v.claimed, v.epoch, v.owner,
+        r.mode,
         case when v.queue_id < 0 then v.subscription_id else 0 end as lane,
         lag(v.version) over versions as version_before,
         lag(v.slot) over versions as slot_before,

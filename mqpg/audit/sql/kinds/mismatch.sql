@@ -202,9 +202,9 @@ join topic as t on t.topic_id = d.topic_id
 where d.stage = 0 and d.op = 'c' and d.relayed_as is null and b.kind = 'h'
     and ((b.delay is null) <> (d.visible_at is null) or extract(epoch from d.visible_at - d.at) < b.delay - 0.001)
 union all
--- A tick does not fall behind the tick before it. A new segment begins with a copy of the last one. It
--- sees neither itself nor ids that nobody had drawn, and the time that it has reached goes on with the
--- clock, or stays when the clock goes back.
+-- A tick does not fall behind the tick before it. A new segment begins with a copy of the last one. A
+-- tick does not see its own transaction, and the ids that it has passed were drawn. The time that it has
+-- reached moves with the clock, and stays if the clock goes back.
 select
     null, null, null, null, null,
     format('tick %s is %s', k.tick_id, case when k.behind then 'behind the tick before it' else 'ahead of itself' end)
