@@ -70,6 +70,24 @@ def test_a_later_retry_comes_although_no_keeper_has_run_for_days(mq: Session) ->
     assert retried(mq, "1") == [1]
 
 
+@pytest.mark.own_database  # its clock is changed
+def test_later_retries_come_although_the_clock_was_ahead_at_the_purge(mq: Session) -> None:
+    """No append() noticed it, so the time of a later retry would be before that of the purge."""
+    ahead = "update mqpg.subscription set retries_from = retries_from + interval '1 hour'"
+    mq.call("purge_topic", "one")
+    mq.execute(ahead)
+    assert retried(mq, "1") == [1]
+    mq.send("one", "2")
+    mq.append()
+    (message,) = mq.receive("one", queue_id=0)
+    mq.nack(message.receipt, [message.message_id], final=True)
+    mq.call("purge_topic", "one")
+    mq.execute(ahead)
+    assert mq.value("redrive", "g", "one") == 1
+    mq.append()
+    assert [m.payload for m in mq.receive("one")] == [2]
+
+
 def test_what_is_not_in_a_queue_yet_stays(mq: Session) -> None:
     handle = mq.prepare("one", '"half"')
     mq.send("one", '"delayed"', delay=seconds(0.1))

@@ -25,8 +25,11 @@ declare
 begin
     insert into mqpg.delayed (
         visible_at, xid, first_id, deliver_id, n, written_at, topic_id, subscription_id, queue_id, attempt, reason)
-    select v_now, pg_current_xact_id(), l.message_id, nullif(l.deliver_id, l.message_id), 1, b.written_at, v_topic_id,
-        l.subscription_id, -1, 1, 'redriven'
+    -- Not before the last purge, which may have been noted while the server's clock was ahead.
+    select v_now, pg_current_xact_id(), l.message_id, nullif(l.deliver_id, l.message_id), 1,
+        greatest(b.written_at, (
+            select s.retries_from from mqpg.subscription s where s.subscription_id = l.subscription_id)),
+        v_topic_id, l.subscription_id, -1, 1, 'redriven'
     from mqpg._take_dead_letters(
         redrive.consumer_group, redrive.topic, redrive.message_ids, redrive.filter, redrive.max_messages,
         'redriven') l
