@@ -125,6 +125,20 @@ def test_history_has_every_attempt(mq: Session) -> None:
     assert all("delivered_at" in a for a in letter.history)
 
 
+def test_a_message_that_is_in_the_lane_twice_becomes_one_dead_letter(mq: Session) -> None:
+    """After a seek back a message may fail again while its retry waits."""
+    sent = mq.send("one", "1")
+    mq.append()
+    for _ in range(2):
+        mq.call("seek", "g", "one", "earliest")
+        (message,) = mq.receive("one", queue_id=0)
+        mq.nack(message.receipt, [sent], delay=seconds(0))
+    mq.append()
+    mq.call("alter_subscription", "g", "one", max_attempts=1)
+    assert mq.receive("one") == []
+    assert [letter.message_id for letter in dead(mq, group="g")] == [sent]
+
+
 def test_history_begins_anew_after_a_redrive(mq: Session) -> None:
     mq.call("alter_subscription", "g", "one", max_attempts=2, retry_delay=seconds(0))
     sent = mq.send("one", "1")

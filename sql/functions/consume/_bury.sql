@@ -17,7 +17,12 @@ language sql as $$
             (select h.queue_id from mqpg.held h where h.message_id = u.message_id), -1),
         u.attempts, _bury.reason,
         mqpg._attempts(_bury.subscription_id, u.message_id, u.attempts, _bury.reason, _bury.consumer)
-    from unnest(_bury.message_ids, _bury.deliver_ids, _bury.attempts) as u(message_id, deliver_id, attempts)
+    from (
+        -- A message may be in a retry lane several times, after a seek.
+        select a.message_id, min(a.deliver_id) as deliver_id, max(a.attempts) as attempts
+        from unnest(_bury.message_ids, _bury.deliver_ids, _bury.attempts) as a(message_id, deliver_id, attempts)
+        group by a.message_id
+    ) as u
     on conflict (subscription_id, message_id) do update set
         attempts = excluded.attempts, reason = excluded.reason, died_at = excluded.died_at,
         history = coalesce(d.history, '[]') || coalesce(excluded.history, '[]')
