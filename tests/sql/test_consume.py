@@ -211,6 +211,22 @@ def test_a_retry_comes_by_the_retry_lane_with_its_own_offsets(strict: Session) -
     assert strict.receive("s") == []
 
 
+@pytest.mark.parametrize("delay", ["1 day", "98 years"])
+def test_the_back_off_of_a_late_attempt_is_the_longest(strict: Session, delay: str) -> None:
+    """The delay cannot be doubled so often."""
+    strict.call("alter_subscription", "g", "s", max_attempts=10000, retry_delay=delay)
+    (sent,) = fill(strict, 1, "s")
+    strict.nack(strict.receive("s")[0].receipt, [sent], delay=seconds(0))
+    strict.execute("update mqpg.delayed set attempt = 9999")
+    (message,) = again(strict, "s")
+    strict.nack(message.receipt, [sent])
+    late = "select max(visible_at) - clock_timestamp() - mqpg._seconds(%s) from mqpg.delayed"
+    assert abs(strict.scalar(late, delay)) < seconds(60)
+    strict.call("create_producer_group", "slow", check_after=delay)
+    group = "select producer_group_id from mqpg.producer_group where name = 'slow'"
+    assert strict.scalar(f"select mqpg._back_off(({group}), 9999)") == seconds(3600)
+
+
 def test_nack_of_an_id_outside_the_delivery_is_refused_whole(strict: Session) -> None:
     ids = fill(strict, 4, "s")
     receipt = strict.receive("s", max_messages=2)[0].receipt

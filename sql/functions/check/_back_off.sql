@@ -3,9 +3,11 @@
 -- Locks: none. Cost: two lookups.
 create function mqpg._back_off(producer_group_id int, asked int) returns interval
 language sql stable as $$
-    select least(
-        coalesce(g.check_after, interval '1 minute') * power(2, least(greatest(_back_off.asked - 1, 0), 30)),
-        mqpg._setting('retry_delay_cap')::interval)
+    -- Seconds, because an interval cannot be doubled so often.
+    select make_interval(secs => least(
+        date_part('epoch', coalesce(g.check_after, interval '1 minute'))
+            * power(2, least(greatest(_back_off.asked - 1, 0), 30)),
+        date_part('epoch', mqpg._setting('retry_delay_cap')::interval)))
     from (values (1)) as one(one)
     left join mqpg.producer_group g on g.producer_group_id = _back_off.producer_group_id
 $$;
