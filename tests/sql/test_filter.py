@@ -229,21 +229,50 @@ def test_receive_goes_on_to_the_next_queue(mq: Session) -> None:
         mq.send("t", "1")
     wanted = mq.send("t", "7")
     mq.append()
+    mq.execute("update mqpg.settings set value = '1 minute' where name = 'filter_time'")
     assert [m.message_id for m in mq.receive("t", group="f")] == [wanted]
 
 
-def test_the_look_is_bounded_by_filter_time(mq: Session) -> None:
+@pytest.fixture
+def hasty(mq: Session) -> Session:
+    """A call searches no longer than for one step."""
     mq.execute("update mqpg.settings set value = '0 s' where name = 'filter_time'")
-    try:
-        mq.call("subscribe", "f", "one", filter="$ == 7")
-        mq.send_batch("one", ["1"] * 500 + ["7"])
-        mq.append()
-        assert mq.receive("one", group="f", max_messages=100) == []
-        assert lag(mq).committed == 100
-        got = eventually(lambda: mq.receive("one", group="f", max_messages=100))
-        assert [m.payload for m in got] == [7]
-    finally:
-        mq.execute("update mqpg.settings set value = '1 s' where name = 'filter_time'")
+    return mq
+
+
+def test_the_look_is_bounded_by_filter_time(hasty: Session) -> None:
+    hasty.call("subscribe", "f", "one", filter="$ == 7")
+    hasty.send_batch("one", ["1"] * 500 + ["7"])
+    hasty.append()
+    assert hasty.receive("one", group="f", max_messages=100) == []
+    assert lag(hasty).committed == 100
+    got = eventually(lambda: hasty.receive("one", group="f", max_messages=100))
+    assert [m.payload for m in got] == [7]
+
+
+def test_the_look_through_all_queues_is_bounded_by_filter_time(hasty: Session) -> None:
+    hasty.call("subscribe", "f", "t", filter="$ == 7")
+    hasty.send_batch("t", ["1"] * 4, keys=list("abcd"))
+    hasty.send_batch("t", ["1"] * 4, keys=list("efgh"))
+    hasty.append()
+    queues = hasty.scalar("select count(*) from mqpg.queue_depth where topic = 't' and next_offset > 0")
+    assert queues > 1
+    for call in range(1, queues + 1):
+        assert hasty.receive("t", group="f") == []
+        assert hasty.scalar("select count(*) from mqpg.cursor where action = 'f'") == call
+
+
+def test_the_look_behind_a_failed_message_is_bounded_by_filter_time(hasty: Session) -> None:
+    hasty.call("subscribe", "f", "one", filter="$ == 7", on_failure="block_key")
+    failed = hasty.send("one", "7", key="a")
+    hasty.send_batch("one", ["1"] * 500)
+    hasty.append()
+    (message,) = hasty.receive("one", group="f", max_messages=1)
+    hasty.nack(message.receipt, [failed], delay=seconds(1000))
+    for call in range(1, 4):
+        assert hasty.receive("one", group="f", max_messages=100) == []
+        newest = "select claimed from mqpg.cursor where action = 'f' order by version desc limit 1"
+        assert hasty.scalar(newest) == 1 + 100 * call
 
 
 def test_a_rollback_takes_back_what_was_filtered(mq: Session) -> None:

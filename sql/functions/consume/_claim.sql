@@ -7,6 +7,7 @@
 --   queue_id: the queue; -1: the retry lane.
 --   tail: the queue's next offset, or one that lies max_messages behind the cursor, as the caller has
 --       just seen it. So a call that lost a race may claim less than there is.
+--   until: when it stops to search through messages that a filter does not choose; null: no filter.
 -- `acked` is written in the version of the new claim if that is one of fresh messages of the same
 -- queue, else in a version of its own.
 -- Locks: none; the caller holds the queue's cursor lock.
@@ -15,7 +16,7 @@
 -- Errors: 40001.
 create function mqpg._claim(
     subscription mqpg.subscription, topic mqpg.topic, queue_id int, tail bigint, max_messages int, lease interval,
-    consumer text, acked mqpg.cursor
+    consumer text, acked mqpg.cursor, until timestamptz
 ) returns mqpg.claim
 language plpgsql as $$
 declare
@@ -67,7 +68,7 @@ begin
         if v_cursor.claims <> '{}' then
             if _claim.subscription.on_failure = 'block_key' and v_lane_of = 0 then
                 return mqpg._claim_by_key(_claim.subscription, v_cursor, _claim.max_messages, _claim.lease,
-                    _claim.consumer);
+                    _claim.consumer, _claim.until);
             end if;
             v_nth := mqpg._claim_to_take_over(_claim.subscription, v_cursor.claims);
             if v_nth is null then
@@ -99,7 +100,8 @@ begin
             v_upto := v_claim.to_offset;
             if (_claim.subscription.filter is not null or _claim.subscription.tags is not null) and v_lane_of = 0 then
                 v_matches := mqpg._next_matches(
-                    _claim.subscription, v_cursor.queue_id, v_cursor.claimed, _claim.tail, _claim.max_messages);
+                    _claim.subscription, v_cursor.queue_id, v_cursor.claimed, _claim.tail, _claim.max_messages,
+                    _claim.until);
                 v_upto := v_matches.upto;
                 if v_matches.picked = '{}' then
                     v_version := mqpg._write_cursor(v_cursor, mqpg._action('filtered'), null, v_upto, v_owner, v_rest);

@@ -2,11 +2,12 @@
 -- one with its key has failed, and all others are delivered. All messages of a claim have the same
 -- count of attempts, and a message that does not fit into it makes the later ones with its key
 -- wait. If about 4096 messages of a queue wait, no fresh one is delivered until a key is free
--- again.
+-- again. With a filter the search ends at the time `until`.
 -- Locks: none; the caller holds the queue's cursor lock.
 -- Cost: one cursor version, and what _candidates_by_key() reads.
 create function mqpg._claim_by_key(
-    subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text
+    subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text,
+    until timestamptz
 ) returns mqpg.claim
 language plpgsql as $$
 declare
@@ -78,7 +79,8 @@ begin
         end if;
         v_cursor.claimed := v_upto;
         v_cursor.claims := mqpg._pack_claims(v_cursor.version, v_offsets, v_deliveries, v_keys, v_untils);
-        exit when v_claim.attempt is not null or v_upto >= v_tail or v_upto = v_from;
+        exit when v_claim.attempt is not null or v_upto >= v_tail or v_upto = v_from
+            or clock_timestamp() >= _claim_by_key.until;
         v_step := greatest(v_step, least(v_step * 2, 1024));
     end loop;
     if v_claim.attempt is not null then

@@ -27,6 +27,7 @@ declare
         and _claim_next.subscription.filter is null and _claim_next.subscription.tags is null
         and _claim_next.topic.message_ttl is null;
     v_most int := case when v_plain then _claim_next.max_messages else 2147483647 end;
+    v_until timestamptz;    -- when the search through messages that a filter does not choose ends
     v_awaited int;          -- mode shared: the queue that this call waits for
     v_from_tick bigint;
     v_to_tick bigint;
@@ -43,6 +44,9 @@ declare
     v_waits int := 0;
     v_version bigint;
 begin
+    if _claim_next.subscription.filter is not null or _claim_next.subscription.tags is not null then
+        v_until := clock_timestamp() + mqpg._setting('filter_time')::interval;
+    end if;
     loop
         -- 1. The queues with messages, the one that waited longest first.
         -- The ends of queues are in these ticks, or noted. The executor does not open the partitions of
@@ -109,7 +113,8 @@ begin
             if claim.epoch is null then
                 claim := mqpg._claim(
                     _claim_next.subscription, _claim_next.topic, v_waiting.queue_id, v_waiting.tail,
-                    _claim_next.max_messages, _claim_next.lease, _claim_next.consumer, _claim_next.acked);
+                    _claim_next.max_messages, _claim_next.lease, _claim_next.consumer, _claim_next.acked,
+                    v_until);
             end if;
             -- 4. Its only run, if it has one.
             if claim.epoch is not null then
@@ -132,6 +137,10 @@ begin
                 return;
             end if;
             _claim_next.acked.version := null;      -- it is written
+            if clock_timestamp() >= v_until then
+                v_locked := null;
+                exit;
+            end if;
         end loop;
         -- 5. No queue gave anything. If others had locked some, look again.
         exit when v_locked is null or v_awaited is not null;

@@ -1,16 +1,15 @@
 -- The next fresh messages of a queue that match the subscription's filter, up to `most`, and the
 -- offset at which the search ended. It continues past messages that do not match, in growing steps:
--- over about 4096 offsets or, while it finds nothing, to the tail or for the setting filter_time.
+-- over about 4096 offsets or, while it finds nothing, to the tail or until the time `until`.
 -- Messages before `upto` that are not in `picked` are done.
 -- Locks: none. Cost: reads and evaluates the messages that it passes.
 -- Errors: MQ014 (a body is missing), 40001.
 create function mqpg._next_matches(
-    subscription mqpg.subscription, queue_id int, from_offset bigint, tail bigint, most int,
+    subscription mqpg.subscription, queue_id int, from_offset bigint, tail bigint, most int, until timestamptz,
     out picked bigint [], out upto bigint
 )
 language plpgsql as $$
 declare
-    v_until timestamptz := clock_timestamp() + mqpg._setting('filter_time')::interval;
     v_step int := _next_matches.most;
     v_to bigint;
 begin
@@ -23,7 +22,7 @@ begin
         upto := v_to;
         exit when cardinality(picked) >= _next_matches.most
             or (picked <> '{}' and upto - _next_matches.from_offset >= 4096)
-            or upto >= _next_matches.tail or clock_timestamp() >= v_until;
+            or upto >= _next_matches.tail or clock_timestamp() >= _next_matches.until;
         v_step := least(v_step * 2, 4096);
     end loop;
     if cardinality(picked) > _next_matches.most then
