@@ -119,33 +119,7 @@ def consumer(
         ConfigurationError: An option is not allowed, or two do not go together, or the handler
             takes too many parameters or is a generator function.
     """
-    options = ConsumerOptions(
-        topic=topic,
-        group=group,
-        database=database,
-        schema=schema,
-        create_tables=create_tables,
-        effect=effect,
-        mode=mode,
-        batch=batch,
-        max_messages=max_messages,
-        lease=lease,
-        consumer=consumer,
-        queues=queues,
-        journal=journal,
-        ack=ack,
-        concurrency=concurrency,
-        timeout=timeout,
-        middleware=middleware,
-        session=session,
-        subscribe=subscribe,
-        start=start,
-        filter=filter,
-        tags=tags,
-        max_attempts=max_attempts,
-        retry_delay=retry_delay,
-        on_failure=on_failure,
-    )
+    options = ConsumerOptions(**locals())  # the arguments are its fields
 
     def decorate(handler: Callable[..., Any]) -> Any:
         made = AsyncConsumer if is_async(handler) else Consumer
