@@ -13,12 +13,10 @@ __all__ = ["ProducerGroups"]
 
 _GROUP = (
     "producer_group text, check_after interval, max_checks int, on_exhausted text, checker text, checker_target text, "
-    "expire_after interval"
+    "expire_after interval, max_undecided int"
 )
 _CREATE = function("create_producer_group", _GROUP)
 _ALTER = function("alter_producer_group", _GROUP)
-_CREATE_WITHIN = function("create_producer_group", f"{_GROUP}, max_undecided int")
-_ALTER_WITHIN = function("alter_producer_group", f"{_GROUP}, max_undecided int")
 _DROP = function("drop_producer_group", "producer_group text")
 
 
@@ -67,10 +65,10 @@ class ProducerGroups(BaseClient):
             AlreadyDefined: The group exists with other arguments; `alter_producer_group` changes
                 it.
         """
-        values = _CREATE_WITHIN.values(
+        values = _CREATE.values(
             producer_group, check_after, max_checks, on_exhausted, checker, checker_target, expire_after, max_undecided
         )
-        self._rows(_CREATE if max_undecided == 100000 else _CREATE_WITHIN, values, conn, repeat=True)
+        self._rows(_CREATE, values, conn, repeat=True)
 
     def alter_producer_group(
         self,
@@ -106,10 +104,10 @@ class ProducerGroups(BaseClient):
             WrongState: The change leads to another ledger while half messages are undecided. That
                 ledger does not have their handles, so they would be rolled back.
         """
-        values = _ALTER_WITHIN.values(
+        values = _ALTER.values(
             producer_group, check_after, max_checks, on_exhausted, checker, checker_target, expire_after, max_undecided
         )
-        self._rows(_ALTER if max_undecided is None else _ALTER_WITHIN, values, conn, repeat=True)
+        self._rows(_ALTER, values, conn, repeat=True)
 
     def drop_producer_group(self, producer_group: str, *, conn: Caller | None = None) -> None:
         """Drop a producer group.
