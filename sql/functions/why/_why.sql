@@ -2,14 +2,9 @@
 -- a stable word that docs/why.md lists, with its facts and a remedy; see why(). It runs as the
 -- owner of the schema; why() adds what the caller may see of other sessions.
 
--- Why a message has not reached every consumer group of its topic. A caller with the right to
--- produce for its half message, and without the right to receive from its topic, learns what holds
--- it up until it has its offset.
--- Arguments:
---   message_id: id of the message.
--- Locks: none.
--- Cost: a few index lookups for each group of the topic; reads the server's list of locks.
--- Errors: MQ001 (null, negative, or no such message), MQ025.
+-- A message. A caller with the right to produce for its half message, and without the right to
+-- receive from its topic, learns what holds it up until it has its offset.
+-- Arguments, locks, cost, errors: as why().
 create function mqpg._why(message_id bigint) returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
@@ -38,11 +33,8 @@ begin
 end
 $$;
 
--- Why the half message of a handle has not reached every consumer group of its topic.
--- Arguments:
---   handle: the handle from prepare().
--- Locks: none. Cost: as for its message id.
--- Errors: MQ001 (null), MQ006 (no such half message), MQ025.
+-- The half message of a handle.
+-- Arguments, locks, cost, errors: as why().
 create function mqpg._why(handle text) returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
@@ -73,14 +65,8 @@ begin
 end
 $$;
 
--- Why a consumer group does not get on with a topic.
--- Arguments:
---   consumer_group, topic: names of the group and the topic.
--- Returns: at most 100 rows.
--- Locks: none.
--- Cost: two index lookups for each queue; reads the server's list of locks for each queue with
--- unread messages, at most 100 of them.
--- Errors: MQ001 (null), MQ002 (name), MQ003 (unknown topic), MQ025.
+-- A consumer group and its topic; at most 100 rows.
+-- Arguments, locks, cost, errors: as why().
 create function mqpg._why(consumer_group text, topic text) returns table (cause text, detail jsonb, remedy jsonb)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
