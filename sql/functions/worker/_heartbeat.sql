@@ -16,9 +16,9 @@ begin
     if not mqpg._has_privilege('worker') then
         if _heartbeat.role = 'audit' and _heartbeat.worker_id like 'audit-%' then
             perform mqpg._require_privilege('auditor');
-            if _heartbeat.state not in ('active', 'stopped') or pg_column_size(_heartbeat.detail) > 65536 then
-                perform mqpg._refuse('may not report another state of an audit than active or stopped, '
-                    'or more than 64 KiB', 'grant_worker', '{}');
+            if _heartbeat.state not in ('active', 'stopped') then
+                perform mqpg._refuse('may not report another state of an audit than active or stopped',
+                    'grant_worker', '{}');
             end if;
         elsif _heartbeat.role = 'consumer' and _heartbeat.worker_id like 'consumer-%' then
             perform mqpg._require_subscription(_heartbeat.detail ->> 'consumer_group', _heartbeat.detail ->> 'topic');
