@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -24,7 +23,7 @@ logger = logging.getLogger(__name__)
 # First key of the session advisory locks of those who drop. The second key is a hash of the table.
 _LOCK = "select pg_try_advisory_lock(1836150842, hashtext(%s))"
 _RELEASED = "select * from mqpg._tables_to_drop() where leaving is not null order by segment_no"
-_STATE = "select * from mqpg._tables_to_drop() where family = %s and segment_no = %s and leaving = %s"
+_STATE = "select * from mqpg._tables_to_drop() where (family, segment_no, leaving) = (%s, %s, %s)"
 # DETACH … CONCURRENTLY cannot run inside a function, so it needs the owner's rights.
 _MAY_DETACH = "select pg_has_role(n.nspowner, 'usage') from pg_namespace n where n.nspname = 'mqpg'"
 _FINISH = "select * from mqpg._finish_drop(%s, %s)"
@@ -43,41 +42,32 @@ where l.pid = any(%s) and l.locktype = 'relation' and not l.granted
 """
 
 
-@dataclass(frozen=True)
-class Released:
-    """A partition that is not needed any more."""
-
-    family: str  # the family of its segment
-    segment_no: int
-    leaving: str  # the table that it belongs to
-
-
 class PartitionDrop(threading.Thread):
-    """Detaches one released partition and drops it.
+    """Detaches one released partition, which is not needed any more, and drops it.
 
     Every step is committed by itself and can be repeated. After a crash between two of them the next keeper,
     or a call of `keep()`, continues with the step that the catalog shows.
     """
 
-    def __init__(self, dsn: str, released: Released) -> None:
-        super().__init__(name=f"mqpg-drop-{released.leaving}", daemon=True)
-        self.released = released
+    def __init__(self, dsn: str, family: str, segment_no: int, leaving: str) -> None:
+        super().__init__(name=f"mqpg-drop-{leaving}", daemon=True)
+        self.leaving = leaving  # the table that the partition belongs to
         self.backend: int | None = None  # the process id of the server's session, once it is connected
         self.finished = False  # whether the table is gone
-        self._dsn = dsn
+        self._dsn, self._segment = dsn, (family, segment_no)
 
     def run(self) -> None:
         """Detach and drop it. What is in use, or fails, is left for the next time."""
         try:
-            with connect(self._dsn, f"keeper drops {self.released.leaving}") as conn:
+            with connect(self._dsn, f"keeper drops {self.leaving}") as conn:
                 self.backend = conn.info.backend_pid
-                locked = conn.execute(_LOCK, (self.released.leaving,)).fetchone()
+                locked = conn.execute(_LOCK, (self.leaving,)).fetchone()
                 if locked and locked[0]:
                     self._drop(conn)
         except psycopg.errors.LockNotAvailable:
-            logger.info("table is in use", extra={"table": self.released.leaving})
+            logger.info("table is in use", extra={"table": self.leaving})
         except (psycopg.Error, errors.Error) as error:
-            logger.warning("cannot drop a table yet", extra={"table": self.released.leaving, "error": translate(error)})
+            logger.warning("cannot drop a table yet", extra={"table": self.leaving, "error": translate(error)})
 
     def _drop(self, conn: Connection) -> None:
         state = self._state(conn)
@@ -99,14 +89,12 @@ class PartitionDrop(threading.Thread):
 
     def _finish(self, conn: Connection) -> None:
         """Drop the table. One that is attached is tried for a moment, and left if it is in use."""
-        named = (self.released.family, self.released.segment_no)
-        for step in conn.cursor(row_factory=dict_row).execute(_FINISH, named):
+        for step in conn.cursor(row_factory=dict_row).execute(_FINISH, self._segment):
             logger.info("segment", extra=step)
             self.finished = self.finished or step["action"] == "dropped"
 
     def _state(self, conn: Connection) -> dict[str, Any] | None:
-        named = (self.released.family, self.released.segment_no, self.released.leaving)
-        return conn.cursor(row_factory=dict_row).execute(_STATE, named).fetchone()
+        return conn.cursor(row_factory=dict_row).execute(_STATE, (*self._segment, self.leaving)).fetchone()
 
 
 def _alter(state: dict[str, Any], how: sql.SQL) -> sql.Composed:
@@ -132,10 +120,9 @@ class Dropping:
         if waiting:
             conn.execute(_UNSTICK, (waiting,))
         for row in conn.cursor(row_factory=dict_row).execute(_RELEASED).fetchall():
-            known = self._threads.get(row["leaving"])
-            if known is None:
-                released = Released(row["family"], row["segment_no"], row["leaving"])
-                self._threads[row["leaving"]] = thread = PartitionDrop(self._dsn, released)
+            if row["leaving"] not in self._threads:
+                thread = PartitionDrop(self._dsn, row["family"], row["segment_no"], row["leaving"])
+                self._threads[row["leaving"]] = thread
                 thread.start()
 
     def finished(self, timeout: float) -> bool:
@@ -147,5 +134,5 @@ class Dropping:
         for thread in list(self._threads.values()):
             thread.join(timeout)
             if not thread.is_alive():
-                ended.append(self._threads.pop(thread.released.leaving))
+                ended.append(self._threads.pop(thread.leaving))
         return any(thread.finished for thread in ended)
