@@ -5,21 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mqpg.connection.backoff import Backoff
-from mqpg.connection.settings import ledger_variable, split_urls
+from mqpg.connection.settings import ledger_url, ledger_variable, split_urls
 from mqpg.values import errors
 
-from .ledger_urls import find_url
 from .session import Connection
 from .worker import Options
 
 if TYPE_CHECKING:
     from .ledger_checker import LedgerChecker
 
-__all__ = ["ServedLedgers"]
+__all__ = ["ServedLedgers", "find_url"]
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +30,14 @@ _CLAIM = "select mqpg._claim_ledgers(%s::text[])"
 _RELEASE = "select mqpg._release_ledger(%s)"
 _HAS_HEIR = "select mqpg._is_served_elsewhere(%s)"
 _SERVED = "select * from mqpg._ledgers_served(%s)"
+
+
+def find_url(name: str, given: Mapping[str, str]) -> str | None:
+    """Find the URL of a ledger: that of the command line (`given`), else that of the environment.
+
+    None: this process does not know the ledger.
+    """
+    return given.get(name) or ledger_url(name) or None
 
 
 class ServedLedgers:

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,6 @@ from mqpg.values import errors
 from mqpg.values.words import printable
 
 from . import ROLES, worker_of
-from .ledger_urls import parse_ledgers
 from .logs import LogFormat, configure
 from .session import connect, patiently
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from .supervisor import Task
     from .worker import Options
 
-__all__ = ["consume", "work"]
+__all__ = ["consume", "parse_ledgers", "work"]
 
 _EXIT_USAGE = 2  # of what serves metrics: the address cannot be used
 
@@ -100,6 +99,22 @@ def consume(
             runner.run(
                 found[handlers], handlers, broker, stop, heartbeat=heartbeat, patience=patience, run_async=run_async
             )
+
+
+def parse_ledgers(options: Iterable[str]) -> dict[str, str]:
+    """Parse the values of `--ledger`, for instance `shop=sqlite:////data/shop.db`, to the URL of each name.
+
+    A name may come several times. It has all of these URLs then, with blanks between, as in a variable.
+    """
+    pairs: dict[str, str] = {}
+    for option in options:
+        name, separator, url = option.partition("=")
+        if not (separator and name and "://" in url):
+            raise errors.ConfigurationError(
+                "--ledger must be name=url with a SQLAlchemy URL, for instance shop=sqlite:////data/shop.db"
+            )
+        pairs[name] = f"{pairs[name]} {url}" if name in pairs else url
+    return pairs
 
 
 def _ask_health(dsn: str | None, roles: Sequence[str]) -> None:

@@ -15,8 +15,9 @@ from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
 from mqpg.connection.backoff import Backoff
 from mqpg.errors import ConfigurationError
 from mqpg.workers.append_pace import AppendPace
-from mqpg.workers.ledger_urls import find_url, parse_ledgers
 from mqpg.workers.logs import LogFormat, configure
+from mqpg.workers.served_ledgers import find_url
+from mqpg.workers.start import parse_ledgers
 
 
 def test_pace_is_none_with_work_and_grows_to_the_limit_without() -> None:
