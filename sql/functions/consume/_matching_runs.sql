@@ -1,20 +1,38 @@
--- Runs (see _runs()) cut to the picked offsets in them; runs without any are left out.
--- Locks: none. Cost: runs times picked offsets.
+-- Runs (see _runs()) cut to the picked offsets in them; runs without any are left out. Both ascend.
+-- Locks: none. Cost: linear in the runs and the picked offsets.
 create function mqpg._matching_runs(
     picked bigint [], inout ids bigint [], inout bodies bigint [], inout offsets bigint [], inout lengths int [],
     inout attempts int [], inout lowest bigint, inout highest bigint
 )
-language sql immutable as $$
-    select array_agg(r.id + p.first - r.first_offset order by r.o),
-        array_agg(r.body + p.first - r.first_offset order by r.o),
-        array_agg(p.first order by r.o), array_agg((p.last - p.first + 1)::int order by r.o),
-        array_agg(r.attempt order by r.o), min(r.body) / 1024, max(r.body) / 1024
-    from unnest(_matching_runs.ids, _matching_runs.bodies, _matching_runs.offsets, _matching_runs.lengths,
-        _matching_runs.attempts)
-        with ordinality as r(id, body, first_offset, n, attempt, o)
-    cross join lateral (
-        select min(u.u) as first, max(u.u) as last from unnest(_matching_runs.picked) as u
-        where u.u >= r.first_offset and u.u < r.first_offset + r.n
-    ) as p
-    where p.first is not null
+language plpgsql immutable as $$
+declare
+    v_nth int := 1;         -- the next picked offset
+    v_first int;            -- the first one in the run
+    v_skip bigint;
+    v_ids bigint [];
+    v_bodies bigint [];
+    v_offsets bigint [];
+    v_lengths int [];
+    v_attempts int [];
+begin
+    for v_run in 1..coalesce(cardinality(ids), 0) loop
+        v_first := v_nth;
+        while picked[v_nth] < offsets[v_run] + lengths[v_run] loop
+            v_nth := v_nth + 1;
+        end loop;
+        continue when v_nth = v_first;
+        v_skip := picked[v_first] - offsets[v_run];
+        v_ids := v_ids || (ids[v_run] + v_skip);
+        v_bodies := v_bodies || (bodies[v_run] + v_skip);
+        v_offsets := v_offsets || picked[v_first];
+        v_lengths := v_lengths || (picked[v_nth - 1] - picked[v_first] + 1)::int;
+        v_attempts := array_append(v_attempts, attempts[v_run]);
+    end loop;
+    ids := v_ids;
+    bodies := v_bodies;
+    offsets := v_offsets;
+    lengths := v_lengths;
+    attempts := v_attempts;
+    select min(b) / 1024, max(b) / 1024 into lowest, highest from unnest(v_bodies) as b;
+end
 $$;
