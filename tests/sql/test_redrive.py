@@ -139,6 +139,21 @@ def test_a_message_that_is_in_the_lane_twice_becomes_one_dead_letter(mq: Session
     assert [letter.message_id for letter in dead(mq, group="g")] == [sent]
 
 
+@pytest.mark.parametrize("mode", ["exclusive", "pinned"])
+def test_many_retries_without_an_attempt_left_are_buried_in_several_calls(mq: Session, mode: str) -> None:
+    mq.call("subscribe", "many", "one", mode=mode)
+    ids = mq.send_batch("one", ["1"] * 300)
+    mq.append()
+    (delivery,) = {m.receipt for m in mq.receive("one", group="many", consumer="c", max_messages=300)}
+    mq.nack(delivery, ids, delay=seconds(0))
+    mq.append()
+    mq.call("alter_subscription", "many", "one", max_attempts=1)
+    mq.execute("update mqpg.settings set value = '0 s' where name = 'filter_time'")
+    for letters in (100, 200, 300):
+        assert mq.receive("one", group="many", consumer="c", max_messages=100) == []
+        assert mq.scalar("select count(*) from mqpg.dead_letter") == letters
+
+
 def test_history_begins_anew_after_a_redrive(mq: Session) -> None:
     mq.call("alter_subscription", "g", "one", max_attempts=2, retry_delay=seconds(0))
     sent = mq.send("one", "1")

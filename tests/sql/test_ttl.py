@@ -62,6 +62,23 @@ def test_or_become_dead_letters_and_can_be_redriven(mq: Session) -> None:
     assert sorted(m.payload for m in mq.drain("one")) == [1, 2]
 
 
+def test_many_dead_letters_are_made_in_several_calls(mq: Session) -> None:
+    """So a call ends in time however many messages expired, and gives none of them to a consumer."""
+    mq.execute("update mqpg.settings set value = '0 s' where name = 'filter_time'")
+    expiring(mq, on_expired="dead_letter")
+    mq.send_batch("one", ["1"] * 2500)
+    mq.append()
+    age(mq)
+    mq.send("one", "2")
+    mq.append()
+    for letters in (1000, 2000):
+        assert mq.receive("one") == []
+        assert mq.scalar("select count(*) from mqpg.dead_letter") == letters
+    assert [m.payload for m in mq.receive("one")] == [2]
+    assert mq.scalar("select count(*) from mqpg.dead_letter") == 2500
+    assert jumps(mq) == [("g", 0, 2500, "expired")]
+
+
 def test_each_group_for_itself_and_a_ttl_taken_away(mq: Session) -> None:
     mq.call("subscribe", "quick", "one")
     expiring(mq)

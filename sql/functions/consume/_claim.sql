@@ -7,7 +7,8 @@
 --   queue_id: the queue; -1: the retry lane.
 --   tail: the queue's next offset, or one that lies max_messages behind the cursor, as the caller has
 --       just seen it. So a call that lost a race may claim less than there is.
---   until: when it stops to search through messages that a filter does not choose; null: no filter.
+--   until: when it stops to search through messages that are not chosen, have expired, or have no attempt
+--       left; null: the setting filter_time after the first of these.
 -- `acked` is written in the version of the new claim if that is one of fresh messages of the same
 -- queue, else in a version of its own.
 -- Locks: none; the caller holds the queue's cursor lock.
@@ -30,6 +31,7 @@ declare
     v_left mqpg.claim;
     v_rest mqpg.claim [];
     v_upto bigint;      -- end of what is claimed or filtered
+    v_expired record;
     v_matches record;
     v_limit record;
     v_action "char";
@@ -56,7 +58,11 @@ begin
         -- A new statement, so that it sees the cursor as the lock's last holder left it.
         v_cursor := mqpg._cursor(_claim.subscription.subscription_id, _claim.queue_id);
         if _claim.topic.message_ttl is not null and v_lane_of = 0 then
-            v_cursor := mqpg._expire(_claim.topic, _claim.subscription, v_cursor);
+            v_expired := mqpg._expire(_claim.topic, _claim.subscription, _claim.until, v_cursor);
+            if not v_expired.complete then
+                return null;
+            end if;
+            v_cursor := v_expired.last_version;
         end if;
     end if;
     loop
@@ -117,7 +123,8 @@ begin
         if v_lane_of <> 0 or v_claim.attempt >= _claim.subscription.max_attempts then
             if v_lane_of <> 0 and _claim.subscription.mode = 'pinned' then
                 return mqpg._claim_of_lane(
-                    _claim.subscription, v_cursor, _claim.tail, _claim.max_messages, _claim.lease, _claim.consumer);
+                    _claim.subscription, v_cursor, _claim.tail, _claim.max_messages, _claim.lease, _claim.consumer,
+                    _claim.until);
             end if;
             v_limit := mqpg._limit_attempts(_claim.subscription, v_cursor.queue_id, v_lane_of, v_claim);
             if v_nth = 0 and v_limit.to_offset < v_claim.to_offset then
@@ -145,9 +152,13 @@ begin
             v_version := mqpg._write_cursor(v_cursor, v_action, v_claim.epoch, v_upto, v_owner, v_claim || v_rest);
             return v_claim;
         end if;
-        -- The first message became a dead letter: write that and look again.
+        -- The first message became a dead letter: write that and look again, if there is time.
         v_version := mqpg._write_cursor(
             v_cursor, v_action, case when v_nth > 0 then v_old.epoch end, v_upto, v_owner, v_rest);
+        _claim.until := coalesce(_claim.until, clock_timestamp() + mqpg._setting('filter_time')::interval);
+        if clock_timestamp() >= _claim.until then
+            return null;
+        end if;
         v_cursor := mqpg._cursor(v_cursor.subscription_id, v_cursor.queue_id);
     end loop;
 end

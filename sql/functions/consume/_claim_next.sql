@@ -27,7 +27,7 @@ declare
         and _claim_next.subscription.filter is null and _claim_next.subscription.tags is null
         and _claim_next.topic.message_ttl is null;
     v_most int := case when v_plain then _claim_next.max_messages else 2147483647 end;
-    v_until timestamptz;    -- when the search through messages that a filter does not choose ends
+    v_until timestamptz;    -- when the search through messages that are not chosen, or expired, ends
     v_awaited int;          -- mode shared: the queue that this call waits for
     v_from_tick bigint;
     v_to_tick bigint;
@@ -44,7 +44,8 @@ declare
     v_waits int := 0;
     v_version bigint;
 begin
-    if _claim_next.subscription.filter is not null or _claim_next.subscription.tags is not null then
+    if _claim_next.subscription.filter is not null or _claim_next.subscription.tags is not null
+        or _claim_next.topic.message_ttl is not null then
         v_until := clock_timestamp() + mqpg._setting('filter_time')::interval;
     end if;
     loop

@@ -2,13 +2,13 @@
 -- that owns its queue, because only that one's database knows what became of it. If the queue has
 -- no owner, the delivery makes the consumer its owner. Messages for other consumers wait in claims
 -- whose key is their queue. If 4096 of them wait, no fresh message is delivered until one of their
--- owners receives.
+-- owners receives. It looks no longer than until the time `until`, as _claim() does.
 -- Locks: those of _own_queue(); the caller holds the lane's cursor lock.
 -- Cost: one cursor version, and what _messages_of_lane() reads.
 -- Errors: MQ005 (unsubscribed meanwhile), 55P03, 40001.
 create function mqpg._claim_of_lane(
     subscription mqpg.subscription, last_version mqpg.cursor, tail bigint, max_messages int, lease interval,
-    consumer text
+    consumer text, until timestamptz
 ) returns mqpg.claim
 language plpgsql as $$
 declare
@@ -89,6 +89,11 @@ begin
             return null;
         end if;
         v_version := mqpg._write_cursor(v_cursor, v_action, null, v_upto, null, v_rest);
+        _claim_of_lane.until := coalesce(
+            _claim_of_lane.until, clock_timestamp() + mqpg._setting('filter_time')::interval);
+        if clock_timestamp() >= _claim_of_lane.until then
+            return null;
+        end if;
         v_cursor := mqpg._cursor(v_id, -1);
     end loop;
 end
