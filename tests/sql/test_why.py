@@ -484,6 +484,41 @@ def test_behind_an_open_delivery(mq: Session) -> None:
     assert only(mq, first).detail["queue_offset"] == 0
 
 
+def later(mq: Session) -> None:
+    """Nothing has moved for two minutes."""
+    mq.execute("update mqpg.cursor set at = at - interval '2 minutes'")
+
+
+def test_behind_the_open_deliveries_of_a_shared_queue(mq: Session) -> None:
+    """A consumer has all that is left, so no other one is waited for."""
+    mq.call("alter_subscription", "g", "one", mode="shared")
+    sent(mq)
+    got = mq.receive("one", consumer="c1", lease=seconds(3600))
+    later(mq)
+    row = only(mq, "g", "one")
+    assert (row.cause, row.detail["consumer"], row.detail["queue_offset"]) == ("leased", "c1", 0)
+    sent(mq)
+    assert causes(mq, "g", "one") == ["waiting_for_consumer"]
+    mq.ack(got[0].receipt)
+    later(mq)
+    assert causes(mq, "g", "one") == ["waiting_for_consumer"]
+
+
+@pytest.mark.parametrize("key", [None, "a"])
+def test_a_group_whose_last_messages_wait_for_their_retry(mq: Session, key: str | None) -> None:
+    mq.call("alter_subscription", "g", "one", on_failure="block_key")
+    failed = sent(mq, key=key)
+    mq.nack(mq.receive("one")[0].receipt, [failed], delay=seconds(3600))
+    later(mq)
+    row = only(mq, "g", "one")
+    if key is None:
+        assert (row.cause, row.detail["queue_offset"], row.detail["next_attempt"]) == ("retry_due", 0, 2)
+    else:
+        assert (row.cause, row.detail["blocked_by_offset"], row.detail["key"]) == ("behind_key", 0, "a")
+    sent(mq, key="b")
+    assert causes(mq, "g", "one") == (["behind_key"] if key else []) + ["waiting_for_consumer"]
+
+
 def test_a_lease_that_ended(mq: Session) -> None:
     mid = sent(mq)
     mq.receive("one", lease=seconds(0.01))

@@ -94,3 +94,9 @@ def test_a_cause_of_a_newer_broker_says_nothing() -> None:
 )  # fmt: skip
 def test_a_length_of_time_in_words(seconds: float, words: str) -> None:
     assert duration(seconds) == words
+
+
+def test_the_name_of_a_prepared_transaction_is_quoted() -> None:
+    """Anybody who may prepare a transaction chooses it."""
+    cause = Cause("queue_locked", {"queue_id": 0, "prepared_transaction": "a'; drop table b; --"}, None, None)
+    assert "rollback prepared 'a''; drop table b; --'" in explain(cause)

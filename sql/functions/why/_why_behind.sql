@@ -38,6 +38,9 @@ begin
             where c.epoch < 0 and c.key is not null and c.lease_until > clock_timestamp()
             group by c.key order by 2 limit 10
         ) as k;
+        -- Others of the queue may wait for a consumer.
+        v_fallow := v_fallow and not (found and (v_queue.state).claimed >= v_queue.tail
+            and mqpg._claim_to_take_over(v_subscription, (v_queue.state).claims) = 0);
     end loop;
     if v_messages > 0 and v_fallow and v_idle and not v_subscription.paused and not (_why_behind.topic).paused then
         cause := 'waiting_for_consumer';
