@@ -210,6 +210,36 @@ def test_mode_shared_does_not_wait(mq: Session, moved: str) -> None:
     assert {row.queue_id for row in mq.receive("one", group="many") + mq.receive("one", group="many")} == {0, 1}
 
 
+def test_a_group_that_is_shared_no_longer_waits(mq: Session, moved: str) -> None:
+    mq.call("subscribe", "many", "one", "shared")
+    first = mq.send("one", key=moved)
+    mq.append()
+    mq.call("alter_topic", "one", queues=2)
+    second = mq.send("one", key=moved)
+    mq.append()
+    mq.call("alter_subscription", "many", "one", mode="exclusive")
+    delivery = mq.receive("one", group="many") + mq.receive("one", group="many")
+    assert [row.message_id for row in delivery] == [first]
+    mq.ack(delivery[0].receipt)
+    settle(mq)
+    assert [row.message_id for row in mq.receive("one", group="many")] == [second]
+
+
+def test_a_queue_that_waits_since_a_moment_ago_is_not_claimed(mq: Session, moved: str) -> None:
+    """A call that chose the queue before, and a consumer without a name."""
+    mq.send("one", key=moved)
+    mq.append()
+    mq.call("alter_topic", "one", queues=2)
+    mq.send("one", key=moved)
+    mq.append()
+    claim = (
+        "select mqpg._claim(s, t, 1, 1, 10, '30 s', null, null, null) from mqpg.subscription s"
+        " join mqpg.topic t using (topic_id) where s.consumer_group = 'g' and t.name = 'one'"
+    )
+    assert mq.scalar(claim) is None
+    assert waiting(mq) == [1]
+
+
 def test_unpin_opens_nothing(mq: Session, moved: str) -> None:
     mq.call("subscribe", "pin", "one", "pinned")
     mq.send("one", key=moved)

@@ -67,7 +67,7 @@ begin
     end if;
     loop
         -- 2. Whether this call may claim at all, and which old claim it takes over.
-        if v_cursor.version is null or (v_cursor.owner <> _claim.consumer and v_lane_of = 0) then
+        if v_cursor.version is null or (v_cursor.owner <> coalesce(_claim.consumer, '') and v_lane_of = 0) then
             return null;
         end if;
         v_nth := 0;

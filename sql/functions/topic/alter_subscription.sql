@@ -11,7 +11,8 @@
 --   mode: may change between 'exclusive' and 'shared' only, because positions and claims mean
 --       something else in the other modes.
 -- Locks: the subscription's rows, exclusively, so that of two calls the second one starts from the
--- first one's result.
+-- first one's result. If the mode becomes exclusive in a topic that got more queues, also the lock of
+-- all its cursors. Each up to the setting lock_timeout.
 -- Cost: one update per row, and one insert if filter or tags change.
 -- Errors: MQ001 (argument), MQ003 (unknown topic), MQ005 (unknown subscription), MQ020 (filter),
 -- MQ024 (relay topic), 55P03, 40001.
@@ -48,5 +49,11 @@ begin
         max_attempts = v_new.max_attempts, retry_delay = v_new.retry_delay, filter = v_new.filter,
         tags = v_new.tags, on_failure = v_new.on_failure, mode = v_new.mode
     where v_new.subscription_id in (s.subscription_id, s.member_of);
+    -- Mode shared did not wait for the older messages of a key.
+    if v_new.mode <> v_mode and v_new.mode = 'exclusive' and exists (
+        select from mqpg.topic_growth g where g.topic_id = v_new.topic_id) then
+        perform mqpg._lock_cursors(v_new.subscription_id);
+        perform mqpg._await_older_queues(v_new);
+    end if;
 end
 $$;
