@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from mqpg.values.arguments import encode
+from mqpg.values.errors import InvalidArgument
 from mqpg.values.messages import Interval
 
-__all__ = ["Draft", "drafts_of", "interval_text"]
+__all__ = ["Draft", "drafts_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +29,21 @@ class Draft:
         """Keyword arguments of `send` and `prepare`."""
         return {"key": self.key, "tag": self.tag, "headers": self.headers, "delay": self.delay}
 
-
-def interval_text(delay: Interval | None) -> str | None:
-    """A delay as PostgreSQL's text, for a table that keeps it."""
-    if isinstance(delay, timedelta):
-        delay = delay.total_seconds()
-    return delay if delay is None or isinstance(delay, str) else f"{delay!r} s"
+    def columns(self) -> dict[str, Any]:
+        """Columns of a table that keeps it, as text. Raises InvalidArgument for a payload that is not JSON."""
+        payload, delay = encode(self.payload), self.delay
+        if payload is None:
+            raise InvalidArgument("payload must not be None")
+        if isinstance(delay, timedelta):
+            delay = delay.total_seconds()
+        return {
+            "topic": self.topic,
+            "payload": payload,
+            "message_key": self.key,
+            "tag": self.tag,
+            "headers": encode(self.headers, "headers"),
+            "delay": delay if delay is None or isinstance(delay, str) else f"{delay!r} s",
+        }
 
 
 def drafts_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from secrets import randbelow, token_hex
 from typing import Any, Literal
@@ -20,9 +20,9 @@ from mqpg._async.stores.ledger import is_transient
 from mqpg.tracing import add_context
 from mqpg.user_tables.drivers import is_locked
 from mqpg.user_tables.tables import FAMILIES, clock, outbox, outbox_count
-from mqpg.values.arguments import encode, exactly_before
-from mqpg.values.draft import Draft, interval_text
-from mqpg.values.errors import ConnectionFailed, DatabaseError, Fenced, InvalidArgument, LedgerError
+from mqpg.values.arguments import exactly_before
+from mqpg.values.draft import Draft
+from mqpg.values.errors import ConnectionFailed, DatabaseError, Fenced, LedgerError
 from mqpg.values.messages import Json
 
 __all__ = ["Outbox", "OutboxEntry", "StoredMessage", "StoredState"]
@@ -53,22 +53,8 @@ class StoredMessage:
     @classmethod
     def new(cls, state: StoredState, broker: str, group: str | None, draft: Draft) -> StoredMessage:
         """A row with a new id. Raises InvalidArgument for a payload that is not JSON."""
-        payload = encode(draft.payload)
-        if payload is None:
-            raise InvalidArgument("payload must not be None")
-        return cls(
-            id=uuid4().hex,
-            state=state,
-            broker=broker,
-            handle=None,
-            topic=draft.topic,
-            payload=payload,
-            message_key=draft.key,
-            tag=draft.tag,
-            headers=encode(add_context(draft.headers), "headers"),
-            delay=interval_text(draft.delay),
-            producer_group=group,
-        )
+        columns = replace(draft, headers=add_context(draft.headers)).columns()
+        return cls(id=uuid4().hex, state=state, broker=broker, handle=None, producer_group=group, **columns)
 
     def send_options(self) -> dict[str, Any]:
         """Keyword arguments of `send` and `prepare`."""
@@ -255,11 +241,8 @@ class OutboxEntry:
             if not await self._outbox.move(conn, self._row, "commit", handle):
                 raise Fenced(f"recovery has already ruled that this transaction rolls back (message {self._row.id})")
             return
-        values = {name: getattr(self._row, name) for name in StoredMessage.__slots__}
         try:
-            await self.database.execute(
-                conn, insert(outbox).values(**values | {"state": "commit", "handle": handle}, created_at=clock())
-            )
+            await self._outbox.store(conn, replace(self._row, state="commit", handle=handle))
         except IntegrityError as error:
             raise Fenced(f"message {self._row.id} is in the outbox already") from error
 

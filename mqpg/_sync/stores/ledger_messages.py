@@ -17,9 +17,8 @@ from mqpg._sync.stores.create_tables import create_tables
 from mqpg._sync.stores.database import ConstraintViolated, UserDatabase
 from mqpg._sync.stores.durability import wait_until_flushed
 from mqpg.user_tables.tables import ledger, ledger_message
-from mqpg.values.arguments import encode
-from mqpg.values.draft import Draft, interval_text
-from mqpg.values.errors import InvalidArgument, LedgerError
+from mqpg.values.draft import Draft
+from mqpg.values.errors import LedgerError
 from mqpg.values.messages import Json
 
 __all__ = ["LedgerMessage", "LedgerMessages"]
@@ -73,9 +72,8 @@ class LedgerMessages:
 
         Raises InvalidArgument for a payload that is not JSON.
         """
-        self._database.execute(
-            conn, insert(ledger_message), [_row(group, handle, draft) for handle, draft in drafts.items()]
-        )
+        rows = [{"handle": handle, "producer_group": group} | draft.columns() for handle, draft in drafts.items()]
+        self._database.execute(conn, insert(ledger_message), rows)
 
     def read(self, handle: str) -> LedgerMessage | None:
         """The message of a handle. None if it was not kept."""
@@ -112,19 +110,3 @@ class LedgerMessages:
         """Delete the messages of the ledger rows that fulfil a condition."""
         handles = select(ledger.c.handle).where(old)
         self._database.execute(conn, delete(ledger_message).where(ledger_message.c.handle.in_(handles)))
-
-
-def _row(group: str, handle: str, draft: Draft) -> dict[str, str | None]:
-    payload = encode(draft.payload)
-    if payload is None:
-        raise InvalidArgument("payload must not be None")
-    return {
-        "handle": handle,
-        "producer_group": group,
-        "topic": draft.topic,
-        "payload": payload,
-        "message_key": draft.key,
-        "tag": draft.tag,
-        "headers": encode(draft.headers, "headers"),
-        "delay": interval_text(draft.delay),
-    }
