@@ -404,6 +404,52 @@ def test_a_change_of_what_ends_meanwhile_is_refused(mq: Session, broker: Broker,
         altering.result(45)
 
 
+ENDING: dict[str, tuple[Any, ...]] = {
+    "unsubscribe": ("g", "one"),
+    "drop_topic": ("one", True),
+}
+CHANGING: dict[str, tuple[Any, ...]] = {
+    **ENDING,
+    "pause": ("one", "g"),
+    "resume": ("one", "g"),
+    "purge_topic": ("one",),
+}
+
+
+@pytest.mark.parametrize("call", ENDING)
+def test_the_end_of_a_group_waits_for_a_dead_letter_with_a_time_out(mq: Session, other: Session, call: str) -> None:
+    (sent,) = filled(mq, n=1)
+    (message,) = mq.receive("one")
+    with mq.transaction():
+        mq.nack(message.receipt, [sent], final=True)
+        with within(10), refused("55P03"):
+            other.call(call, *ENDING[call])
+    other.call(call, *ENDING[call])
+    assert other.scalar("show lock_timeout") == "0"
+
+
+@pytest.mark.parametrize("call", CHANGING)
+def test_a_change_of_another_kind_waits_with_a_time_out(mq: Session, other: Session, call: str) -> None:
+    with mq.transaction():
+        mq.call("alter_subscription", "g", "one", max_attempts=5)
+        with within(10), refused("55P03"):
+            other.call(call, *CHANGING[call])
+    other.call(call, *CHANGING[call])
+    assert other.scalar("show lock_timeout") == "0"
+
+
+@pytest.mark.parametrize(("call", "named"), [("alter_topic", {"max_bytes": 7}), ("pause", {}), ("drop_topic", {})])
+def test_a_change_of_a_topic_waits_with_a_time_out(
+    mq: Session, other: Session, call: str, named: dict[str, int]
+) -> None:
+    with mq.transaction():
+        mq.call("alter_topic", "one", max_bytes=8)
+        with within(10), refused("55P03"):
+            other.call(call, "one", **named)
+    other.call(call, "one", **named)
+    assert other.scalar("show lock_timeout") == "0"
+
+
 # dead letters
 
 

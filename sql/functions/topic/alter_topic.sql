@@ -18,7 +18,7 @@
 --       before, and half messages that are decided after they were overdue.
 --   max_bytes: with about so many bytes of its messages stored, sends raise MQ028 until retention has
 --       dropped some; 0 means no limit. The keeper measures every two seconds.
--- Locks: the topic's row. With `queues` also what begins a subscription, up to the setting
+-- Locks: the topic's row; with `queues` also what begins a subscription. Each up to the setting
 -- lock_timeout.
 -- Cost: one update; two cursor versions for each added queue of each subscription.
 -- Errors: MQ001 (argument), MQ003 (unknown topic), 55P03, 40001.
@@ -34,6 +34,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_may boolean := mqpg._require_privilege('operator');
     v_topic mqpg.topic := mqpg._topic(alter_topic.topic);
+    v_timeout text;
 begin
     -- In the place of an argument that is null stands a value that is allowed.
     perform mqpg._require_interval('retention', coalesce(alter_topic.retention, '1 minute'), '1 minute');
@@ -46,6 +47,7 @@ begin
     if alter_topic.queues is not null then
         perform mqpg._add_queues(v_topic, alter_topic.queues);
     end if;
+    v_timeout := mqpg._apply_lock_timeout();
     update mqpg.topic t set
         retention = coalesce(alter_topic.retention, t.retention),
         max_payload = coalesce(alter_topic.max_payload, t.max_payload),
@@ -60,5 +62,6 @@ begin
     if not found then
         raise exception using errcode = 'MQ003', message = format('topic %L was dropped meanwhile', alter_topic.topic);
     end if;
+    perform set_config('lock_timeout', v_timeout, true);
 end
 $$;

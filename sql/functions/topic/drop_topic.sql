@@ -8,9 +8,9 @@
 --       is undelivered to a subscribed group (also to a broadcast group that nobody has joined
 --       yet), delayed, or stored in a topic that no group reads, and while a half message is
 --       undecided.
--- Locks: the topic's row.
+-- Locks: the rows of the topic and its subscriptions, waited for up to the setting lock_timeout.
 -- Cost: one look at each queue, at the undecided half messages and at delayed messages.
--- Errors: MQ001 (null), MQ003 (unknown topic), MQ012 (messages would be lost).
+-- Errors: MQ001 (null), MQ003 (unknown topic), MQ012 (messages would be lost), 55P03.
 create function mqpg.drop_topic(topic text, force boolean default false) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -18,10 +18,12 @@ declare
     v_topic mqpg.topic := mqpg._topic(drop_topic.topic);
     v_tick mqpg.tick;
     v_left text;    -- what would be lost
+    v_timeout text;
 begin
     if drop_topic.force is null then
         raise exception using errcode = 'MQ001', message = 'force must be true or false, not null';
     end if;
+    v_timeout := mqpg._apply_lock_timeout();
     perform from mqpg.topic t where t.topic_id = v_topic.topic_id for update;
     if not found then
         raise exception using errcode = 'MQ003', message = format('topic %L was dropped meanwhile', drop_topic.topic);
@@ -68,6 +70,7 @@ begin
         end if;
     end if;
     delete from mqpg.topic t where t.topic_id = v_topic.topic_id;
+    perform set_config('lock_timeout', v_timeout, true);
     insert into mqpg.dropped_topic (topic_id, name, forced)
     values (v_topic.topic_id, v_topic.name, drop_topic.force);
 end

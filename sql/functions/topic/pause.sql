@@ -6,7 +6,7 @@
 --   topic: name of the topic.
 --   consumer_group: name of the group whose subscription is paused; null (default) pauses the topic
 --       for all groups.
--- Locks: the topic's row, or the subscription's rows.
+-- Locks: the topic's row, or the subscription's rows, up to the setting lock_timeout.
 -- Cost: one update.
 -- Errors: MQ001, MQ002 (name), MQ003 (unknown topic), MQ005 (unknown subscription), 55P03.
 create function mqpg.pause(topic text, consumer_group text default null) returns void

@@ -7,8 +7,8 @@
 -- Arguments:
 --   topic: name of the topic.
 -- Returns: how many deliveries were skipped.
--- Locks: the rows of broadcast groups, and one lock on all cursors of each subscription, each up to
--- the setting lock_timeout. Meanwhile these groups receive nothing.
+-- Locks: the rows of the subscriptions, and one lock on all cursors of each, each up to the setting
+-- lock_timeout. Meanwhile these groups receive nothing.
 -- Cost: one cursor version for each queue of each subscription, and one row for each subscription.
 -- Errors: MQ001, MQ002 (name), MQ003 (unknown topic), 55P03, 40001.
 create function mqpg.purge_topic(topic text) returns bigint
@@ -20,6 +20,7 @@ declare
     v_queue int;
     v_left_out bigint := 0;
     v_now timestamptz;
+    v_timeout text := mqpg._apply_lock_timeout();
 begin
     perform mqpg._lock_group(s) from mqpg.subscription s where s.topic_id = v_topic.topic_id;
     for v_row in
@@ -39,6 +40,7 @@ begin
         update mqpg.subscription s set retries_from = v_now
         where s.subscription_id = v_row.subscription_id;
     end loop;
+    perform set_config('lock_timeout', v_timeout, true);
     return v_left_out;
 end
 $$;
