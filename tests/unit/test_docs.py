@@ -62,6 +62,23 @@ def test_every_extra_is_in_the_table() -> None:
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == extras.keys() - {"dev", "lab"}
 
 
+def test_the_figures_of_the_readme_are_those_of_the_benchmarks() -> None:
+    """Each row has the two figures and the ratio of one line there."""
+    table = (ROOT / "README.md").read_text().partition("| mqpg | pgmq | ratio |")[2].partition("\n\n")[0]
+    rows = re.findall(r"\| ([\d,]+) \| ([\d,]+) \| ([\d.]+) \|$", table, re.MULTILINE)
+    assert len(rows) >= 5
+    lines = (ROOT / "docs" / "testing" / "benchmarks.md").read_text().splitlines()
+    for row in rows:
+        assert any(set(row) <= set(re.findall(r"[\d,.]+", line)) for line in lines), row
+
+
+def test_the_page_about_security_names_the_versions_that_are_supported() -> None:
+    """Those of the classifiers, from the first to the last."""
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    found = [match[1] for one in classifiers if (match := re.search(r":: Python :: (3\.\d+)$", one))]
+    assert f"| {found[0]} to {found[-1]} |" in (ROOT / "SECURITY.md").read_text()
+
+
 def test_every_protocol_is_in_the_table() -> None:
     front = {target.partition("#")[0] for target in links(ROOT / "docs" / "protocols" / "README.md")}
     assert {path.name for path in (ROOT / "docs" / "protocols").glob("*.md")} - {"README.md"} <= front
