@@ -40,10 +40,9 @@ def test_snippets(name: str, db: psycopg.Connection, dsn: str, tmp_path: Path, m
     run_page(PROTOCOLS / name, db)
 
 
-@pytest.mark.spark
 @pytest.mark.chaos
 @pytest.mark.slow
-@pytest.mark.timeout(900)  # minutes on a busy machine, most of them Spark
+@pytest.mark.timeout(900)  # minutes on a busy machine
 def test_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("MQPG_", "PG", "DATABASE_URL"))]:
         monkeypatch.delenv(name)
