@@ -14,6 +14,7 @@ from mqpg.cli import main
 from tests.support.commands import COMMANDS, takes
 from tests.support.waiting import eventually
 
+ROOT = Path(__file__).parents[2]
 WITHOUT = {
     "consume": "it runs until it is stopped, and what it does is in its log",
     "mcp": "it runs until its input ends, and speaks MCP",
@@ -30,6 +31,9 @@ Run = Callable[..., tuple[int, Any, str]]
 def test_each_command_takes_json_or_says_why_not() -> None:
     assert len(COMMANDS) > 50
     assert {name for name, command in COMMANDS.items() if not takes(command, "--json")} == set(WITHOUT)
+    page = " ".join((ROOT / "docs" / "cli.md").read_text().split())
+    excepted = page.partition("All commands take it but ")[2].partition(":")[0]
+    assert set(re.findall(r"`(.*?)`", excepted)) == set(WITHOUT)
 
 
 @pytest.fixture
