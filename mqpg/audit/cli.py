@@ -18,7 +18,7 @@ import typer
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.verdict import EXIT_STATUS
 from mqpg.cli.failures import missing_extra
-from mqpg.cli.options import Dsn, Json, say, warn_of_password
+from mqpg.cli.options import Dsn, Json, print_json, say, warn_of_password
 from mqpg.cli.progress import progress
 from mqpg.values.errors import ConfigurationError, ConnectionFailed, Error, SchemaError
 
@@ -356,7 +356,7 @@ class _Output:
         if self._html is not None:
             self._html.write_text(as_html(report, self._faults), encoding="utf-8")
         if self._as_json:
-            typer.echo(as_json(report))
+            print_json(json_module.loads(as_json(report)))
         else:
             print_page(report, Console())
 

@@ -24,6 +24,7 @@ __all__ = [
     "Topic",
     "Yes",
     "confirm",
+    "print_json",
     "print_result",
     "print_rows",
     "printable",
@@ -86,7 +87,7 @@ def confirm(question: str, *, yes: bool) -> None:
 def print_rows(rows: Iterable[Mapping[str, Any]], columns: list[str], *, as_json: bool) -> None:
     """Print these columns as a table, or the whole rows as a JSON array of objects."""
     if as_json:
-        _print_json([dict(row) for row in rows])
+        print_json([dict(row) for row in rows])
         return
     from rich.console import Console  # workers and consumers, which run all day, print no table
     from rich.table import Column, Table
@@ -103,7 +104,7 @@ def print_result(action: str, /, text: object = None, *, as_json: bool, **facts:
     With `as_json` it is one object with the action and the facts. Those that are None are left out.
     """
     if as_json:
-        _print_json({"action": action} | {name: fact for name, fact in facts.items() if fact is not None})
+        print_json({"action": action} | {name: fact for name, fact in facts.items() if fact is not None})
     elif (line := sentence(action, facts) if text is None else text) is not None:
         say(line)
 
@@ -113,7 +114,8 @@ def say(text: object, *, err: bool = False) -> None:
     typer.echo("\n".join(map(printable, str(text).split("\n"))), err=err)
 
 
-def _print_json(value: object) -> None:
+def print_json(value: object) -> None:
+    """Print a value as JSON on many lines, in letters that standard output has."""
     from mqpg.values.json_output import dumps
 
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"

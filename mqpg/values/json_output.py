@@ -15,6 +15,7 @@ __all__ = ["dumps", "laid_out"]
 _UNSAFE = "\x7f-\x9f\u2028\u2029"
 _CONTROLS = re.compile(f"[\x00-\x1f{_UNSAFE}]")
 _BLANKS = "\t\n\r"
+_BEYOND_ASCII = re.compile("[^\x00-\x7f]+")
 
 
 def dumps(value: Any, *, indent: int | None = None, ascii_only: bool = True) -> str:
@@ -35,7 +36,7 @@ def dumps(value: Any, *, indent: int | None = None, ascii_only: bool = True) -> 
         f"[{_UNSAFE}]", _escaped, json.dumps(value, default=hold_place, ensure_ascii=ascii_only, indent=indent)
     )
     text = re.sub(f'"{mark}([0-9]+)"', lambda found: texts[int(found[1])], text)
-    return text.encode("ascii", "backslashreplace").decode() if ascii_only and not text.isascii() else text
+    return _BEYOND_ASCII.sub(_as_ascii, text) if ascii_only and not text.isascii() else text
 
 
 def laid_out(text: str) -> str:
@@ -47,6 +48,11 @@ def laid_out(text: str) -> str:
 
 def _escaped(found: re.Match[str]) -> str:
     return " " if found[0] in _BLANKS else f"\\u{ord(found[0]):04x}"
+
+
+def _as_ascii(found: re.Match[str]) -> str:
+    """The escapes of JSON, which are not those of Python: two of them for a character beyond U+FFFF."""
+    return json.dumps(found[0])[1:-1]
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,13 +1,17 @@
 """JSON goes in without loss, or not at all, and comes out as the text that was stored."""
 
 import dataclasses
+import io
 import json
+import sys
 from typing import Any
 
 import pytest
 
 import mqpg
+from mqpg.cli.options import print_json
 from mqpg.values.arguments import encode
+from mqpg.values.json_output import dumps
 from mqpg.web.rendering import _pretty
 from tests.support.in_process import Run
 
@@ -69,6 +73,30 @@ def test_a_payload_on_many_lines_is_one_line_of_tail(dsn: str, run: Run) -> None
         mq.append()
     (line,) = run("tail", "t", "--json")[1].splitlines()
     assert json.loads(line)["payload"] == {"a": 1.0, "b": "\x9b\u2028"}
+
+
+def test_every_letter_is_json(dsn: str, run: Run) -> None:
+    """Also if the terminal knows only ASCII, which is what `tail` prints everywhere."""
+    payload = {"é": "Zürich € 😀", "plain": "\\x41"}
+    with mqpg.connect(dsn) as mq:
+        mq.create_topic("t", queues=1)
+        mq.send("t", payload, key="ключ")
+        mq.append()
+    assert json.loads(run("tail", "t", "--json")[1])["payload"] == payload
+    assert json.loads(run("peek", "t", "--json")[1])[0]["payload"] == payload
+    stored = dumps({"payload": mqpg.Json(json.dumps(payload, ensure_ascii=False))})
+    assert stored.isascii()
+    assert json.loads(stored) == {"payload": payload}
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_json_for_every_terminal(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding, errors="backslashreplace"))
+    print_json({"key": "Zürich €", "payload": mqpg.Json('"😀 é"'), "half": "\ud800"})
+    sys.stdout.flush()
+    found = json.loads(written.getvalue().decode(encoding))
+    assert found == {"key": "Zürich €", "payload": "😀 é", "half": "\ud800"}
 
 
 def test_the_dashboard_shows_what_was_stored() -> None:
