@@ -11,6 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 from mqpg.cli import all_day
 
@@ -41,9 +42,12 @@ def main(command: Callable[[], None] = _mqpg) -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except BrokenPipeError:
-        # The reader is gone. Without another file Python would complain about it at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(_BROKEN_PIPE) from None
+        _leave_the_pipe()
+    except SystemExit as ended:
+        # typer and rich end with 1, which says something else, if a line cannot be written.
+        if isinstance(ended.__context__, BrokenPipeError):
+            _leave_the_pipe()
+        raise
     except Exception as error:
         from mqpg.cli.failures import explained  # help needs no psycopg
 
@@ -53,6 +57,12 @@ def main(command: Callable[[], None] = _mqpg) -> None:
         line, status = found
         sys.stderr.write(f"mqpg: {line}\n")
         raise SystemExit(status) from error
+
+
+def _leave_the_pipe() -> NoReturn:
+    """End, because the reader is gone. Without another file Python would complain about it at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(_BROKEN_PIPE) from None
 
 
 def _accept_any_text() -> None:

@@ -159,6 +159,17 @@ def test_what_runs_all_day_reads_its_options_in_a_child(arguments: list[str], st
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("command", ["--help", "tables sql", "migrate sql"])
+def test_a_reader_that_is_gone_is_no_negative_result(command: str) -> None:
+    """As with `mqpg … | head`. 1 would say, for example, that an audit is invalid."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    called = [sys.executable, "-m", "mqpg", *command.split()]
+    with os.fdopen(write_end, "wb") as out:
+        done = subprocess.run(called, stdout=out, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
 def test_a_misspelled_command_is_suggested() -> None:
     for typed, meant in (("stauts", "status"), ("workr", "worker")):
         found = CliRunner().invoke(app, [typed])
