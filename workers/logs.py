@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from mqpg.values.errors import ConfigurationError
+from mqpg.values.words import printable
 
 __all__ = ["LogFormat", "configure"]
 
@@ -57,9 +58,8 @@ class _Text(_Fields):
     def format(self, record: logging.LogRecord) -> str:
         parts = [self.time(record), record.levelname.lower(), self._role, " ".join(record.getMessage().split())]
         parts += [f"{key}={_plain(value)}" for key, value in self.fields(record).items()]
-        line = " ".join(parts)
-        trace = self.trace(record)
-        return f"{line}\n{trace}" if trace else line
+        # What others have sent is in errors, and a terminal must not take it for a command.
+        return "\n".join(map(printable, [" ".join(parts), *self.trace(record).splitlines()]))
 
 
 class _Json(_Fields):

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from mqpg.cli.plugins import PluginGroup
+from mqpg.values.words import printable
 
 __all__ = ["app"]
 
@@ -42,4 +43,13 @@ def _options(
     4 a schema that is too new: upgrade mqpg.
     """
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
-    logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Printable("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler])
+
+
+class _Printable(logging.Formatter):
+    """Lines without control characters, because what others have sent may be in them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(map(printable, super().format(record).splitlines()))

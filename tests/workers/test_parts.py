@@ -73,6 +73,20 @@ def test_log_lines_are_one_line_with_fields(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.usefixtures("root_logger")
+def test_log_lines_keep_what_others_sent_from_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("consumer")
+    try:
+        raise ValueError("\x1b[2J of a payload")
+    except ValueError as error:
+        logging.getLogger("x").exception("\x1b]0;title\x07 of a key", extra={"reason": error, "tag": "\x9b31m"})
+    first, *trace = capsys.readouterr().err.splitlines()
+    said = r'error consumer \x1b]0;title\x07 of a key reason="\u001b[2J of a payload" tag=\x9b31m'
+    assert first.endswith(said), first
+    assert trace[-1] == r"ValueError: \x1b[2J of a payload"
+    assert trace[0].startswith("Traceback")
+
+
+@pytest.mark.usefixtures("root_logger")
 def test_log_lines_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     configure("keeper", "debug", LogFormat.JSON)
     logging.getLogger("x").debug("said", extra={"pid": 7})
