@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from mqpg.values.cause import Cause, Remedy
-from mqpg.values.remedies import as_command
+from mqpg.values.remedies import as_command, literal
 from mqpg.values.words import Words, duration
 
 __all__ = ["SENTENCES", "explain"]
@@ -190,7 +190,7 @@ def _derived(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "pid" in facts:
         yield "ending", f"select pg_terminate_backend({facts['pid']})"
     elif "prepared_transaction" in facts:
-        yield "ending", "rollback prepared '{}'".format(facts["prepared_transaction"].replace("'", "''"))
+        yield "ending", f"rollback prepared {literal(facts['prepared_transaction'])}"
     if "holders" in facts:
         number = facts["queue_id"] if "queue_id" in facts else facts["queues"][0]
         yield "place", "The retry lane" if number == -1 else f"Queue {number}"

@@ -10,7 +10,7 @@ from typing import Any
 
 from mqpg.values.cause import Remedy
 
-__all__ = ["COMMANDS", "Command", "as_command", "as_sql"]
+__all__ = ["COMMANDS", "Command", "as_command", "as_sql", "literal"]
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,17 @@ def as_sql(remedy: Remedy) -> str:
     """Write a remedy for psql, without a semicolon. `...` stands for an argument that you choose."""
     command = _command(remedy)
     names = sorted(remedy.arguments, key=[*command.places, *command.options].index)
-    arguments = [f"{name} => {_literal(remedy.arguments[name])}" for name in names]
+    arguments = [f"{name} => {literal(remedy.arguments[name])}" for name in names]
     return f"select mqpg.{remedy.function}({', '.join(arguments)})"
 
 
 def as_command(remedy: Remedy) -> str:
     """Write a remedy for a shell. A name in capitals stands for an argument that you choose."""
     command = _command(remedy)
-    said = [command.words]
-    said += [_word(name, remedy.arguments.get(name)) for name in command.places]
+    places = [_word(name, remedy.arguments.get(name)) for name in command.places]
+    # A role may have any name, and one that begins with a dash would be taken for an option.
+    dashed = any(str(remedy.arguments.get(name)).startswith("-") for name in command.places)
+    said = [command.words, *(["--"] if dashed else []), *places]
     for name in filter(remedy.arguments.__contains__, command.options):
         value = remedy.arguments[name]
         for one in value if isinstance(value, list) else [value]:
@@ -80,9 +82,10 @@ def _word(name: str, value: object) -> str:
     return name.removeprefix("consumer_").upper() if value is None else shlex.quote(str(value))
 
 
-def _literal(value: Any) -> str:
+def literal(value: Any) -> str:
+    """Write a value as a literal of SQL. None: `...`, which stands for one that you choose."""
     if value is None:
         return "..."
     if isinstance(value, list):
-        return f"array[{', '.join(map(_literal, value))}]"
+        return f"array[{', '.join(map(literal, value))}]"
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else json.dumps(value)

@@ -48,6 +48,11 @@ SQL = Path(__file__).parents[2] / "sql" / "functions"
         ),
         (Remedy("subscribe", {"consumer_group": None, "topic": "t"}),
          "select mqpg.subscribe(consumer_group => ..., topic => 't')", "mqpg subscription add GROUP t"),
+        (Remedy("grant_send", {"topic": "t", "role": "-v it's"}),
+         "select mqpg.grant_send(topic => 't', role => '-v it''s')",
+         "mqpg grant send -- t '-v it'\"'\"'s'"),
+        (Remedy("grant_worker", {"role": "--dsn"}), "select mqpg.grant_worker(role => '--dsn')",
+         "mqpg grant worker -- --dsn"),
     ],
 )  # fmt: skip
 def test_a_remedy_in_both_forms(remedy: Remedy, statement: str, command: str) -> None:
