@@ -76,7 +76,7 @@ def _ended_sessions(found: Overview) -> Iterator[Finding]:
         try:
             age = (one["now"] - datetime.fromisoformat(ended["at"])).total_seconds()
             silent = duration(float(ended["seconds"]))
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             continue
         if age < _DAY:
             whom = f"{ended.get('application') or 'no name'}, pid {ended.get('pid')} at the server"

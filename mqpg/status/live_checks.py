@@ -6,6 +6,7 @@ import platform
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from mqpg.values.remedies import literal
 from mqpg.values.words import duration
 
 from .clocks import is_synchronised, judge_clocks
@@ -54,6 +55,11 @@ select pg_notification_queue_usage() as usage, (
         order by s.xact_start limit 3
     ) as a) as sessions
 """
+# A server that has no transaction ids left takes no writes in any of its databases.
+_IDS = """
+select d.datname as database, age(d.datfrozenxid) as age from pg_database as d
+order by age(d.datfrozenxid) desc limit 1
+"""
 _CLOCK = "select clock_timestamp() as at"
 # Each heartbeat brings the time of its machine, and the server notes when it came. A role without
 # rights may report anything, so what is no number is left out.
@@ -67,6 +73,8 @@ order by w.host, w.seen_at desc limit 100
 _STATES = {"active": "running a statement"}
 _MOST_CONNECTIONS = 0.9  # of max_connections
 _MOST_NOTIFICATIONS = 0.5
+_LAST_ID = 2**31 - 3_000_000  # transactions after which PostgreSQL refuses writes
+_MOST_IDS = 1_000_000_000  # autovacuum begins at 200 million, unless somebody has set another number
 SENT_LONG_AGO = 60
 """Seconds after which messages of an open transaction are missed."""
 
@@ -76,7 +84,8 @@ _OLD = 300
 def check_moment(rows: Callable[[str], list[Row]]) -> list[Finding]:
     """Look at the server's sessions and its clock."""
     count = rows(_CONNECTIONS)[0]
-    return [_connections(count["n"], count["most"]), *_clocks(rows), *_notifications(rows), *_transactions(rows)]
+    of_server = [_connections(count["n"], count["most"]), *_clocks(rows), *_notifications(rows), *_ids(rows)]
+    return [*of_server, *_transactions(rows)]
 
 
 def _connections(used: int, most: int) -> Finding:
@@ -93,6 +102,17 @@ def _notifications(rows: Callable[[str], list[Row]]) -> list[Finding]:
         return []
     remedy = f"end the oldest transaction of a session that listens, one of {one['sessions'] or 'another role'}"
     return [Finding("notifications", False, f"{usage}, so consumers wait for their next look", remedy, SOME_WAIT)]
+
+
+def _ids(rows: Callable[[str], list[Row]]) -> list[Finding]:
+    """Transaction ids of which vacuum has freed none for long, because something holds it back or it is off."""
+    one = rows(_IDS)[0]
+    if one["age"] < _MOST_IDS:
+        return []
+    left = max(0, _LAST_ID - one["age"])
+    found = f"the database {one['database']} was not vacuumed for {one['age']:,} transactions: {left:,} are left"
+    remedy = "end old transactions, prepared transactions and unused replication slots, then run vacuum in it"
+    return [Finding("transaction ids", False, f"{found} before the server takes no more writes", remedy, SOME_WAIT)]
 
 
 def _clocks(rows: Callable[[str], list[Row]]) -> list[Finding]:
@@ -123,7 +143,7 @@ def _transactions(rows: Callable[[str], list[Row]]) -> list[Finding]:
             "prepared transaction",
             False,
             f"the prepared transaction {one['gid']} of {one['role']} waits for {duration(one['seconds'])}",
-            f"commit prepared or rollback prepared '{one['gid']}'",
+            f"commit prepared or rollback prepared {literal(one['gid'])}",
             SOME_WAIT,
         )
         for one in rows(_PREPARED)
@@ -133,7 +153,7 @@ def _transactions(rows: Callable[[str], list[Row]]) -> list[Finding]:
             "replication slot",
             False,
             f"the replication slot {one['slot_name']} is not used and holds old rows",
-            f"select pg_drop_replication_slot('{one['slot_name']}'), if no replica needs it",
+            f"select pg_drop_replication_slot({literal(one['slot_name'])}), if no replica needs it",
         )
         for one in rows(_SLOTS)
     ]

@@ -156,10 +156,13 @@ def test_an_auditor_may_report(role: str, follow: Callable[..., Follower], story
     assert returned == 0
     assert "worker_status" not in err
     assert status(story)["state"] == "stopped"
-    report = "select mqpg._heartbeat('audit-x', 'audit', 'host', 1, %s, to_jsonb(repeat(md5(random()::text), %s)))"
+    report = """
+        select mqpg._heartbeat('audit-x', 'audit', 'host', 1, %s,
+            jsonb_build_object('x', (select string_agg(md5(i::text), '') from generate_series(1, %s) i)))
+    """
     with psycopg.connect(dsn, autocommit=True) as auditor:
-        for state, length in (("whatever", 1), ("active", 100_000)):
-            with pytest.raises(psycopg.Error, match="64 KiB"):
+        for state, length, said in (("whatever", 1, "another state"), ("active", 10_000, "64 KiB")):
+            with pytest.raises(psycopg.Error, match=said):
                 auditor.execute(report, (state, length))
 
 

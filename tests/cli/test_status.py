@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from psycopg.rows import dict_row
 
 from mqpg.status import Finding, Overview, advice, findings
 from mqpg.status.finding import LATER
-from mqpg.status.live_checks import senders
+from mqpg.status.live_checks import check_moment, senders
 from tests.support.broker import Broker, Session
 from tests.support.in_process import Run
 from tests.support.retention import roll
@@ -150,6 +151,14 @@ def test_each_trouble_is_one_sentence(part: str, row: dict[str, Any], words: str
     assert words in sentence
 
 
+@pytest.mark.parametrize("seconds", ["inf", "-inf", "nan", [], None, "long"])
+def test_a_report_that_makes_no_sense_is_left_out(seconds: object) -> None:
+    """Any role with a right may report it, and it must not be an error of everybody's status."""
+    now = datetime.now(UTC)
+    ended = {"at": now.isoformat(), "seconds": seconds}
+    assert _said(ended_sessions=[{"role": "consumer", "host": "h", "pid": 1, "ended": ended, "now": now}]) == []
+
+
 def test_the_most_urgent_comes_first() -> None:
     letters = GROUP | {"dead_letters": 2, "dead_letter_reason": "ValueError: amount"}
     still = GROUP | {"topic": "mails", "lag": 1, "oldest_unread_seconds": 90, "changed_seconds_ago": 80}
@@ -247,6 +256,27 @@ def test_a_sender_that_does_not_commit_is_said(mq: Session, dsn: str) -> None:
     assert "they are delivered only after its commit" in str(sender.remedy)
     assert senders(rows, 0, 0) == []
     broker.close()
+
+
+def test_transaction_ids_that_end_soon_are_said(mq: Session) -> None:
+    """When they have ended, no database of the server takes writes. The update is never committed."""
+
+    def rows(query: str) -> list[dict[str, Any]]:
+        with mq.conn.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(query.encode()).fetchall()
+
+    def found() -> list[Finding]:
+        return [one for one in check_moment(rows) if one.check == "transaction ids"]
+
+    assert found() == []
+    with mq.conn.transaction(force_rollback=True):
+        mq.execute(
+            "update pg_database set datfrozenxid = ((pg_current_xact_id()::text::numeric + 2794967296) % 4294967296)"
+            "::text::xid where datname = current_database()"
+        )
+        (one,) = found()
+    assert not one.ok
+    assert re.search(r"not vacuumed for 1,500,00\d,\d{3} transactions: 644,48\d,\d{3} are left before", one.found), one
 
 
 def test_filters_and_causes_of_a_real_broker(mq: Session, run: Run) -> None:

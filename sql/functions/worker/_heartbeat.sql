@@ -1,9 +1,11 @@
 -- Writes the heartbeat of a worker process. A caller without the right worker reports for consumers
 -- only, whose names begin with `consumer-`, and an auditor for audits, whose names begin with
 -- `audit-`, so that neither takes the name of another worker.
--- A role has at most 10000 rows of at most 64 KiB, because all of them are read at once.
+-- A role has at most 10000 rows of at most 64 KiB, because all of them are read at once. Their JSON has
+-- no depth and no numbers that a reader cannot decode, because one such row would be an error in each
+-- `mqpg status`.
 -- Locks: the row of that process, waited for at most a second. Cost: one row written.
--- Errors: MQ001 (too large or too many), MQ025.
+-- Errors: MQ001 (too large, too deep or too many), MQ025.
 create function mqpg._heartbeat(
     worker_id text, role text, host text, pid int, state text, detail jsonb
 ) returns void
@@ -12,6 +14,12 @@ begin
     if pg_column_size(_heartbeat.detail) > 65536
         or octet_length(concat(_heartbeat.worker_id, _heartbeat.role, _heartbeat.host, _heartbeat.state)) > 1000 then
         raise exception using errcode = 'MQ001', message = 'a heartbeat may have 64 KiB of detail and names of 1000 bytes';
+    end if;
+    if jsonb_typeof(_heartbeat.detail) <> 'object' or jsonb_path_exists(_heartbeat.detail, 'strict $.**{20 to last}')
+        or jsonb_path_exists(_heartbeat.detail,
+            'strict $.** ? (@.type() == "number" && (@ > 1e300 || @ < -1e300))') then
+        raise exception using errcode = 'MQ001',
+            message = 'the detail of a heartbeat must be an object of at most 19 levels, with numbers up to 1e300';
     end if;
     if not mqpg._has_privilege('worker') then
         if _heartbeat.role = 'audit' and _heartbeat.worker_id like 'audit-%' then
