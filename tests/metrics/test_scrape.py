@@ -125,6 +125,14 @@ def test_every_metric_that_is_named_exists(mq: Session, source: Source, what: st
     assert names - set(scrape(source)) == set()
 
 
+def test_the_dashboard_counts_each_broker_once() -> None:
+    """Each copy of `mqpg worker` serves the metrics of all, and docker-compose.yml runs two."""
+    panels = json.loads((DEPLOY / "grafana-dashboard.json").read_text())["panels"]
+    expressions = [target["expr"] for panel in panels for target in panel["targets"] if "mqpg_up" not in target["expr"]]
+    assert len(expressions) > 15
+    assert [one for one in expressions if "max without (instance) (" not in one] == []
+
+
 def test_the_catalog_has_every_metric(mq: Session, source: Source) -> None:
     busy(mq)
     names = {f"mqpg_{name}_total" if one.is_counter else f"mqpg_{name}" for name, one in METRICS.items()}
