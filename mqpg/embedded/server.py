@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import os
 import random
 import re
 import secrets
@@ -206,9 +207,17 @@ class EmbeddedServer:
         """The process id and the port of the server on this cluster. None: none runs."""
         with suppress(OSError, ValueError, IndexError):
             lines = (self.pgdata / "postmaster.pid").read_text().splitlines()
-            if b"postgres" in Path("/proc", lines[0], "cmdline").read_bytes().partition(b"\0")[0]:
+            if self._is_postmaster(lines[0]):
                 return int(lines[0]), int(lines[3])
         return None
+
+    def _is_postmaster(self, pid: str) -> bool:
+        """Whether a process is this cluster's, and not another server that has got the pid of one that was killed."""
+        program, *arguments = Path("/proc", pid, "cmdline").read_bytes().split(b"\0")
+        if not program.endswith(b"postgres") or b"-D" not in arguments:
+            return False
+        data = Path(os.fsdecode(arguments[arguments.index(b"-D") + 1]))
+        return not data.exists() or data.samefile(self.pgdata)  # the folder may have been moved meanwhile
 
     def _join(self, port: int) -> None:
         if self._fixed_port and self.port != port:

@@ -92,6 +92,33 @@ def test_starts_after_the_postmaster_was_killed(start: Callable[..., EmbeddedSer
     assert _one(server, "select n from t") == 42
 
 
+def test_another_server_with_the_pid_of_a_killed_one_is_left_alone(
+    tmp_path: Path, start: Callable[..., EmbeddedServer]
+) -> None:
+    """Pids begin again after a restart of the machine or container, and `stop` sends a signal to one."""
+    mine, other = start(tmp_path / "mine"), start(None)
+    pid_file = mine.pgdata / "postmaster.pid"
+    _, *rest = pid_file.read_text().splitlines(keepends=True)
+    mine.stop("immediate")
+    children = subprocess.run(["pgrep", "-P", str(other.pid)], capture_output=True, text=True, check=True)
+    for pid in (other.pid, *children.stdout.split()[:1]):
+        pid_file.write_text("".join([f"{pid}\n", *rest]))
+        assert mine.pid is None
+        mine.stop()
+    assert _one(other, "select 1") == 1
+    pid_file.unlink()
+
+
+def test_a_folder_that_was_moved_has_its_server(tmp_path: Path, start: Callable[..., EmbeddedServer]) -> None:
+    server = start(tmp_path / "before")
+    pid = server.pid
+    (tmp_path / "before").rename(tmp_path / "after")
+    moved = EmbeddedServer(tmp_path / "after")
+    assert moved.pid == pid
+    assert _one(moved, "select 1") == 1
+    moved.destroy()
+
+
 def test_joining_a_server_that_recovers_from_a_crash_waits_for_it(
     tmp_path: Path, start: Callable[..., EmbeddedServer]
 ) -> None:
