@@ -57,28 +57,44 @@ class _Document:
         self._channels: dict[str, dict[str, Any]] = {}
         self._operations: dict[str, dict[str, Any]] = {}
         self._schemas: dict[str, Any] = {}
+        self._keys: dict[str, object] = {}
 
     def add(self, topic: str, group: str | None, payload: Any) -> None:
         """Add a topic, and a group that reads it. `payload` None: any JSON."""
-        channel = self._channels.setdefault(_key(topic), {"address": topic, "messages": {}})
-        name = "json" if payload is None else _key(getattr(payload, "__name__", str(payload)))
-        channel["messages"][name] = {"contentType": "application/json", "payload": self._schema(payload)}
+        key = self._key(topic, topic)
+        channel = self._channels.setdefault(key, {"address": topic, "messages": {}})
+        name = self._key("json" if payload is None else _name(payload), payload, within=f"{key}/messages")
+        channel["messages"][name] = {"contentType": "application/json", "payload": self._schema(name, payload)}
         if group is not None:
-            place = f"#/channels/{_key(topic)}"
-            self._operations[_key(f"{group}-{topic}")] = {
-                "action": "receive",
-                "title": group,
-                "channel": {"$ref": place},
-                "messages": [{"$ref": f"{place}/messages/{name}"}],
-            }
+            operation = self._key(f"{group}-{topic}", (group, topic), within="operations")
+            made = self._operations.setdefault(
+                operation,
+                {"action": "receive", "title": group, "channel": {"$ref": f"#/channels/{key}"}, "messages": []},
+            )
+            message = {"$ref": f"#/channels/{key}/messages/{name}"}
+            made["messages"] += [] if message in made["messages"] else [message]
 
-    def _schema(self, payload: Any) -> Any:
+    def _key(self, name: str, of: object, within: str = "channels") -> str:
+        """A name as AsyncAPI allows it for a key, and a number behind it if another thing has that key."""
+        base = found = re.sub(r"[^A-Za-z0-9_-]", "_", name)
+        number = 1
+        while self._keys.setdefault(f"{within}/{found}", of) != of:
+            number += 1
+            found = f"{base}_{number}"
+        return found
+
+    def _schema(self, name: str, payload: Any) -> Any:
         if payload is None:
             return True
         from pydantic import TypeAdapter
 
-        found = TypeAdapter(payload).json_schema(ref_template=_SCHEMAS)
-        self._schemas |= found.pop("$defs", {})
+        prefix, adapter = "", TypeAdapter(payload)
+        found = adapter.json_schema(ref_template=_SCHEMAS)
+        if any(self._schemas.get(model, one) != one for model, one in found.get("$defs", {}).items()):
+            # Another payload has a model of the same name.
+            prefix = f"{self._key(name, payload, within='schemas')}."
+            found = adapter.json_schema(ref_template=_SCHEMAS.replace("{model}", f"{prefix}{{model}}"))
+        self._schemas |= {f"{prefix}{model}": one for model, one in found.pop("$defs", {}).items()}
         return found
 
     def as_json(self, title: str, version: str) -> dict[str, Any]:
@@ -93,6 +109,6 @@ class _Document:
         }
 
 
-def _key(name: str) -> str:
-    """A name as AsyncAPI allows it for a key. The address has the topic as it is."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)
+def _name(payload: Any) -> str:
+    """The name of a type, with those of its parameters."""
+    return payload.__name__ if isinstance(payload, type) else re.sub(r"\w+\.", "", str(payload))

@@ -1,7 +1,9 @@
 """`mqpg asyncapi`: what consumers read, and what a broker has, as an AsyncAPI document."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -49,11 +51,92 @@ def test_consumers_of_a_module(run: Run, tmp_path: Path, monkeypatch: pytest.Mon
     assert made["components"]["schemas"]["Line"]["required"] == ["item"]
     assert made["channels"]["clicks"]["messages"]["json"]["payload"] is True
     assert set(made["operations"]) == {"billing-shop_orders", "copies-shop_orders", "counts-clicks"}
-    for one in made["operations"].values():
-        for place in (one["channel"], *one["messages"]):
-            found = made
-            for part in place["$ref"].removeprefix("#/").split("/"):
-                found = found[part]
+    assert all(read(made, place) for place in refs(made))
+
+
+ALIKE = """
+from dataclasses import dataclass
+import mqpg
+
+def order(of):
+    @dataclass
+    class Line:
+        item: of
+
+    @dataclass
+    class Order:
+        lines: list[Line]
+
+    return Order
+
+Old, New = order(int), order(str)
+
+@mqpg.consumer("shop.orders", group="billing")
+def bill(order: Old, conn):
+    pass
+
+@mqpg.consumer("shop.orders", group="billing")
+def bill_new(order: New, conn):
+    pass
+
+@mqpg.consumer("shop_orders", group="billing")
+def other(order: New, conn):
+    pass
+
+@mqpg.consumer("c", group="a-b")
+def one(message, conn):
+    pass
+
+@mqpg.consumer("b-c", group="a")
+def two(message, conn):
+    pass
+"""
+
+
+def test_names_that_are_alike(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Topics, groups and types that are written alike in keys stay apart."""
+    (tmp_path / "asyncapi_alike.py").write_text(ALIKE)
+    monkeypatch.syspath_prepend(tmp_path)
+    status, out, err = run("asyncapi", "asyncapi_alike")
+    assert status == 0, err
+    made = json.loads(out)
+    assert all(read(made, place) for place in refs(made))
+    read_by = {
+        (one["title"], read(made, one["channel"]["$ref"])["address"]): [
+            item_of(made, read(made, message["$ref"])["payload"]) for message in one["messages"]
+        ]
+        for one in made["operations"].values()
+    }
+    assert read_by == {
+        ("billing", "shop.orders"): ["integer", "string"],
+        ("billing", "shop_orders"): ["string"],
+        ("a-b", "c"): [None],
+        ("a", "b-c"): [None],
+    }
+
+
+def item_of(made: Any, payload: Any) -> str | None:
+    """The type of `lines[*].item`. None: any payload."""
+    if payload is True:
+        return None
+    line = read(made, payload["properties"]["lines"]["items"]["$ref"])
+    return str(line["properties"]["item"]["type"])
+
+
+def refs(found: Any) -> Iterator[str]:
+    """Every `$ref` of a document."""
+    for name, one in found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ():
+        if name == "$ref":
+            yield one
+        else:
+            yield from refs(one)
+
+
+def read(made: Any, place: str) -> Any:
+    """What a `$ref` leads to."""
+    for part in place.removeprefix("#/").split("/"):
+        made = made[part]
+    return made
 
 
 def test_a_broker(run: Run, db: psycopg.Connection) -> None:
