@@ -43,6 +43,9 @@ def list_some(
     with broker(dsn) as mq:
         found = mq.dead_letters(group, topic, limit, after, ids or None, filter, after_consumer)
     show(found, _ALL_COLUMNS if json else _COLUMNS, as_json=json)
+    if len(found) == limit and not json:
+        consumer = f" --after-consumer {found[-1].consumer}" if found[-1].consumer else ""
+        typer.echo(f"the latest {limit:,}; those before them: --after {found[-1].message_id}{consumer}")
 
 
 @app.command()

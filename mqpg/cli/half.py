@@ -36,7 +36,7 @@ _LIST = f"""
             else 'in ' || date_trunc('second', h.check_at - clock_timestamp())::text
         end as next_check
     from ({UNDECIDED}) as h
-    where h.producer_group = coalesce(%(group)s, h.producer_group) and (h.parked_at is not null or not %(parked)s)
+    where (%(group)s::text is null or h.producer_group = %(group)s) and (h.parked_at is not null or not %(parked)s)
     order by h.prepared_at limit %(limit)s
 """
 _LOST_COLUMNS = ["message_id", "topic", "handle", "new_handle", "outcome"]
@@ -61,11 +61,14 @@ def list_some(
     """
     with broker(dsn) as mq:
         ask = partial(rows, mq)
-        found = _with_keys(ask, rows(mq, _LIST, {"group": group, "parked": parked, "limit": limit}))
+        all_of_them = rows(mq, _LIST, {"group": group, "parked": parked, "limit": limit + 1})
+        found = _with_keys(ask, all_of_them[:limit])
         lines = [] if json else [*_explained(found, parked), *_reasons(ask, found)]
+    if len(all_of_them) > limit:
+        lines.insert(0, f"only the oldest {limit:,}: --limit lists more")
     if json or found:
         print_rows(({name: one[name] for name in one if name != "is_due"} for one in found), _COLUMNS, as_json=json)
-    for line in lines:
+    for line in lines if not json else ():
         typer.echo(printable(line))
 
 
@@ -99,7 +102,9 @@ def _reasons(ask: Rows, found: list[Row]) -> Iterator[str]:
     firsts = {(one["producer_group"], one["state"]): one for one in reversed(waiting)}
     for (group, state), half in sorted(firsts.items(), key=str):
         producer, in_vain = known[group].producer, known[group].in_vain
-        if state == "parked":
+        if group is None:
+            yield "the producer group of some was dropped, so nobody is asked about them: decide them"
+        elif state == "parked":
             yield f"producer group {group}: {parked_because(half, producer)}"
             if (again := parks_again(producer)) is not None:
                 yield f"    {again}"

@@ -121,3 +121,26 @@ def test_keys_and_payloads_need_the_right_to_read(
     mq.call("grant_receive", "*", "orders", role.name)
     assert 'payload: {"order": 3}' in run("trace", handle)[1]
     assert json.loads(run("half", "list", "--json")[1])[0]["key"] == "o-3"
+
+
+def test_half_messages_whose_producer_group_was_dropped(mq: Session, broker: Broker, run: Run) -> None:
+    """It was dropped while they were prepared. Nobody is asked about them, so they need an operator most of all."""
+    producer = broker.session()
+    producer.execute("begin")
+    handle = producer.prepare("orders", "1", "app")
+    mq.call("drop_producer_group", "app")
+    producer.execute("commit")
+    mq.execute("select pg_sleep(0.02)")  # its check is due
+    assert "the producer group of some was dropped" in run("half", "list")[1]
+    (row,) = json.loads(run("half", "list", "--json")[1])
+    assert (row["handle"], row["producer_group"]) == (handle, None)
+    assert run("half", "list", "--group", "app", "--json")[1].strip() == "[]"
+
+
+def test_what_is_not_listed_is_said(mq: Session, run: Run) -> None:
+    for _ in range(3):
+        mq.prepare("orders", "1", "shop")
+    out = run("half", "list", "--limit", "2")[1]
+    assert "only the oldest 2: --limit lists more" in out
+    assert len(json.loads(run("half", "list", "--limit", "2", "--json")[1])) == 2
+    assert "only the oldest" not in run("half", "list", "--limit", "3")[1]
