@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 import sys
 from getpass import getpass
 from pathlib import Path
@@ -101,6 +102,7 @@ def web(
         hosts=allow_host or (_LOCAL if password_file is None else None),
         reports=reports,
     )
+    _require_free(host, port)
     if port:
         typer.echo(f"mqpg: the dashboard is at http://{f'[{host}]' if ':' in host else host}:{port}/", err=True)
     # The address of the connection, and not one that a header claims, says who is a trusted proxy.
@@ -113,6 +115,17 @@ def _add_user(file: Path | None, name: str) -> None:
     password = getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
     passwords.add_user(file, name, password)
     typer.echo(f"mqpg: {file} has user {name}; a dashboard that runs must be restarted", err=True)
+
+
+def _require_free(host: str, port: int) -> None:
+    """Raise ConfigurationError if this process cannot listen there."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        raise ConfigurationError(f"cannot listen on {host}, port {port}: {error.strerror}") from error
 
 
 def _is_loopback(host: str) -> bool:

@@ -51,6 +51,14 @@ def test_users_are_added_and_their_passwords_changed(dsn: str, tmp_path: Path) -
     assert (done.returncode, "cannot write" in done.stderr) == (2, True)
 
 
+def test_a_taken_port_is_one_line(dsn: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = run("--port", str(taken.getsockname()[1]), dsn=dsn)
+    assert done.returncode == 2
+    assert done.stderr.startswith("mqpg: cannot listen on 127.0.0.1, port ")
+    assert done.stderr.count("\n") == 1
+
+
 @contextmanager
 def running(dsn: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run `mqpg web`, and yield the process and its address once it answers."""
