@@ -65,7 +65,7 @@ def _import(name: str, folder: str) -> Any:
         sys.path.insert(0, folder)
     try:
         return importlib.import_module(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a program that ends at its import would end this one with its status
         logger.debug("import failed", exc_info=True)
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = "" if "importlib" in place.filename else f" ({place.filename}:{place.lineno})"

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from mqpg.cli.options import warn_of_password
+from mqpg.cli.options import say, warn_of_password
 from mqpg.cli.progress import progress
 from mqpg.connection import dsn as dsns
 from mqpg.crashtest.options import CannotTry, Options, Outcome
 from mqpg.crashtest.report import print_json, print_table
 from mqpg.crashtest.run import run
-from mqpg.values.errors import ConfigurationError
+from mqpg.values.errors import ConfigurationError, ConnectionFailed, Error
 
 __all__ = ["crashtest"]
 
@@ -101,8 +101,11 @@ def crashtest(
                 doing(f"crash test of {target}: {done} of {all_of_them} crash points")
 
             result = run(options, report, lambda about: None if yes else _ask(about, target))
-    except CannotTry as error:
-        typer.echo(f"mqpg: {error}", err=True)
+    except (ConfigurationError, ConnectionFailed):
+        raise
+    except (Error, OSError) as error:
+        # Not 1, which says that something was lost or doubled.
+        say(f"mqpg: {' '.join(str(error).split())}", err=True)
         raise typer.Exit(2) from None
     if as_json:
         print_json(result)

@@ -25,7 +25,7 @@ from mqpg.crashtest.options import CannotTry, Options, Outcome, Result, Tried
 from mqpg.crashtest.points import choose
 from mqpg.crashtest.process_run import Bench, Ran
 from mqpg.crashtest.scratch import Copy, Scratch
-from mqpg.values.errors import ConfigurationError, DatabaseError
+from mqpg.values.errors import ConfigurationError
 
 __all__ = ["run", "try_in"]
 
@@ -92,7 +92,18 @@ class _Test:
         template = self._scratch.template
         for path in self._options.files:
             copy2(path, template.folder)
-        ran = bench.set_up(template, lambda about: self._run_sql(about, template))
+        wrong: list[ConfigurationError] = []
+
+        def make_tables(about: dict[str, Any]) -> None:
+            try:
+                self._run_sql(about, template)
+            except ConfigurationError as error:
+                wrong.append(error)
+                raise OSError from error  # without an answer the process ends
+
+        ran = bench.set_up(template, make_tables)
+        if wrong:
+            raise wrong[0]
         if ran.failed is not None:
             raise ConfigurationError(ran.failed.partition(": ")[2] if ran.usage else f"the set-up fails: {ran.failed}")
         if not ran.about or ran.status:
@@ -102,17 +113,19 @@ class _Test:
 
     def _run_sql(self, about: dict[str, Any], template: Copy) -> None:
         for name in [name for name in self._options.setups if name.endswith(".sql")]:
-            text = Path(name).read_text(encoding="utf-8")
-            if about.get("database") == "sqlite":
-                with closing(sqlite3.connect(template.folder / about["file"])) as local:
-                    local.executescript(text)
-                continue
-            second = self._uses_second(about)
             try:
-                with psycopg.connect(self._scratch.dsn(template.second if second else template.broker)) as conn:
-                    conn.execute(text.encode())
-            except psycopg.Error as error:
-                raise DatabaseError(f"{name}: {error}") from error
+                self._run_file(Path(name).read_text(encoding="utf-8"), about, template)
+            except (psycopg.Error, sqlite3.Error, OSError, UnicodeError) as error:
+                raise ConfigurationError(f"--setup {name}: {error}") from error
+
+    def _run_file(self, text: str, about: dict[str, Any], template: Copy) -> None:
+        if about.get("database") == "sqlite":
+            with closing(sqlite3.connect(template.folder / about["file"])) as local:
+                local.executescript(text)
+            return
+        second = self._uses_second(about)
+        with psycopg.connect(self._scratch.dsn(template.second if second else template.broker)) as conn:
+            conn.execute(text.encode())
 
     def _uses_second(self, about: dict[str, Any]) -> bool:
         own = about.get("database") == "postgresql" or about.get("wants") == "producer"

@@ -209,6 +209,7 @@ def test_sigterm_finishes_the_message_in_hand_and_gives_the_others_back(
         ("handlers:nothing", "has no 'nothing'"),
         ("handlers:plain", "decorate it with @mqpg.consumer"),
         ("broken:apply", "division by zero (/"),
+        ("program:apply", "SystemExit: 0 (/"),
     ],
 )
 def test_what_cannot_be_imported_is_said_in_one_line(
@@ -216,6 +217,7 @@ def test_what_cannot_be_imported_is_said_in_one_line(
 ) -> None:
     (tmp_path / "handlers.py").write_text(HANDLERS)
     (tmp_path / "broken.py").write_text("\n1 / 0\n")
+    (tmp_path / "program.py").write_text("import sys\n\nsys.exit(0)\n")
     (tmp_path / "plain.py").write_text("def apply(message, conn): ...\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ConfigurationError) as caught:

@@ -1,0 +1,1 @@
+create tabel bill (id int);
