@@ -47,16 +47,9 @@ def metadata(
     Raises:
         InvalidArgument: `schema` is no name.
     """
+    chosen = locals()
     made = MetaData()
-    add_to(
-        made,
-        ledger=ledger,
-        ledger_message=ledger_message,
-        outbox=outbox,
-        consumer=consumer,
-        prepared=prepared,
-        schema=schema,
-    )
+    add_to(made, **chosen)
     return made
 
 

@@ -299,10 +299,9 @@ class OwnDatabase:
                 position = await self._offsets.begin(conn, messages[0], info)
             fresh = [m for m in messages if m.queue_offset >= position.next_offset]
             old: list[Failure] = []
-            if fresh and not position.realigned:
-                fresh = await self._recognised.leave_out(conn, info.broker_id, fresh, only_sent_again=True)
-            elif fresh:
-                fresh = await self._recognised.leave_out(conn, info.broker_id, fresh)
+            if fresh:
+                again = not position.realigned
+                fresh = await self._recognised.leave_out(conn, info.broker_id, fresh, only_sent_again=again)
             if len(fresh) < len(messages) or not claimed:
                 old, fresh = await self._sort_out(mq, conn, messages, fresh, claimed)
             if fresh and claimed and fresh[0].attempt > 1:

@@ -300,10 +300,9 @@ class OwnDatabase:
                 position = self._offsets.begin(conn, messages[0], info)
             fresh = [m for m in messages if m.queue_offset >= position.next_offset]
             old: list[Failure] = []
-            if fresh and not position.realigned:
-                fresh = self._recognised.leave_out(conn, info.broker_id, fresh, only_sent_again=True)
-            elif fresh:
-                fresh = self._recognised.leave_out(conn, info.broker_id, fresh)
+            if fresh:
+                again = not position.realigned
+                fresh = self._recognised.leave_out(conn, info.broker_id, fresh, only_sent_again=again)
             if len(fresh) < len(messages) or not claimed:
                 old, fresh = self._sort_out(mq, conn, messages, fresh, claimed)
             if fresh and claimed and fresh[0].attempt > 1:
