@@ -52,9 +52,12 @@ begin
         join mqpg.topic t on t.topic_id = s.topic_id
         cross join lateral (select max(q.tick_id) as tick_id from generate_series(-1, t.queues - 1) as i(queue_id)
             cross join lateral (
+                select case i.queue_id when -1 then m.subscription_id else 0 end as lane_of from mqpg.subscription m
+                where m.subscription_id = s.subscription_id or (i.queue_id = -1 and m.member_of = s.subscription_id)
+            ) as l
+            cross join lateral (
                 select c.tick_id from mqpg.consume_queue c
-                where c.topic_id = t.topic_id and c.queue_id = i.queue_id
-                    and c.subscription_id = case i.queue_id when -1 then s.subscription_id else 0 end
+                where c.topic_id = t.topic_id and c.queue_id = i.queue_id and c.subscription_id = l.lane_of
                 order by c.base_offset desc limit 1) as q) as k
         where s.consumer_group = ready.consumer_group and s.member = '' and k.tick_id > ready.after_tick
             and (v_mine is null or s.subscription_id = any(v_mine))
