@@ -31,7 +31,7 @@ begin
         case when topic_offsets.at is not null
             then mqpg._offset_at_time(v_topic.topic_id, q.i, 0, topic_offsets.at) end,
         case when v_subscription.subscription_id is not null
-            then (mqpg._cursor(v_subscription.subscription_id, q.i)).committed end
+            then (select k.committed from mqpg._newest_cursor(v_subscription.subscription_id, q.i) k) end
     from generate_series(0, v_topic.queues - 1) as q (i);
 end
 $$;
