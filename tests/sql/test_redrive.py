@@ -139,6 +139,36 @@ def test_a_message_that_is_in_the_lane_twice_becomes_one_dead_letter(mq: Session
     assert [letter.message_id for letter in dead(mq, group="g")] == [sent]
 
 
+@pytest.mark.parametrize(
+    "how", [{}, {"mode": "pinned"}, {"on_failure": "block_key"}, {"on_failure": "block_queue"}], ids=str
+)
+@pytest.mark.parametrize("limit", [1, 3])
+def test_a_lower_limit_changes_neither_attempts_nor_reason(mq: Session, how: dict[str, str], limit: int) -> None:
+    mq.call("subscribe", "many", "one", **how)
+    sent = mq.send("one", "1", key="a")
+    mq.append()
+    for reason in ("first", "second", "third"):
+        (message,) = eventually(lambda: mq.receive("one", group="many", consumer="c"))
+        mq.nack(message.receipt, [sent], reason=reason, delay=seconds(0))
+        mq.append()
+    mq.call("alter_subscription", "many", "one", max_attempts=limit)
+    assert mq.receive("one", group="many", consumer="c") == []
+    (letter,) = dead(mq, group="many")
+    assert (letter.attempts, letter.reason) == (3, "third")
+    assert [(a["attempt"], a["reason"]) for a in letter.history] == [(1, "first"), (2, "second"), (3, "third")]
+
+
+def test_a_lower_limit_and_a_lease_that_ran_out(mq: Session) -> None:
+    mq.send("one", "1")
+    mq.append()
+    for _ in range(3):
+        eventually(lambda: mq.receive("one", lease=seconds(0.01)))
+    mq.call("alter_subscription", "g", "one", max_attempts=1)
+    eventually(lambda: (mq.receive("one"), dead(mq, group="g"))[1])
+    (letter,) = dead(mq, group="g")
+    assert (letter.attempts, letter.reason) == (3, "lease ran out at the last attempt")
+
+
 @pytest.mark.parametrize("mode", ["exclusive", "pinned"])
 def test_many_retries_without_an_attempt_left_are_buried_in_several_calls(mq: Session, mode: str) -> None:
     mq.call("subscribe", "many", "one", mode=mode)

@@ -1,11 +1,12 @@
 -- The attempts of a message at one subscription since it was last redriven (or first delivered), in
 -- order, as a dead letter keeps them. The cursor's history says when it was delivered and to which
 -- consumer, as far as that history reaches back. The retries say when and why an attempt failed.
--- `reason` and `consumer` belong to the last attempt. An attempt without failed_at is one whose
--- lease ran out.
+-- `reason` and `consumer` belong to the last attempt; with `limited` only if no nack ended that one. An
+-- attempt without failed_at is one whose lease ran out.
 -- Locks: none. Cost: a few index lookups for each attempt; negligible for a single attempt.
-create function mqpg._attempts(subscription_id int, message_id bigint, attempts int, reason text, consumer text)
-returns jsonb
+create function mqpg._attempts(
+    subscription_id int, message_id bigint, attempts int, reason text, consumer text, limited boolean
+) returns jsonb
 language plpgsql as $$
 declare
     v_message record;
@@ -15,7 +16,7 @@ declare
         'attempt', _attempts.attempts, 'consumer', _attempts.consumer, 'failed_at', clock_timestamp(),
         'reason', _attempts.reason));
 begin
-    if _attempts.attempts <= 1 then
+    if _attempts.attempts <= 1 and not _attempts.limited then
         return case _attempts.attempts when 0 then '[]' else jsonb_build_array(v_last) end;
     end if;
     select m.topic_id, m.queue_id, m.kind, m.xid into v_message from mqpg._message(_attempts.message_id) m;
@@ -50,13 +51,19 @@ begin
             select r.attempt - 1, jsonb_build_object(
                 'failed_at', r.written_at, 'consumer', r.consumer, 'reason', r.reason)
             from retry r where r.attempt > 1 and r.written_at > (select s.at from since s)
-            union all
-            select _attempts.attempts, v_last
         )
         select jsonb_agg(a.detail order by a.attempt)
         from (
             select s.attempt, jsonb_build_object('attempt', s.attempt) || jsonb_object_agg(f.key, f.value) as detail
-            from step s cross join lateral jsonb_each(s.detail) f
+            from (
+                select k.attempt, k.detail from step k
+                union all
+                select _attempts.attempts, v_last
+                where not _attempts.limited or not exists (
+                    select from step k
+                    where k.attempt = _attempts.attempts and k.detail ->> 'failed_at' is not null)
+            ) as s
+            cross join lateral jsonb_each(s.detail) f
             where f.value <> 'null' and s.attempt <= _attempts.attempts
             group by s.attempt
         ) as a);

@@ -48,7 +48,7 @@ begin
                 if v_claim.attempt is null and v_message.deliveries >= v_max then
                     perform mqpg._bury_offset(
                         _claim_by_key.subscription, v_cursor.queue_id, v_message.queue_offset,
-                        'lease ran out at the last attempt');
+                        v_message.deliveries);
                     v_action := mqpg._action('dead_letter');
                     continue;
                 end if;

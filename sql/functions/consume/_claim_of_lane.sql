@@ -54,8 +54,8 @@ begin
             if v_mine and v_message.attempt > v_max and v_claim.attempt is null then
                 perform mqpg._require_subscribed(_claim_of_lane.subscription);
                 perform mqpg._bury(
-                    v_id, array[v_message.message_id], array[v_message.deliver_id], array[v_max],
-                    'lease ran out at the last attempt');
+                    v_id, array[v_message.message_id], array[v_message.deliver_id],
+                    array[v_message.attempt - 1], 'lease ran out at the last attempt', limited => true);
                 v_action := mqpg._action('dead_letter');
                 v_most := 0;    -- this version only says that
             elsif v_fits and (v_message.owner is not null

@@ -17,6 +17,7 @@ declare
     v_first boolean := true;
     v_ids bigint [] := '{}';        -- without an attempt left
     v_bodies bigint [] := '{}';
+    v_attempts int [] := '{}';
 begin
     buried := false;
     to_offset := _limit_attempts.claim.to_offset;
@@ -31,6 +32,7 @@ begin
         if v_message.attempt > v_max and (v_first or v_ids <> '{}') then
             v_ids := v_ids || v_message.message_id;
             v_bodies := v_bodies || v_message.deliver_id;
+            v_attempts := v_attempts || v_message.attempt - 1;
         elsif v_ids <> '{}' or v_message.attempt >= v_max and (v_max > 1 or v_message.attempt > v_max) then
             to_offset := v_message.queue_offset + case when v_first then 1 else 0 end;
             exit;
@@ -41,7 +43,7 @@ begin
         perform mqpg._require_subscribed(_limit_attempts.subscription);
         perform mqpg._bury(
             _limit_attempts.subscription.subscription_id, v_ids, v_bodies,
-            array_fill(v_max, array[cardinality(v_ids)]), 'lease ran out at the last attempt');
+            v_attempts, 'lease ran out at the last attempt', limited => true);
         buried := true;
     end if;
 end
