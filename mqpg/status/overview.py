@@ -18,15 +18,18 @@ STUCK = 60
 _BROKER = """
 select b.broker_id, b.incarnation, (mqpg.schema_version()).release from mqpg._broker() as b
 """
-_WORKERS = """
+_REFUSAL = "select mqpg._append_refusal() as said"
+# What each list of an overview is read by.
+_LISTS = {
+    "workers": """
 select w.role, count(*) filter (where w.alive) as alive,
     count(*) filter (where w.alive and w.state = 'active') as active,
     round(extract(epoch from clock_timestamp() - max(w.seen_at)))::int as seen_seconds_ago
 from mqpg.worker_status as w
 group by w.role order by w.role
-"""
-# What holds a group up is asked for the first 20 whose oldest message waits for long.
-_GROUPS = f"""
+""",
+    # What holds a group up is asked for the first 20 whose oldest message waits for long.
+    "groups": f"""
 with g as materialized (
     select s.*, round(extract(epoch from clock_timestamp() - s.oldest_unread_at))::int as oldest_unread_seconds
     from mqpg.group_status as s
@@ -48,18 +51,18 @@ select g.consumer_group, g.topic, g.mode, g.paused,
     end as dead_letter_reason
 from g
 order by g.oldest_unread_at nulls last, g.lag desc, g.consumer_group, g.topic
-"""
-_FAILING = """
+""",
+    "failing": """
 select f.consumer_group, f.topic, f.messages, f.message_id, f.attempt, left(f.reason, 200) as reason,
     f.until::text as until
 from mqpg._failing() as f order by f.attempt desc, f.messages desc
-"""
-_FILTERS = """
+""",
+    "filters": """
 select f.consumer_group, f.topic, f.filter, f.tags, json_build_object('cause', 'filter_chooses_nothing',
     'detail', f.detail, 'remedy', f.remedy, 'at', clock_timestamp()) as cause
 from mqpg._silent_filters() as f
-"""
-_HALVES = f"""
+""",
+    "half_messages": f"""
 select h.producer_group, count(*) filter (where h.parked_at is null) as pending,
     count(*) filter (where h.parked_at is null and h.check_at <= clock_timestamp()) as overdue,
     count(*) filter (where h.parked_at is null and h.check_at < clock_timestamp() - interval '1 minute') as late,
@@ -67,16 +70,16 @@ select h.producer_group, count(*) filter (where h.parked_at is null) as pending,
     max(h.reason) filter (where h.parked_at is not null) as parked_reason
 from ({UNDECIDED}) as h
 group by h.producer_group order by h.producer_group
-"""
-_LEDGERS = "select l.producer_groups, l.problem from mqpg._silent_ledgers() as l order by l.checker_target"
-_DIFFERING = """
+""",
+    "silent_ledgers": "select l.producer_groups, l.problem from mqpg._silent_ledgers() as l order by l.checker_target",
+    "differing": """
 select distinct w.detail ->> 'consumer_group' as consumer_group, w.detail ->> 'topic' as topic,
     w.detail ->> 'handler' as handler, w.detail ->> 'subscription_differs' as differences
 from mqpg.worker_status as w
 where w.alive and w.role = 'consumer' and w.detail ->> 'subscription_differs' is not null
-"""
-# A session that has just come and soon goes again holds nothing up.
-_BLOCKED = """
+""",
+    # A session that has just come and soon goes again holds nothing up.
+    "blocked": """
 select b.table_name, b.state, round(extract(epoch from b.age))::int as seconds, s.blocked_by, s.sessions
 from mqpg.blocked_segments as b
 cross join lateral (
@@ -88,32 +91,34 @@ cross join lateral (
     where a.pid = any(b.blocked_by) and a.xact_start < clock_timestamp() - interval '5 seconds'
 ) as s
 order by b.since
-"""
-_PINS = """
+""",
+    "pins": """
 select p.consumer_group, p.topic, count(distinct p.segment_no) as segments, sum(p.messages)::bigint as messages,
     sum(p.bytes)::bigint as bytes, round(extract(epoch from clock_timestamp() - min(p.closed_at)))::int as seconds
 from mqpg._pins() as p group by p.consumer_group, p.topic order by seconds desc
-"""
-_LOSSES = """
+""",
+    "losses": """
 select l.consumer_group, l.topic, l.why, sum(l.messages)::bigint as messages, max(l.at)::text as latest
 from mqpg.losses as l where l.at > clock_timestamp() - interval '1 day'
 group by l.consumer_group, l.topic, l.why order by latest desc
-"""
-_ORPHANS = "select o.topic, o.messages, o.undecided from mqpg.orphans as o where o.messages + o.undecided > 0"
-_STEPS = """
+""",
+    "orphans": "select o.topic, o.messages, o.undecided from mqpg.orphans as o where o.messages + o.undecided > 0",
+    "clock_steps": """
 select s.at::text as at, s.by::text as by, s.by < '0' as forward, s.ahead > '0' as counts, s.ahead::text as ahead,
     s.dead_letters
 from mqpg._clock_steps() as s limit 3
-"""
-_REFUSAL = "select mqpg._append_refusal() as said"
-_OVERFULL = "select o.producer_group, o.max_undecided from mqpg._overfull_groups() as o"
-_ENDED = """
+""",
+    "overfull": "select o.producer_group, o.max_undecided from mqpg._overfull_groups() as o",
+    "ended_sessions": """
 select w.role, w.host, w.pid, w.detail -> 'ended_silent' as ended, clock_timestamp() as now from mqpg.worker_status as w
 where jsonb_typeof(w.detail -> 'ended_silent') = 'object' order by w.role, w.worker_id
-"""
-_FULL = "select f.topic, f.full_of, f.max_bytes from mqpg._full_topics() as f"
-_GROWTH = "select g.topic, g.bytes, g.bytes_a_day, g.max_bytes, g.days_left from mqpg._growth() as g"
-_LOCKS = "select f.pid, f.role, f.stops, f.remedy from mqpg.foreign_locks as f"
+""",
+    "full_topics": "select f.topic, f.full_of, f.max_bytes from mqpg._full_topics() as f",
+    "growth": "select g.topic, g.bytes, g.bytes_a_day, g.max_bytes, g.days_left from mqpg._growth() as g",
+    "foreign_locks": "select f.pid, f.role, f.stops, f.remedy from mqpg.foreign_locks as f",
+    "failing_workers": FAILING,
+    "full_disk": FULL_DISK,
+}
 
 
 @dataclass(frozen=True)
@@ -155,28 +160,11 @@ class Overview:
 
 def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
     """Read the state of a broker. The role needs the right of an operator, an auditor or a worker."""
-    growth = rows(_GROWTH)
+    lists = {name: rows(query) for name, query in _LISTS.items()}
+    stored = next(one["bytes"] for one in lists["growth"] if one["topic"] is None)
     return Overview(
-        broker=rows(_BROKER)[0] | {"bytes": next(one["bytes"] for one in growth if one["topic"] is None)},
-        workers=rows(_WORKERS),
-        groups=rows(_GROUPS),
-        half_messages=rows(_HALVES),
-        silent_ledgers=rows(_LEDGERS),
-        blocked=rows(_BLOCKED),
-        pins=rows(_PINS),
-        losses=rows(_LOSSES),
-        orphans=rows(_ORPHANS),
-        foreign_locks=rows(_LOCKS),
-        filters=rows(_FILTERS),
+        broker=rows(_BROKER)[0] | {"bytes": stored},
         moment=check_moment(rows),
-        failing=rows(_FAILING),
         refusal=rows(_REFUSAL)[0]["said"],
-        clock_steps=rows(_STEPS),
-        overfull=rows(_OVERFULL),
-        failing_workers=rows(FAILING),
-        differing=rows(_DIFFERING),
-        full_disk=rows(FULL_DISK),
-        full_topics=rows(_FULL),
-        growth=growth,
-        ended_sessions=rows(_ENDED),
+        **lists,
     )
