@@ -23,7 +23,7 @@ Owner = Annotated[
     str | None,
     typer.Option(
         "--owner",
-        help="The role that owns a new schema; made where it is missing. Default: mqpg_owner, "
+        help="The role that owns a new schema; made if it is missing. Default: mqpg_owner, "
         "or the role that migrates where it may not create that.",
     ),
 ]
@@ -65,7 +65,7 @@ def up(context: typer.Context, dsn: Dsn = None, owner: Owner = None, json: JsonR
 def status(context: typer.Context, dsn: Dsn = None, json: Json = False) -> None:
     """Print the installed version and this release's.
 
-    Exit status 1 where `mqpg migrate` would change something.
+    Exit status 1 if `mqpg migrate` would change something.
     """
     found = migrate.status(_where(context, dsn))
     row = asdict(found)

@@ -86,7 +86,7 @@ def alter(
 @app.command()
 def drop(
     topic: Name,
-    force: Annotated[bool, typer.Option("--force", help="Also where messages are undelivered or undecided.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also if messages are undelivered or undecided.")] = False,
     yes: Yes = False,
     json: JsonResult = False,
     dsn: Dsn = None,

@@ -32,7 +32,7 @@ def why(
     topic: Annotated[
         str | None,
         typer.Argument(
-            help="The topic that the group reads. It may be left out where there is only one.",
+            help="The topic that the group reads. It may be left out if there is only one.",
             autocompletion=complete_topic,
         ),
     ] = None,
@@ -41,7 +41,7 @@ def why(
 ) -> None:
     """Say what holds a message, a half message or a group up, and what would move it.
 
-    Without arguments it explains everything that is stuck now. Exit status 1 where something is.
+    Without arguments it explains everything that is stuck now. Exit status 1 if something is.
     """
     if about is None:
         _everything(as_json=json, dsn=dsn)
