@@ -35,7 +35,7 @@ def resolve(dsn: str | None = None, settings: Settings | None = None) -> str:
         return to_libpq(chosen)
     found = from_libpq_variables() or running_dsn()
     if found is None:
-        raise ConfigurationError(NOWHERE)
+        raise ConfigurationError(_stopped() or NOWHERE)
     return found
 
 
@@ -51,3 +51,13 @@ def running_dsn() -> str | None:
     with suppress(OSError):  # another user's
         return server.dsn(DATABASE) if server.pid is not None else None
     return None
+
+
+def _stopped() -> str | None:
+    """What to say if `mqpg up` has made a server in the default directory, which does not run now."""
+    from mqpg.embedded.home import Home
+
+    server = Home().server
+    if server.last_port is None:
+        return None
+    return f"no database is named, and the server in {server.directory} does not run: mqpg up starts it again"

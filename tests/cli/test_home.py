@@ -175,6 +175,19 @@ def test_connect_starts_a_server_only_by_the_name_embedded(home: Home, monkeypat
         assert mq.dsn == dsn
 
 
+def test_a_command_names_the_server_that_does_not_run(home: Home, mqpg: Run) -> None:
+    """After a reboot, or if it was killed: its data are there, so there is one to start."""
+    mqpg("up", "--no-workers")
+    mqpg("down")
+    done = _run("status", MQPG_HOME=str(home.directory))
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"mqpg: no database is named, and the server in {home.directory} does not run: mqpg up starts it again\n"
+    )
+    mqpg("up", "--no-workers")
+    assert _run("topic", "list", MQPG_HOME=str(home.directory)).returncode == 0
+
+
 def test_the_port_and_so_the_dsn_stay_the_same(home: Home, mqpg: Run) -> None:
     dsn = mqpg("up", "--no-workers").stdout
     mqpg("down")
