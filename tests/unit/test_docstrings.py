@@ -37,7 +37,7 @@ MODULES = (
     "mqpg.testing",
 )
 # What reaches the broker or a user's database, and therefore can raise.
-REACHES = {"_rows", "rows_in", "_scalar", "translate"}
+REACHES = {"_ask", "_one", "_rows", "rows_in", "translate"}
 ERRORS = {name for name in errors.__all__ if inspect.isclass(getattr(errors, name))}
 PARTS = {
     "parameters": griffe.DocstringSectionKind.parameters,

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
-from mqpg.connection.statements import function, statement
+from mqpg.connection.statements import Statement, function, statement
 from mqpg.values.arguments import interval, text_of
 from mqpg.values.choices import Checker, Mode, OnFailure, TopicKind
 from mqpg.values.errors import (
@@ -118,7 +118,7 @@ class Queries:
 
     async def lease_seconds(self, lease: str) -> float:
         """A lease that was given in PostgreSQL's notation, in seconds."""
-        return float(await self._scalar(_SECONDS, {"lease": lease}))
+        return float(await self._one(_SECONDS, lease))
 
     async def silent_sessions(self, seconds: float) -> list[int]:
         """Sessions of programs that have not shown for so long that they live, and that hold a queue: process ids."""
@@ -136,19 +136,18 @@ class Queries:
 
     async def queue_count(self, topic: str) -> int:
         """How many queues a topic has. Raises UnknownTopic."""
-        count = await self._scalar(_QUEUES, {"topic": topic})
+        count = await self._one(_QUEUES, topic)
         if count is None:
             raise UnknownTopic(f"topic {shown(topic)} does not exist")
         return int(count)
 
     async def topic_kind(self, topic: str) -> TopicKind | None:
         """The kind of a topic, or None if there is no such topic."""
-        return cast("TopicKind | None", await self._scalar(_KIND, {"topic": topic}))
+        return cast("TopicKind | None", await self._one(_KIND, topic))
 
     async def subscription_mode(self, consumer_group: str, topic: str) -> Mode | None:
         """The mode in which a group reads a topic, or None if it is not subscribed."""
-        values = {"consumer_group": consumer_group, "topic": topic}
-        return cast("Mode | None", await self._scalar(_MODE, values))
+        return cast("Mode | None", await self._one(_MODE, consumer_group, topic))
 
     async def subscription_differences(
         self, consumer_group: str, topic: str, *, retry_delay: Interval, **wanted: Any
@@ -172,35 +171,32 @@ class Queries:
 
     async def on_failure(self, consumer_group: str, topic: str, conn: Caller | None = None) -> OnFailure:
         """What waits behind a failed message of this subscription."""
-        values = {"consumer_group": consumer_group, "topic": topic}
-        return cast("OnFailure", await self._scalar(_ON_FAILURE, values, conn) or "skip")
+        return cast("OnFailure", await self._one(_ON_FAILURE, consumer_group, topic, conn=conn) or "skip")
 
     async def dead_among(
         self, consumer_group: str, topic: str, message_ids: Sequence[int], *, former: bool = False
     ) -> set[int]:
         """Which of these messages are dead letters of the group, or with `former` have been."""
-        values = _DEAD_AMONG.values(consumer_group, topic, message_ids, former)
-        return {row[0] for row in await self._client._rows(_DEAD_AMONG, values, repeat=True)}
+        return {row[0] for row in await self._ask(_DEAD_AMONG, consumer_group, topic, message_ids, former)}
 
     async def dropped_among(self, consumer_group: str, topic: str, message_ids: Sequence[int]) -> set[int]:
         """Which of these messages retention has dropped."""
-        values = _DROPPED_AMONG.values(consumer_group, topic, message_ids)
-        return {row[0] for row in await self._client._rows(_DROPPED_AMONG, values, repeat=True)}
+        return {row[0] for row in await self._ask(_DROPPED_AMONG, consumer_group, topic, message_ids)}
 
     async def queues_age(self, consumer_group: str, topic: str) -> float | None:
         """For how many seconds the oldest rows of the topic's queues have been there. None: not known."""
-        return cast("float | None", await self._scalar(_QUEUES_AGE, _QUEUES_AGE.values(consumer_group, topic)))
+        return cast("float | None", await self._one(_QUEUES_AGE, consumer_group, topic))
 
     async def incarnation(self) -> int:
         """The broker's incarnation now. `info` may be older, from before an adoption."""
-        return int(await self._scalar(_INCARNATION, {}))
+        return int(await self._one(_INCARNATION))
 
     async def lost_halves(self, handles: Sequence[str]) -> list[str]:
         """Which of these handles the broker issued in an earlier incarnation and has lost since.
 
         A promotion or a restore has lost them, not retention.
         """
-        return [row[0] for row in await self._client._rows(_LOST_HALVES, _LOST_HALVES.values(handles), repeat=True)]
+        return [row[0] for row in await self._ask(_LOST_HALVES, handles)]
 
     async def gone_owners(
         self, consumer_group: str, topic: str, consumer: str, silence: float
@@ -209,30 +205,28 @@ class Queries:
 
         A consumer that does nothing for `silence` seconds although messages wait counts as gone.
         """
-        values = _GONE_OWNERS.values(consumer_group, topic, consumer, silence)
-        rows = await self._client._rows(_GONE_OWNERS, values, repeat=True)
+        rows = await self._ask(_GONE_OWNERS, consumer_group, topic, consumer, silence)
         return tuple(AbandonedQueues(owner, tuple(queues), lag, since) for owner, queues, lag, since in rows)
 
     async def wanted_offsets(
         self, consumer_group: str, topic: str, queue_id: int, from_offset: int, to_offset: int
     ) -> list[int]:
         """The offsets from `from_offset` to `to_offset` - 1 that the group has to apply."""
-        values = _WANTED.values(consumer_group, topic, queue_id, from_offset, to_offset)
-        return [row[0] for row in await self._client._rows(_WANTED, values, repeat=True)]
+        return [row[0] for row in await self._ask(_WANTED, consumer_group, topic, queue_id, from_offset, to_offset)]
 
     async def places(
         self, consumer_group: str, topic: str, message_ids: Sequence[int]
     ) -> dict[int, tuple[int, int | None, bool]]:
         """Queue and offset of each message, and whether it expired unread and was then redriven."""
-        rows = await self._client._rows(_PLACES, _PLACES.values(consumer_group, topic, message_ids), repeat=True)
+        rows = await self._ask(_PLACES, consumer_group, topic, message_ids)
         return {message_id: (queue_id, offset, unread) for message_id, queue_id, offset, unread in rows}
 
     async def has_passed_prepare(
         self, consumer_group: str, topic: str, queue_id: int, handle: str, from_offset: int, to_offset: int
     ) -> bool:
         """Whether a range of a relay topic's queue has the PREPARE of a handle."""
-        values = _PASSED_PREPARE.values(consumer_group, topic, queue_id, handle, from_offset, to_offset)
-        return bool(await self._scalar(_PASSED_PREPARE, values))
+        given = (consumer_group, topic, queue_id, handle, from_offset, to_offset)
+        return bool(await self._one(_PASSED_PREPARE, *given))
 
     async def handled_by_others(
         self,
@@ -249,9 +243,9 @@ class Queries:
         Each part has the consumer's name, the first offset, and the one behind the last.
         """
         first, last = messages[0].queue_offset, messages[-1].queue_offset
-        values = _BY_OTHERS.values(consumer_group, topic, queue_id, consumers, first, last + 1)
+        rows = await self._ask(_BY_OTHERS, consumer_group, topic, queue_id, consumers, first, last + 1)
         parts: list[tuple[str, int, int]] = []
-        for owner, start, stop, is_finished in await self._client._rows(_BY_OTHERS, values, repeat=True):
+        for owner, start, stop, is_finished in rows:
             if is_finished != finished:
                 continue
             if parts and parts[-1][0] == owner and start <= parts[-1][2]:
@@ -267,8 +261,7 @@ class Queries:
 
         The first is None if that incarnation is the present one.
         """
-        values = _SURVIVING.values(consumer_group, topic, queue_id, incarnation)
-        surviving, next_offset = (await self._client._rows(_SURVIVING, values, repeat=True))[0]
+        surviving, next_offset = (await self._ask(_SURVIVING, consumer_group, topic, queue_id, incarnation))[0]
         return surviving, next_offset
 
     async def require_checker(self, producer_group: str, *allowed: Checker) -> None:
@@ -280,7 +273,7 @@ class Queries:
         """
         if (producer_group, allowed) in self._fitting_checkers:
             return
-        checker = await self._scalar(_CHECKER, _CHECKER.values(text_of(producer_group, "producer_group")))
+        checker = await self._one(_CHECKER, text_of(producer_group, "producer_group"))
         if checker is None:
             raise UnknownProducerGroup(
                 f"producer_group {producer_group!r} does not exist: make it by mqpg group create {producer_group}, "
@@ -296,7 +289,7 @@ class Queries:
     async def note_ledger(self, producer_group: str, ledger: str, place: str) -> None:
         """Tell the broker, once, where the ledger of an identity is."""
         if (producer_group, ledger) not in self._noted_ledgers:
-            await self._scalar(_NOTE_LEDGER, _NOTE_LEDGER.values(producer_group, ledger, place))
+            await self._one(_NOTE_LEDGER, producer_group, ledger, place)
             self._noted_ledgers.add((producer_group, ledger))
 
     async def note_journal(
@@ -307,8 +300,7 @@ class Queries:
         `kept_before`: the journal has rows of the group already. False: a member could not join a
         broadcast group now.
         """
-        values = _NOTE_JOURNAL.values(consumer_group, topic, consumer, kept, kept_before)
-        return bool(await self._scalar(_NOTE_JOURNAL, values))
+        return bool(await self._one(_NOTE_JOURNAL, consumer_group, topic, consumer, kept, kept_before))
 
     async def require_fits(self, topic: str, payload: str) -> None:
         """Raise PayloadTooLarge where the broker would, for a payload that is sent later.
@@ -320,7 +312,7 @@ class Queries:
         if size <= self._max_payload.get(topic, 0):
             return
         try:
-            limit = await self._scalar(_MAX_PAYLOAD, {"topic": topic}, repeat=False)
+            limit = await self._one(_MAX_PAYLOAD, topic, repeat=False)
         except ConnectionFailed:
             return
         if limit is None:
@@ -329,7 +321,8 @@ class Queries:
         if size > limit:
             raise PayloadTooLarge(f"payload has {size} bytes; topic {shown(topic)} allows {limit}")
 
-    async def _scalar(
-        self, statement: Any, values: dict[str, Any], conn: Caller | None = None, *, repeat: bool = True
-    ) -> Any:
-        return scalar(await self._client._rows(statement, values, conn, repeat=repeat))
+    async def _ask(self, question: Statement, *given: Any) -> list[Sequence[Any]]:
+        return await self._client._rows(question, question.values(*given), repeat=True)
+
+    async def _one(self, question: Statement, *given: Any, conn: Caller | None = None, repeat: bool = True) -> Any:
+        return scalar(await self._client._rows(question, question.values(*given), conn, repeat=repeat))
