@@ -57,6 +57,25 @@ def backed_off(mq: Session, days: int) -> str:
     return nacked(mq, days)
 
 
+def leased(mq: Session, days: int) -> str:
+    mq.send("one")
+    mq.append()
+    mq.ack(mq.receive("one", lease=f"{days} days")[0].receipt)
+    return (
+        "(select c.lease_until from mqpg.cursor cross join lateral unnest(claims) as c order by version desc limit 1)"
+    )
+
+
+def taken_over(mq: Session, days: int) -> str:
+    mq.send("one")
+    mq.append()
+    mq.call("release", mq.receive("one")[0].receipt)
+    mq.ack(mq.receive("one", lease=f"{days} days")[0].receipt)
+    return (
+        "(select c.lease_until from mqpg.cursor cross join lateral unnest(claims) as c order by version desc limit 1)"
+    )
+
+
 SPANS: dict[str, Callable[[Session, int], str]] = {
     "send": lambda mq, days: due(mq, mq.send("one", delay=f"{days} days")),
     "send_batch": lambda mq, days: due(mq, mq.send_batch("one", ["1"], delay=f"{days} days")[0]),
@@ -65,6 +84,8 @@ SPANS: dict[str, Callable[[Session, int], str]] = {
     "check_after of a group": checked_by_group,
     "nack": lambda mq, days: nacked(mq, days, delay=f"{days} days"),
     "retry_delay": backed_off,
+    "lease": leased,
+    "lease that is taken over": taken_over,
 }
 
 

@@ -71,11 +71,12 @@ begin
     end if;
     -- These conditions hold for most calls, which are spared the function.
     if (receive.max_messages between 1 and 10000 and receive.lease between interval '10 milliseconds'
-        and interval '1 day'
+        and interval '12 hours'
         and receive.consumer is null and receive.queue_id is null and v_subscription.mode in ('exclusive', 'shared'))
         is not true then
         perform mqpg._require_receive_arguments(
             v_subscription, v_topic.queues, receive.max_messages, receive.lease, receive.consumer, receive.queue_id);
+        receive.lease := mqpg._seconds(receive.lease);
     end if;
     if v_subscription.paused or v_topic.paused then
         if receive.ack is null then
