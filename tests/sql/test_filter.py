@@ -223,6 +223,20 @@ def test_receive_goes_on_behind_what_it_filtered(mq: Session) -> None:
     assert lag(mq).lag == 0
 
 
+def test_an_array_too_large_for_jsonb_is_no_match(mq: Session) -> None:
+    """PostgreSQL then has an internal error, which is none of the payload's class."""
+    mq.call("alter_topic", "one", max_payload=60_000_000)
+    mq.call("subscribe", "f", "one", filter="$.a == 7")
+    sent = mq.scalar("select mqpg.send('one', '[' || repeat('1,', 17000000) || '1]')")
+    mq.append()
+    assert mq.receive("one", group="f") == []
+    assert lag(mq).committed == 1
+    assert (
+        mq.scalar("select mqpg._filter_values('$.a == 7', null, null, null, payload) from mqpg._message(%s)", sent)
+        is None
+    )
+
+
 def test_receive_goes_on_to_the_next_queue(mq: Session) -> None:
     mq.call("subscribe", "f", "t", filter="$ == 7")
     for _ in range(20):
@@ -557,7 +571,8 @@ class TestMutants:
         mutate(
             mq,
             "_matching_offsets",
-            "exception when data_exception or feature_not_supported or program_limit_exceeded or undefined_object then",
+            "exception when data_exception or feature_not_supported or program_limit_exceeded or undefined_object\n"
+            "        or internal_error then",
             "exception when division_by_zero then",
         )
         send(mq, '"a\\u0000b"')

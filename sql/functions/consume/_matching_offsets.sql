@@ -31,7 +31,8 @@ begin
             else jsonb_path_match(d.payload::jsonb, v_filter,
                 jsonb_build_object('headers', d.headers, 'key', d.key, 'tag', d.tag), true)
         end as chosen offset 0) as m;
-    exception when data_exception or feature_not_supported or program_limit_exceeded or undefined_object then
+    exception when data_exception or feature_not_supported or program_limit_exceeded or undefined_object
+        or internal_error then
         select array_agg(d.queue_offset order by d.queue_offset) filter (where m.chosen),
             array_agg(d.key order by d.queue_offset) filter (where m.chosen), count(*)
         into _matching_offsets.offsets, _matching_offsets.keys, v_all

@@ -8,5 +8,10 @@ begin
     return coalesce(jsonb_path_match(_path_matches.document::jsonb, _path_matches.path, _path_matches.vars, true), false);
 exception when data_exception or feature_not_supported or program_limit_exceeded or undefined_object then
     return false;
+when internal_error then
+    if sqlerrm not like 'invalid memory alloc request size %' then
+        raise;
+    end if;
+    return false;
 end
 $$;

@@ -23,5 +23,10 @@ begin
 exception when data_exception or feature_not_supported or program_limit_exceeded or undefined_object
     or syntax_error then
     return null;
+when internal_error then
+    if sqlerrm not like 'invalid memory alloc request size %' then
+        raise;
+    end if;
+    return null;
 end
 $$;
