@@ -35,6 +35,7 @@ def _parse() -> None:
 
 def main(command: Callable[[], None] = _mqpg) -> None:
     """Run a command, `mqpg` by default. Every expected failure is one line on stderr, and raises SystemExit."""
+    _open_streams()
     _accept_any_text()
     try:
         command()
@@ -63,6 +64,15 @@ def _leave_the_pipe() -> NoReturn:
     """End, because the reader is gone. Without another file Python would complain about it at its exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise SystemExit(_BROKEN_PIPE) from None
+
+
+def _open_streams() -> None:
+    """Open what a program was started without, as by `<&-`. Otherwise a connection would take its descriptor."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest one that is free
+            os.set_inheritable(descriptor, True)
+            setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8", closefd=False))
 
 
 def _accept_any_text() -> None:

@@ -170,6 +170,21 @@ def test_a_reader_that_is_gone_is_no_negative_result(command: str) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ("tables sql >&-", 0),
+        ("send orders --dsn port=1 <&-", 3),
+        ("topic purge orders --dsn port=1 <&- >&-", 3),
+        ("why nosuch --dsn port=1 <&- >&- 2>&-", 3),
+    ],
+)
+def test_no_standard_streams(command: str, status: int) -> None:
+    called = ["/bin/sh", "-c", f'exec "$0" -m mqpg {command}', sys.executable]
+    done = subprocess.run(called, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, "Traceback" in done.stderr) == (status, False), done.stderr
+
+
 def test_a_misspelled_command_is_suggested() -> None:
     for typed, meant in (("stauts", "status"), ("workr", "worker")):
         found = CliRunner().invoke(app, [typed])
