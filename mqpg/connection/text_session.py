@@ -40,5 +40,7 @@ def text_session(dsn: str, program: str) -> psycopg.Connection[dict[str, Any]]:
 
 
 def one_line(error: BaseException) -> str:
-    """The text of an error in one line."""
-    return " ".join(str(error).split())
+    """The text of an error in one line, without the statement that SQLAlchemy and the server show of it."""
+    cause = getattr(error, "orig", None) or error
+    said = cause.diag.message_primary if isinstance(cause, psycopg.Error) else None
+    return " ".join((said or str(cause)).split())

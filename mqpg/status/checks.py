@@ -21,9 +21,11 @@ select s.name, s.setting, s.boot_val from pg_settings as s
 where s.name in ('fsync', 'full_page_writes', 'autovacuum', 'track_counts', 'synchronous_commit',
     'max_locks_per_transaction', 'max_stack_depth', 'server_version')
 """
+# to_regclass() needs the right to use the schema.
 _PGMQ = """
-select coalesce((select 'extension ' || e.extversion from pg_extension as e where e.extname = 'pgmq'),
-    case when to_regclass('pgmq.q_mqpg_oplog') is not null then 'SQL from the PyPI package' end) as pgmq
+select coalesce((select 'extension ' || e.extversion from pg_extension as e where e.extname = 'pgmq'), (
+    select 'SQL from the PyPI package' from pg_class as c
+    where c.relnamespace = to_regnamespace('pgmq') and c.relname = 'q_mqpg_oplog')) as pgmq
 """
 
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 
+from mqpg.values.errors import NotGranted
 from mqpg.values.remedies import literal
-from mqpg.values.words import duration
+from mqpg.values.words import counted, duration
 
 from .clocks import is_synchronised, judge_clocks
 from .finding import LATER, SOME_WAIT, STANDS, Finding, Row
 
 __all__ = ["SENT_LONG_AGO", "check_moment", "senders"]
 
+# A role without pg_read_all_stats does not see what sessions of other roles are and do, only whose they are.
 _CONNECTIONS = """
-select count(*) as n, current_setting('max_connections')::int as most from pg_stat_activity
-where backend_type = 'client backend'
+select count(*) as n, count(*) filter (where a.backend_type is null) as hidden,
+    current_setting('max_connections')::int as most
+from pg_stat_activity as a
+where a.backend_type = 'client backend' or a.backend_type is null and a.datid is not null and a.usesysid is not null
 """
 # A session that has inserted into the log holds that lock until the end of its transaction.
 _TRANSACTIONS = """
@@ -85,7 +90,7 @@ def check_moment(rows: Callable[[str], list[Row]]) -> list[Finding]:
     """Look at the server's sessions and its clock."""
     count = rows(_CONNECTIONS)[0]
     of_server = [_connections(count["n"], count["most"]), *_clocks(rows), *_notifications(rows), *_ids(rows)]
-    return [*of_server, *_transactions(rows)]
+    return [*of_server, *_transactions(rows, count["hidden"])]
 
 
 def _connections(used: int, most: int) -> Finding:
@@ -120,7 +125,9 @@ def _clocks(rows: Callable[[str], list[Row]]) -> list[Finding]:
     before = datetime.now(UTC)
     server: datetime = rows(_CLOCK)[0]["at"]
     took = datetime.now(UTC) - before
-    workers = {one["host"]: float(one["ahead"]) for one in rows(_CLOCKS)}
+    workers: dict[str, float] = {}
+    with suppress(NotGranted):  # the rest needs no right
+        workers = {one["host"]: float(one["ahead"]) for one in rows(_CLOCKS)}
     here = platform.node() or "this machine"
     return judge_clocks(server, before + took / 2, here, took.total_seconds(), workers, is_synchronised())
 
@@ -135,7 +142,7 @@ def senders(rows: Callable[[str], list[Row]], after: int, before: int) -> list[F
     return [_of_transaction(one) for one in rows(_TRANSACTIONS.format(chosen=chosen))]
 
 
-def _transactions(rows: Callable[[str], list[Row]]) -> list[Finding]:
+def _transactions(rows: Callable[[str], list[Row]], hidden: int) -> list[Finding]:
     chosen = f"({_OLDER.format(_OLD)} or k.pid is not null and {_OLDER.format(SENT_LONG_AGO)})"
     found = [_of_transaction(one) for one in rows(_TRANSACTIONS.format(chosen=chosen))]
     found += [
@@ -157,7 +164,8 @@ def _transactions(rows: Callable[[str], list[Row]]) -> list[Finding]:
         )
         for one in rows(_SLOTS)
     ]
-    return found or [Finding("old transactions", True, "none older than 5 minutes")]
+    unseen = f", but this role does not see those of {counted(hidden, 'session')}: grant it pg_read_all_stats"
+    return found or [Finding("old transactions", True, "none older than 5 minutes" + (unseen if hidden else ""))]
 
 
 def _of_transaction(one: Row) -> Finding:
