@@ -321,6 +321,18 @@ def test_back_off_doubles(quick: Session) -> None:
         overdue_now(quick)
 
 
+@pytest.mark.parametrize("check_after", ["3 hours", "2 days", "100 years"])
+def test_a_long_back_off_stays_at_its_cap_however_often_it_doubles(check_after: str, quick: Session) -> None:
+    quick.execute("update mqpg.producer_group set check_after = %s where name = 'asks'", check_after)
+    handle = quick.prepare("one", "1", "asks", check_after=seconds(0.01))
+    quick.execute("insert into public.verdicts values (%s, 'wait')", handle)
+    for _ in range(35):
+        compensated(quick)
+        assert float(quick.scalar("select extract(epoch from vt - clock_timestamp()) from pgmq.q_mqpg_oplog")) <= 3600
+        overdue_now(quick)
+    quick.call("check_wait", handle)
+
+
 # an app is the checker
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.broker import Broker, Session, make_due, refused, seconds
 from tests.support.waiting import eventually
 
 LEASE = seconds(0.1)
@@ -266,6 +266,23 @@ def test_retries_back_off(strict: Session) -> None:
         due = strict.scalar("select visible_at from mqpg.delayed order by written_at desc limit 1")
         assert before + seconds(wait) <= due <= after + seconds(wait)
         receipt = again(strict, "s")[0].receipt
+
+
+@pytest.mark.parametrize("retry_delay", ["3 hours", "100 years"])
+def test_a_long_back_off_does_not_grow_beyond_a_time(retry_delay: str, strict: Session) -> None:
+    (message_id,) = fill(strict, 1, "s")
+    strict.call("alter_subscription", "g", "s", max_attempts=10000, retry_delay=retry_delay)
+    strict.nack(strict.receive("s")[0].receipt, [message_id], delay=seconds(0))
+    for attempt in (12, 40, 9999):
+        strict.append()
+        strict.execute("update mqpg.consume_queue set attempts = array[%s]::smallint[] where queue_id = -1", attempt)
+        strict.nack(strict.receive("s")[0].receipt, [message_id])
+        assert strict.scalar(
+            "select visible_at > clock_timestamp() + %s::interval - interval '1 minute' from mqpg.delayed"
+            " order by written_at desc limit 1",
+            retry_delay,
+        )
+        make_due(strict)
 
 
 def test_max_attempts_deliveries_then_dead_letter(strict: Session) -> None:
