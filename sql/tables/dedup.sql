@@ -1,6 +1,7 @@
 -- Dedup ids of sends within the dedup window, append-only, partitioned by slot. A unique key holds
 -- inside one partition only, so each id is written to the current time slot and to the next one.
--- Two sends within one window therefore always meet in a slot.
+-- Two sends within one window therefore always meet in a slot. An id that is free again has more rows;
+-- see _register_dedup_ids().
 create table mqpg.dedup (
     message_id bigint not null,
     slot bigint not null,

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.support.broker import Broker, Session
+from tests.support.broker import Broker, Session, message_id
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.own_database
@@ -193,8 +193,7 @@ def test_dedup_ids_are_kept(noticed: bool, by: str, mq: Session) -> None:
     assert mq.prepare("one", dedup_id="y") == handle
 
 
-@pytest.mark.parametrize("away", ["3 days", "30 days"])
-def test_a_keeper_that_was_away(away: str, mq: Session) -> None:
+def keeper_away(mq: Session, away: str) -> None:
     """No partition of delayed messages or dedup ids is there for the present time."""
     for name in ("delayed", "dedup"):
         mq.execute(f"alter table mqpg.{name} detach partition mqpg.{name}_1")
@@ -218,6 +217,23 @@ def test_a_keeper_that_was_away(away: str, mq: Session) -> None:
         "update mqpg.clock set delayed_until = s.upper_bound::timestamptz from mqpg.segment s where family = 'delayed'"
     )
 
+
+def test_an_id_is_free_after_its_window_though_no_keeper_makes_slots(mq: Session) -> None:
+    keeper_away(mq, "3 days")
+    old = [mq.send("one", '"old"', dedup_id="x"), message_id(mq.prepare("one", dedup_id="y"))]
+    mq.execute("update mqpg.commit_log set born_at = born_at - interval '61 minutes'")
+    new = [mq.send("one", '"new"', dedup_id="x"), message_id(mq.prepare("one", dedup_id="y"))]
+    assert not {*old} & {*new}
+    assert [mq.send("one", dedup_id="x"), message_id(mq.prepare("one", dedup_id="y"))] == new
+    mq.append()
+    assert [row.payload for row in mq.drain("one")] == ["old", "new"]
+    mq.call("keep")
+    assert mq.send("one", dedup_id="x") not in {*old, *new}
+
+
+@pytest.mark.parametrize("away", ["3 days", "30 days"])
+def test_a_keeper_that_was_away(away: str, mq: Session) -> None:
+    keeper_away(mq, away)
     message = mq.send("one")
     mq.append()
     mq.nack(mq.receive("one")[0].receipt, [message], delay="10 ms")

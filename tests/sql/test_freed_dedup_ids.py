@@ -106,6 +106,34 @@ def test_the_later_slot_knows_the_newest(mq: Session) -> None:
     assert mq.send("one", dedup_id="x") == new
 
 
+def test_an_id_is_free_again_any_number_of_times(mq: Session) -> None:
+    """A reminder is moved again and again: no key grows with that."""
+    dedup_id = "x" * 512
+    made = set()
+    for _ in range(20):
+        made.add(message := mq.send("one", '"old"', delay="1 hour", dedup_id=dedup_id))
+        assert mq.value("recall", message)
+    assert len(made) == 20
+    assert mq.scalar("select max(length(dedup_id)) from mqpg.dedup") <= len(f"{dedup_id}.{max(made)}")
+    new = mq.send("one", '"new"', dedup_id=dedup_id)
+    assert mq.send("one", '"third"', dedup_id=dedup_id) == new
+    mq.append()
+    assert [row.payload for row in mq.drain("one")] == ["new"]
+
+
+def test_the_window_after_one_with_many_begins_at_the_newest(mq: Session) -> None:
+    recalled(mq)
+    recalled(mq)
+    mq.execute("delete from mqpg.dedup where slot = (select max(slot) from mqpg.dedup)")
+    recalled(mq)
+    new = mq.send("one", '"new"', dedup_id="x")
+    mq.execute("delete from mqpg.dedup where slot = (select min(slot) from mqpg.dedup)")
+    mq.execute("update mqpg.dedup set slot = slot - 1")
+    assert mq.send("one", '"third"', dedup_id="x") == new
+    mq.append()
+    assert [row.payload for row in mq.drain("one")] == ["new"]
+
+
 @pytest.mark.parametrize("state", ["pending", "delivered", "delivered and purged", "in flight", "dead", "sought"])
 def test_the_id_of_a_message_that_exists_or_was_delivered_is_taken(state: str, mq: Session) -> None:
     message = mq.send("one", dedup_id="x", **({"delay": "1 hour"} if state == "pending" else {}))
