@@ -53,7 +53,7 @@ class PartitionDrop(threading.Thread):
         super().__init__(name=f"mqpg-drop-{leaving}", daemon=True)
         self.leaving = leaving  # the table that the partition belongs to
         self.backend: int | None = None  # the process id of the server's session, once it is connected
-        self.finished = False  # whether the table is gone
+        self.finished = False  # whether the table is gone, or old rows are, of which there may be more
         self._dsn, self._segment = dsn, (family, segment_no)
 
     def run(self) -> None:
@@ -91,7 +91,7 @@ class PartitionDrop(threading.Thread):
         """Drop the table. One that is attached is tried for a moment, and left if it is in use."""
         for step in conn.cursor(row_factory=dict_row).execute(_FINISH, self._segment):
             logger.info("segment", extra=step)
-            self.finished = self.finished or step["action"] == "dropped"
+            self.finished = self.finished or step["action"] in ("dropped", "purged")
 
     def _state(self, conn: Connection) -> dict[str, Any] | None:
         return conn.cursor(row_factory=dict_row).execute(_STATE, (*self._segment, self.leaving)).fetchone()
@@ -128,7 +128,7 @@ class Dropping:
     def finished(self, timeout: float) -> bool:
         """Wait at most `timeout` seconds for each drop that is under way, and forget those that ended.
 
-        Returns whether a table is gone, so that there may be more to do.
+        Returns whether a table or old rows are gone, so that there may be more to do.
         """
         ended = []
         for thread in list(self._threads.values()):

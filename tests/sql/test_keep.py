@@ -564,6 +564,18 @@ def test_old_ledger_rows_go_with_their_halves_decided(brisk: Session) -> None:
     assert {row.handle for row in brisk.rows("select handle from mqpg.ledger")} == {undecided, young}
 
 
+def test_a_ledger_that_gets_more_rows_than_one_call_deletes_does_not_grow(brisk: Session) -> None:
+    brisk.execute(
+        "insert into mqpg.ledger (handle, at) select 'gone ' || i, now() - interval '31 days'"
+        " from generate_series(1, 20001) as i"
+    )
+    brisk.send("one")
+    brisk.append()
+    brisk.drain("one")
+    gone(brisk, {"half_tick_1"}, roll(brisk))
+    assert brisk.rows("select from mqpg.ledger") == []
+
+
 # cursors
 
 

@@ -49,9 +49,9 @@ begin
     perform set_config('mqpg.purging', 'on', true);
     delete from mqpg.ledger l
     where l.handle in (
-        select o.handle
-        from (select g.handle from mqpg.ledger g where g.at < clock_timestamp() - interval '30 days' limit 10000) o
-        where not mqpg._is_open_half(o.handle));
+        select g.handle from mqpg.ledger g
+        where g.at < clock_timestamp() - interval '30 days' and not mqpg._is_open_half(g.handle)
+        limit 10000);
     get diagnostics v_rows = row_count;
     perform set_config('mqpg.purging', '', true);
     delete from mqpg.producer_ledger p

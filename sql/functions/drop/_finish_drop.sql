@@ -1,8 +1,8 @@
 -- Drops the released table of a segment, or reports that it is in use. An attached partition needs
 -- a moment without any transaction on its parent. The keeper process detaches partitions first,
 -- where it only waits and nobody waits for it; PostgreSQL does not let a function do that. The next
--- table of the segment is then released. With the last table of a tick segment, rows of small
--- tables that are no longer needed are deleted too.
+-- table of the segment is then released. Before the last table of a tick segment, rows of small
+-- tables that are no longer needed are deleted, in as many calls as that takes.
 -- Locks: 1836150842 with a hash of the table's name, and the segment's row, tried only; see
 -- _drop_partition().
 -- Cost: a look at what is younger than the release; DDL.
@@ -13,6 +13,7 @@ declare
     v_may boolean := mqpg._require_privilege('worker');
     v_segment mqpg.segment;
     v_next text;
+    v_more boolean := false;    -- old rows are left
 begin
     select s.* into v_segment from mqpg.segment s
     where s.family = _finish_drop.kind and s.segment_no = _finish_drop.no and s.leaving is not null;
@@ -32,7 +33,15 @@ begin
         return;
     end if;
     if v_segment.leaving = 'half_tick' then
-        return query select p.* from mqpg._delete_old_rows() p;
+        for action, family, segment_no, detail in select p.* from mqpg._delete_old_rows() p loop
+            v_more := v_more or detail like '10000 %';
+            return next;
+        end loop;
+        -- The next call deletes more, before the table goes. Otherwise a ledger would grow that gets more
+        -- rows in the time of a segment than one call deletes.
+        if v_more then
+            return;
+        end if;
     elsif v_segment.leaving = 'commit_log' then
         perform mqpg._save_late_survivors(v_segment);
     end if;
