@@ -77,7 +77,13 @@ begin
 
         select max(left(a.version_num, 4)::int) into v_current
         from mqpg.alembic_version a where right(a.version_num, 5) = '_mqpg';
-        if v_current is null then
+        if v_current is null and not exists (select from mqpg.broker) then
+            raise exception using errcode = 'object_not_in_prerequisite_state',
+                message = 'this database has the tables of mqpg without their rows, as a dump of the schema alone '
+                    'leaves them',
+                hint = 'They hold no message. Make them again: drop schema if exists mqpg, mqpg_audit, mqpg_retired '
+                    'cascade, then mqpg migrate again.';
+        elsif v_current is null then
             raise exception using errcode = 'object_not_in_prerequisite_state',
                 message = 'the table mqpg.alembic_version does not say which revision this database has',
                 hint = 'Restore it from a backup; an app''s own Alembic must not delete its rows.';

@@ -1,5 +1,6 @@
 """A copy of the database on the same server is another broker: it appends nothing and asks nobody until adopt()."""
 
+import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -7,6 +8,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from mqpg import errors, migrate
 from tests.fixtures.server import Server
 from tests.support.broker import Broker, Session, refused
 
@@ -113,3 +115,41 @@ def test_status_and_doctor_say_it(mq: Session, broker: Broker) -> None:
     with psycopg.connect(broker.dsn, row_factory=psycopg.rows.dict_row) as connection:
         found = findings(read_overview(lambda query: connection.execute(query.encode()).fetchall()))
     assert any(COPIED in one.found and "adopt" in (one.remedy or "") for one in found)
+
+
+SCHEMA_ONLY: dict[str, Callable[[Session], Any]] = {
+    "append": lambda bare: bare.append(),
+    "compensate": lambda bare: bare.call("compensate"),
+    "keep": lambda bare: bare.call("keep"),
+    "adopt": lambda bare: bare.call("adopt"),
+    "prepare": lambda bare: bare.prepare("one"),
+    "prepare with a key": lambda bare: bare.prepare("one", key="k"),
+    "prepare_batch": lambda bare: bare.call("prepare_batch", "one", ["1"], "pg"),
+}
+
+
+def test_a_dump_of_the_schema_alone_is_named(
+    server: Server,
+    server_bin: Callable[[str], str],
+    template: str,
+    new_database: Callable[..., str],
+    psql: Callable[[str, str], None],
+) -> None:
+    """Nothing that is stored there would be delivered, and handles would name no broker."""
+    dump = [server_bin("pg_dump"), "--schema-only", "--dbname", server.dsn(template)]
+    text = subprocess.run(dump, capture_output=True, check=True, text=True, timeout=60).stdout
+    dsn = new_database(empty=True)
+    psql(dsn, text.replace("SET transaction_timeout = 0;\n", ""))
+    broker = Broker(dsn)
+    bare = broker.session()
+    bare.call("create_topic", "one", queues=1)
+    bare.call("create_producer_group", "pg")
+    for name, call in SCHEMA_ONLY.items():
+        with refused("MQ016", "without their rows"):
+            call(bare)
+            pytest.fail(name)
+    broker.close()
+    with pytest.raises(errors.DatabaseError, match="without their rows"):
+        migrate.upgrade(dsn)
+    psql(dsn, "drop schema if exists mqpg, mqpg_audit, mqpg_retired cascade")
+    migrate.upgrade(dsn)

@@ -19,6 +19,7 @@ begin
     lock table mqpg.cursor in share row exclusive mode;
     update mqpg.segment s set decided_at = null where s.decided_at is not null;
     perform mqpg._cancel_merge(m.family, 'the broker was adopted') from mqpg.segment_merge m;
+    perform mqpg._require_rows();
     select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
     v_behind := v_tick.snapshot_xmax > pg_snapshot_xmax(pg_current_snapshot());
     v_foreign := v_behind or (v_known <> v_actual and not _adopt.same_xids);

@@ -46,6 +46,7 @@ begin
     v_recent := mqpg._recent_tick();
     select t.* into v_tick from mqpg.tick t where t.tick_id >= v_recent order by t.tick_id desc limit 1;
     if not found then
+        perform mqpg._require_rows();
         select t.* into strict v_tick from mqpg.tick t order by t.tick_id desc limit 1;
     end if;
     -- Read the sequence before this transaction gets an xid, so that every writer of a lower batch

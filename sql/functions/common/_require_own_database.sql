@@ -14,6 +14,9 @@ declare
     v_timeline text := left(pg_walfile_name(pg_current_wal_insert_lsn()), 8);
 begin
     select b.* into v_broker from mqpg.broker b;
+    if not found then
+        perform mqpg._require_rows();
+    end if;
     if v_broker.system_identifier <> v_cluster
         or pg_snapshot_xmax(_require_own_database.newest) > pg_snapshot_xmax(pg_current_snapshot()) then
         raise exception using errcode = 'MQ016',

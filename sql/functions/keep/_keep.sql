@@ -10,6 +10,7 @@ declare
     v_changed boolean := false;
 begin
     perform mqpg._require_own_transaction('keep');
+    perform mqpg._require_rows();
     if not pg_try_advisory_xact_lock(1836150835, 0) then
         return;
     end if;

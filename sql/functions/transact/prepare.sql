@@ -52,6 +52,9 @@ begin
             and prepare.delay is null and prepare.dedup_id is null and prepare.ledger is null
             and current_setting('synchronous_commit') not in ('off', 'local') then
             select b.broker_id, b.incarnation into v_broker from mqpg.broker b;
+            if not found then
+                perform mqpg._require_rows();
+            end if;
             v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
             v_batch := nextval('mqpg.batch_id');
             -- With a volatile function in it, the query would be a step of its own.
@@ -105,6 +108,7 @@ begin
         perform mqpg._require_topic(prepare.topic, 'send'), mqpg._require_producer_group(prepare.producer_group);
         perform mqpg._require_room(prepare.producer_group);
         if v_to.topic_id is null then
+            perform mqpg._require_rows();
             raise exception using errcode = '40001', message = 'the topic has space, or the group room, since now';
         end if;
     end if;

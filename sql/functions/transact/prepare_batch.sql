@@ -39,6 +39,9 @@ begin
     end if;
     perform mqpg._force_sync();
     select b.broker_id, b.incarnation into v_broker from mqpg.broker b;
+    if not found then
+        perform mqpg._require_rows();
+    end if;
     v_ids := mqpg._store(
         v_topic.topic_id, v_topic.queues, v_topic.checksums, 'h',
         prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers,
