@@ -454,6 +454,27 @@ def test_delayed_slots_are_merged_too(mq: Session) -> None:
     assert sorted(taken(mq, "year")) == [1, 2]
 
 
+def test_a_merge_of_delayed_slots_by_sessions_with_other_formats_of_dates(mq: Session, broker: Broker) -> None:
+    """A day that is read as a month would copy rows twice, or leave some out."""
+    setting(mq, "segments_ahead", "6")
+    keep(mq)
+    mq.send("year", delay="1 hour")
+    setting(mq, "segments_most", "4")
+    mq.execute(
+        "update mqpg.segment set opened_at = clock_timestamp() - (12 - segment_no) * interval '1 hour',"
+        " closed_at = clock_timestamp() - (11 - segment_no) * interval '1 hour'"
+        " where family = 'delayed' and segment_no <= 5"
+    )
+    keepers = [broker.session(f"set datestyle = '{style}'") for style in ("SQL, DMY", "SQL, MDY")]
+
+    def merged() -> bool:
+        keepers.reverse()
+        return any(row.action == "merged" and row.family == "delayed" for row in keepers[0].call("keep"))
+
+    eventually(merged)
+    assert mq.scalar("select count(*) from mqpg.delayed") == 1
+
+
 # the cost of a call
 
 

@@ -6,10 +6,11 @@
 --   tick: ticks without a row in consume_queue, apart from the last one. half_tick: all but the
 --       last one.
 --   delayed: rows of such topics that are appended, when the body is gone.
+-- The key up to which rows are copied is a text, which another session must read as the same time.
 -- Locks: none. Cost: reads the piece, writes what is kept of it.
 create function mqpg._copy_to_merge(merge mqpg.segment_merge)
 returns table (action text, family text, segment_no bigint, detail text)
-language plpgsql set jit = off as $$
+language plpgsql set jit = off set datestyle = 'ISO' as $$
 declare
     v_merge mqpg.segment_merge := _copy_to_merge.merge;
     v_table record;
