@@ -85,8 +85,10 @@ begin
                     then v_now + mqpg._seconds(send.delay)
                 when send.delay is null then send.deliver_at
             end;
-            -- This quick validation suffices for most calls and saves a function call.
-            if (v_visible_at > v_now and v_visible_at - v_now <= v_topic.retention) is not true then
+            -- This quick validation suffices for most calls and saves a function call. Before version 17 nothing
+            -- can be subtracted from infinity.
+            if (v_visible_at > v_now and v_visible_at < 'infinity'
+                    and v_visible_at - v_now <= v_topic.retention) is not true then
                 v_visible_at := mqpg._visible_at(v_topic.retention, send.delay, send.deliver_at);
             end if;
             if send.dedup_id is not null then
