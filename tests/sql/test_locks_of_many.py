@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.broker import Broker, Session
+from tests.support.retention import retain, roll
 from tests.support.waiting import eventually
 
 FEW, MANY = 100, 1000
@@ -103,3 +104,63 @@ def test_what_many_recalls_gave_back_is_due(broker: Broker, mq: Session) -> None
         return not many
 
     eventually(delivered)
+
+
+# queues
+
+
+QUEUES = 300
+
+
+@pytest.fixture
+def wide(mq: Session) -> Session:
+    """A topic of many queues, each with a message, and one session that knows its plans."""
+    mq.call("create_topic", "wide", queues=QUEUES)
+    mq.call("subscribe", "g", "wide")
+    keys = "select min(k::text) from generate_series(1, 5000) k group by mqpg._queue_of(k::text, %s)"
+    mq.send_batch("wide", ["1"] * QUEUES, keys=[row[0] for row in mq.rows(keys, QUEUES)])
+    mq.append()
+    return mq
+
+
+def advisory(mq: Session) -> int:
+    return int(mq.scalar("select count(*) from pg_locks where pid = pg_backend_pid() and locktype = 'advisory'"))
+
+
+def test_a_reader_of_many_queues_follows_with_few_locks(wide: Session) -> None:
+    with wide.transaction():
+        wide.execute("select mqpg.advance('g', 'wide', %s::int[], %s::bigint[])", list(range(QUEUES)), [1] * QUEUES)
+        assert advisory(wide) < 10
+    assert wide.scalar("select sum(lag) from mqpg.subscription_lag where topic = 'wide'") == 0
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_leases_of_many_queues_are_shortened_with_few_locks(wide: Session, broker: Broker, used: bool) -> None:
+    while wide.receive("wide", lease="2 hours"):
+        pass
+    wide.execute("update mqpg.cursor set at = at + interval '1 hour' where claims <> '{}'")
+    user = broker.session()
+    with user.transaction():
+        if used:
+            user.call("seek", "g", "wide", "earliest", queue_id=0)
+        with wide.transaction():
+            wide.execute("select mqpg._shorten_leases('1 hour')")
+            assert advisory(wide) < (260 if used else 10)
+    shortened = "select count(*) from mqpg.cursor where action = 'e' and queue_id <> 0"
+    assert wide.scalar(shortened) == (250 if used else QUEUES - 1)
+
+
+@pytest.mark.own_database  # segments roll
+def test_policies_apply_to_many_queues_in_several_calls(wide: Session) -> None:
+    wide.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")
+    retain(wide, "0 s")
+    wide.call("alter_topic", "wide", lose_after="1 second")
+    roll(wide)
+    wide.execute("update mqpg.segment set closed_at = closed_at - interval '1 hour' where closed_at is not null")
+    lost = []
+    while (left := wide.scalar("select count(*) from mqpg.losses")) < QUEUES:
+        with wide.transaction():
+            wide.rows("select * from mqpg.keep()")
+            lost.append(wide.scalar("select count(*) from mqpg.losses") - left)
+            assert advisory(wide) < 280
+    assert max(lost) <= 250

@@ -9,8 +9,8 @@
 --   queue_ids: the queues, 0 to the topic's queues - 1.
 --   offsets: an array as long as queue_ids with the offset of the next message to read of each.
 --   identity: what topic_offsets() said of the topic; null (default): not compared.
--- Locks: the cursor locks of the queues, in ascending order, each waited for up to the setting
--- lock_timeout.
+-- Locks: the cursor locks of the queues, in ascending order, or with more than 50 queues the lock of
+-- all cursors, each waited for up to the setting lock_timeout.
 -- Cost: two cursor versions for each queue that moves.
 -- Errors: MQ001 (argument, or another mode or a filter), MQ003 (unknown topic, or another identity),
 -- MQ005 (unknown subscription), MQ013 (an offset disagrees with the position, or is beyond the next
@@ -40,6 +40,9 @@ begin
         raise exception using errcode = 'MQ001',
             message = 'queue_ids and offsets must be one-dimensional arrays of one length without null';
     end if;
+    if cardinality(advance.queue_ids) > 50 then
+        perform mqpg._lock_cursors(v_subscription.subscription_id);
+    end if;
     for v_one in
         select u.queue_id, u.next_offset from unnest(advance.queue_ids, advance.offsets) as u(queue_id, next_offset)
         order by 1, 2
@@ -49,7 +52,9 @@ begin
         continue when exists (
             select from mqpg.waiting_queue w
             where w.subscription_id = v_subscription.subscription_id and w.queue_id = v_one.queue_id);
-        perform mqpg._lock_cursor(v_subscription.subscription_id, v_one.queue_id);
+        if cardinality(advance.queue_ids) <= 50 then
+            perform mqpg._lock_cursor(v_subscription.subscription_id, v_one.queue_id);
+        end if;
         perform mqpg._advance_queue(v_subscription, v_one.queue_id, v_one.next_offset);
     end loop;
 end

@@ -3,7 +3,8 @@
 -- closed, and lose_over, when the group's unread part of closed segments exceeds so many bytes. The
 -- group's position moves to the end of its part of the segment.
 -- Every loss is reported: in the view losses, by a row of keep(), by a warning, and by a
--- notification on the channel mqpg_loss. A queue that is in use is left for the next keep().
+-- notification on the channel mqpg_loss. A queue that is in use is left for the next keep(), and so is
+-- what comes after 250 queues, because the lock table of the server is small.
 -- Locks: each queue's cursor lock and, shared, its subscription's, tried only.
 -- Cost: three index lookups for each queue of each subscription; with lose_over also the sizes of
 -- up to 64 record batches for each closed segment that the group has not read.
@@ -16,6 +17,7 @@ declare
     v_pin record;
     v_why text;
     v_lost bigint;
+    v_moved int := 0;
 begin
     for v_pin in
         select u.*, t.lose_after, t.lose_over
@@ -48,6 +50,8 @@ begin
         family := 'tick';
         segment_no := (_apply_loss_policies.segment).segment_no;
         return next;
+        v_moved := v_moved + 1;
+        exit when v_moved = 250;
     end loop;
 end
 $$;
