@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.support.broker import Broker, Session, message_id
+from tests.support.broker import Broker, Session, message_id, refused, seconds
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.own_database
@@ -191,6 +191,31 @@ def test_dedup_ids_are_kept(noticed: bool, by: str, mq: Session) -> None:
     notice(mq)
     assert mq.send("one", dedup_id="x") == first
     assert mq.prepare("one", dedup_id="y") == handle
+
+
+def test_a_group_that_was_full_under_a_wrong_clock_has_room_again(mq: Session) -> None:
+    mq.call("alter_producer_group", "pg", max_undecided=1)
+    handles = [mq.prepare("one") for _ in range(3)]
+    mq.call("due_checks", "pg")
+    with refused("MQ026", "undecided"):
+        mq.prepare("one")
+    mq.execute("update mqpg.producer_group set overfull_at = overfull_at + interval '1 day'")
+    for handle in handles:
+        mq.rollback(handle)
+    mq.call("due_checks", "pg")
+    assert mq.prepare("one")
+
+
+def test_rearm_counts_from_zero_after_checks_under_a_wrong_clock(mq: Session) -> None:
+    mq.call("create_producer_group", "once", check_after=seconds(0.01), max_checks=1)
+    handle = mq.prepare("one", group="once")
+    eventually(lambda: mq.call("due_checks", "once", lease=seconds(0.01)))
+    eventually(lambda: mq.call("due_checks", "once") == [] and mq.rows("select from mqpg.half_parked"))
+    mq.execute("update mqpg.check_log set at = at + interval '1 day'")
+    mq.call("rearm", handle)
+    assert [row.attempt for row in mq.call("due_checks", "once")] == [1]
+    events = mq.rows("select event from mqpg.check_log order by at")
+    assert [row.event for row in events] == ["asked", "parked", "rearmed", "asked"]
 
 
 def keeper_away(mq: Session, away: str) -> None:

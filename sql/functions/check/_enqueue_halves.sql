@@ -30,7 +30,9 @@ begin
     if not pg_try_advisory_xact_lock(1836150834, 1) then
         return 0;
     end if;
-    if exists (select from mqpg.producer_group g where g.overfull_at < clock_timestamp() - interval '1 second') then
+    if exists (
+        select from mqpg.producer_group g
+        where g.overfull_at not between clock_timestamp() - interval '1 second' and clock_timestamp()) then
         perform mqpg._count_undecided();
     end if;
     select h.* into v_last from mqpg.half_tick h
