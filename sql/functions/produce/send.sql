@@ -6,7 +6,8 @@
 --   key: messages with equal keys go to the same queue, in order; null (default) picks any queue.
 --       At most 512 bytes.
 --   tag: a word that subscriptions can choose by; at most 512 bytes; default null.
---   headers: a JSON object beside the payload; default null.
+--   headers: a JSON object beside the payload, as text at most max_payload bytes, or 8 KiB if that is
+--       more; default null.
 --   delay: how long after now the message becomes visible, at most the topic's retention; null
 --       (default): at once.
 --   dedup_id: an id seen before within the setting dedup_window stores nothing and returns the
@@ -74,6 +75,9 @@ begin
     end if;
     if octet_length(send.key) > 512 or octet_length(send.tag) > 512 then
         raise exception using errcode = 'MQ001', message = 'key and tag must not be longer than 512 bytes';
+    end if;
+    if octet_length(send.headers::text) > v_topic.max_payload then
+        perform mqpg._require_headers(array[send.headers], v_topic.max_payload);
     end if;
     if send.delay is not null or send.deliver_at is not null or send.dedup_id is not null then
         declare

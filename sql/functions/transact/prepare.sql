@@ -123,6 +123,9 @@ begin
     if octet_length(prepare.key) > 512 or octet_length(prepare.tag) > 512 then
         raise exception using errcode = 'MQ001', message = 'key and tag must not be longer than 512 bytes';
     end if;
+    if octet_length(prepare.headers::text) > v_to.max_payload then
+        perform mqpg._require_headers(array[prepare.headers], v_to.max_payload);
+    end if;
     if prepare.check_after is not null or prepare.delay is not null or v_to.check_after > v_to.retention
         or prepare.ledger is not null then
         if prepare.ledger is not null then

@@ -16,6 +16,9 @@ begin
         perform mqpg._require_shape('tags', _require_batch.tags, v_n);
         perform mqpg._require_keys_and_tags('tags', _require_batch.tags);
     end if;
-    perform mqpg._require_shape('headers', _require_batch.headers, v_n);
+    if _require_batch.headers is not null then
+        perform mqpg._require_shape('headers', _require_batch.headers, v_n);
+        perform mqpg._require_headers(_require_batch.headers, _require_batch.max_payload);
+    end if;
 end
 $$;
