@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Session, refused, seconds
+from tests.support.broker import Session, make_due, refused, seconds
 from tests.support.waiting import eventually
 
 
@@ -68,6 +68,35 @@ def test_a_later_retry_comes_although_no_keeper_has_run_for_days(mq: Session) ->
     mq.execute("update mqpg.clock set delayed_until = clock_timestamp() - interval '40 days'")
     mq.call("purge_topic", "one")
     assert retried(mq, "1") == [1]
+
+
+@pytest.mark.own_database  # its clock is changed
+def test_retries_that_wait_do_not_come_although_no_keeper_has_run_for_days(mq: Session) -> None:
+    """Their rows and those of later retries have the time of the last partition."""
+    mq.execute("update mqpg.clock set delayed_until = clock_timestamp() - interval '40 days'")
+    for payload in ("1", "2"):
+        mq.send("one", payload)
+        mq.append()
+        (message,) = mq.receive("one")
+        mq.nack(message.receipt, [message.message_id], delay=seconds(1000))
+        mq.call("purge_topic", "one")
+    mq.send("one", "3")
+    mq.append()
+    (message,) = mq.receive("one")
+    mq.nack(message.receipt, [message.message_id], delay=seconds(1000))
+    make_due(mq)
+    mq.append()
+    assert [m.payload for m in mq.receive("one")] == [3]
+
+
+@pytest.mark.own_database  # its clock is changed
+def test_so_many_purges_that_their_times_are_used_up_lose_no_retry(mq: Session) -> None:
+    mq.execute("update mqpg.clock set delayed_until = clock_timestamp() - interval '40 days'")
+    mq.execute("update mqpg.subscription set retries_from = (select delayed_until - interval '2 us' from mqpg.clock)")
+    for payload in (1, 2, 3):
+        mq.call("purge_topic", "one")
+        assert retried(mq, str(payload)) == [payload]
+        mq.call("seek", "g", "one", "latest", queue_id=-1)
 
 
 @pytest.mark.own_database  # its clock is changed

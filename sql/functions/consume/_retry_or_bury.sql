@@ -24,7 +24,7 @@ begin
         mqpg._back_off_until(_retry_or_bury.subscription, _retry_or_bury.attempt, _retry_or_bury.delay) + b.ahead,
         pg_current_xact_id(), _retry_or_bury.message_id,
         nullif(_retry_or_bury.deliver_id, _retry_or_bury.message_id), 1,
-        -- Not before the last purge, which may have been noted while the server's clock was ahead.
+        -- Not before the last purge, whose time may be later than that of the broker.
         greatest(b.written_at, (_retry_or_bury.subscription).retries_from), (_retry_or_bury.subscription).topic_id,
         (_retry_or_bury.subscription).subscription_id, -1, _retry_or_bury.attempt + 1, _retry_or_bury.reason,
         _retry_or_bury.consumer

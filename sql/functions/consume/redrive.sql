@@ -25,7 +25,7 @@ declare
 begin
     insert into mqpg.delayed (
         visible_at, xid, first_id, deliver_id, n, written_at, topic_id, subscription_id, queue_id, attempt, reason)
-    -- Not before the last purge, which may have been noted while the server's clock was ahead.
+    -- Not before the last purge, whose time may be later than that of the broker.
     select v_now, pg_current_xact_id(), l.message_id, nullif(l.deliver_id, l.message_id), 1,
         greatest(b.written_at, (
             select s.retries_from from mqpg.subscription s where s.subscription_id = l.subscription_id)),

@@ -33,8 +33,13 @@ begin
                     case v_queue when -1 then v_row.subscription_id else 0 end),
                 'purge');
         end loop;
-        -- As the next retry is written, whose time is an earlier one if no keeper has run for days.
-        select b.written_at into v_now from mqpg._broker_time(clock_timestamp()) b;
+        -- Behind all retries until now. If no keeper has run for days, or the clock was ahead, these and the
+        -- next ones have one time, which the next ones then have from this purge.
+        select least(
+            greatest(b.written_at, v_row.retries_from) + interval '1 microsecond',
+            (select c.delayed_until - interval '1 microsecond' from mqpg.clock c))
+        into v_now
+        from mqpg._broker_time(clock_timestamp()) b;
         insert into mqpg.former_setting (topic_id, subscription_id, name, value, replaced_at)
         values (v_topic.topic_id, v_row.subscription_id, 'retries_from', v_row.retries_from::text, v_now);
         update mqpg.subscription s set retries_from = v_now

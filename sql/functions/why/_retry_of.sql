@@ -14,7 +14,7 @@ language sql stable as $$
         where r.first_id between _retry_of.message_id - 1023 and _retry_of.message_id
             and r.first_id + r.n > _retry_of.message_id
             and r.subscription_id = (_retry_of.subscription).subscription_id
-        order by r.written_at desc limit 1
+        order by r.written_at desc, r.xid desc, r.attempt desc limit 1
     ) as d
     cross join lateral (select mqpg._tick_of_transaction(d.xid, d.visible_at)) as k(tick_id)
     cross join lateral (select mqpg._offset_in_tick(
