@@ -177,6 +177,11 @@ class Message(_Body):
         message.__dict__.update(zip(_MESSAGE, row, strict=True))
         return message
 
+    def _decode_again(self) -> None:
+        """Decode payload and headers when they are next read: a handler may have changed what it read."""
+        self.__dict__.pop("payload", None)
+        self.__dict__.pop("headers", None)
+
 
 _MESSAGE = tuple(one.name for one in fields(Message))
 

@@ -77,6 +77,8 @@ class HandlerInvoker:
         with stops_with(None):  # what is under way is finished, also while the consumer stops
             for part in [messages] if self._options.batch else [[message] for message in messages]:
                 given: Any = list(part) if self._options.batch else part[0]
+                for message in part:  # an earlier call may have failed, or was undone with another message
+                    message._decode_again()
                 over = False
                 try:
                     with self._span(given), time_limit(None):
@@ -86,8 +88,10 @@ class HandlerInvoker:
                         over = is_over(part)
                 if over:
                     break
-                if result is not None and not self._options.batch and is_request(given):
-                    replies.append((given, result))
+                if result is not None and not self._options.batch:
+                    given._decode_again()
+                    if is_request(given):
+                        replies.append((given, result))
         return replies
 
     def require_not_stuck(self) -> None:
