@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from types import TracebackType
 from typing import NamedTuple
 
@@ -119,10 +120,15 @@ def nacks(failures: Sequence[Failure]) -> dict[Nack, list[int]]:
     found: dict[Nack, list[int]] = {}
     for failure in failures:
         error = failure.error
-        delay = error.delay if isinstance(error, Retry) else None
-        nack = Nack(failure.reason, delay, isinstance(error, Reject))
+        nack = Nack(failure.reason, _delay_of(error), isinstance(error, Reject))
         found.setdefault(nack, []).append(failure.message.message_id)
     return found
+
+
+def _delay_of(error: BaseException) -> Interval | None:
+    """The delay that a handler asks for. What is no time span becomes text, which the broker refuses by name."""
+    delay = attribute_of(error, "delay") if isinstance(error, Retry) else None
+    return delay if delay is None or isinstance(delay, (timedelta, float, int, str)) else message_of(delay)
 
 
 def reason_of(error: BaseException) -> str:

@@ -56,6 +56,42 @@ def test_a_delay_that_is_none(mq: mqpg.Client, options: dict[str, Any]) -> None:
     assert "invalid input syntax" in str(dead[4].reason)
 
 
+class Later(mqpg.Retry):
+    """A retry of the program's own, whose constructor leaves out that of Retry."""
+
+    def __init__(self) -> None:
+        self.delay_text = "soon"
+
+
+class Never(mqpg.Retry):
+    """A retry whose delay cannot be made."""
+
+    @property
+    def delay(self) -> Any:
+        raise ValueError("no delay")
+
+    @delay.setter
+    def delay(self, value: Any) -> None:
+        pass
+
+
+def test_a_delay_that_cannot_even_be_compared(mq: mqpg.Client, options: dict[str, Any]) -> None:
+    delays: list[Any] = [{"s": 5}, ["soon"]]
+    asked = [*(mqpg.Retry("later", delay=one) for one in delays), Later(), Never("later")]
+
+    @mqpg.consumer("orders", group="g", max_attempts=2, retry_delay=0, **options)
+    def bill(message: mqpg.Message) -> None:
+        raise asked[message.payload["id"]]
+
+    assert bill.step(mq) == 0
+    send(mq, range(len(asked)))
+    drain(bill, mq)
+    bill.close()
+    assert {letter.payload["id"]: letter.attempts for letter in mq.dead_letters("g", "orders")} == dict.fromkeys(
+        range(len(asked)), 2
+    )
+
+
 def test_a_delay_that_has_passed_means_now(mq: mqpg.Client, options: dict[str, Any]) -> None:
     attempts: list[int] = []
 
