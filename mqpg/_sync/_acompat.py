@@ -255,18 +255,33 @@ def call_within(seconds: float | None, call: Callable[[], Any], conn: PgConnecti
         finally:
             ended.set()
 
-    threading.Thread(target=contextvars.copy_context().run, args=(run,), name="mqpg-handler", daemon=True).start()
-    if ended.wait(seconds):
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(run,), name="mqpg-handler", daemon=True)
+    try:
+        thread.start()
+        is_over = ended.wait(seconds)
+    except BaseException:  # KeyboardInterrupt, or what a signal's handler raises: in this thread only
+        _give_up(ended, conn)
+        raise
+    if is_over:
         result, error = outcome[0]
         if error is not None:
             raise error
         return result
-    if conn is not None:
-        _interrupt(conn)
-    back = ended.wait(0 if conn is None else _GRACE)
-    if not back:
-        _abandon(conn)
-    raise HandlerTimeout(f"not finished within {seconds:g} s", abandoned=not back)
+    late = HandlerTimeout(f"not finished within {seconds:g} s", abandoned=not _give_up(ended, conn))
+    late._thread = thread if late.abandoned else None
+    raise late
+
+
+def _give_up(ended: threading.Event, conn: PgConnection | Connection | None) -> bool:
+    """Undo what the handler does, which must not use the connection any more. Whether it has come back."""
+    try:
+        if conn is not None:
+            _interrupt(conn)
+            ended.wait(_GRACE)
+    finally:
+        if not (back := ended.is_set()):
+            _abandon(conn)
+    return back
 
 
 def _interrupt(conn: PgConnection | Connection) -> None:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, get_args
 
 from mqpg.connection.dsn import to_sqlalchemy
-from mqpg.values.arguments import interval, listed, position, schema_of, text_of, whole
+from mqpg.values.arguments import LONGEST_WAIT, interval, listed, position, schema_of, text_of, whole
 from mqpg.values.choices import AckTiming, Effect, Mode, OnFailure
 from mqpg.values.errors import ConfigurationError, InvalidArgument, shown
 from mqpg.values.messages import RETRY_LANE, Interval
@@ -129,8 +129,9 @@ class ConsumerOptions:
 
     @property
     def time_limit(self) -> float | None:
-        """`timeout` in seconds. None: no limit."""
-        return self.timeout.total_seconds() if isinstance(self.timeout, timedelta) else self.timeout
+        """`timeout` in seconds, which no lock of Python can exceed. None: no limit."""
+        limit = self.timeout.total_seconds() if isinstance(self.timeout, timedelta) else self.timeout
+        return None if limit is None else min(limit, LONGEST_WAIT)
 
     @property
     def is_named(self) -> bool:

@@ -19,6 +19,7 @@ from mqpg.values.handle import EXAMPLE
 from mqpg.values.messages import Interval, Json
 
 __all__ = [
+    "LONGEST_WAIT",
     "encode",
     "encode_all",
     "handle_of",
@@ -34,7 +35,8 @@ __all__ = [
     "whole",
 ]
 
-_LONGEST_WAIT = 1e9  # seconds, which no lock of Python can exceed
+LONGEST_WAIT = 1e9  # seconds, which no lock of Python can exceed
+_LONGEST_LABEL = 512  # bytes of a key or a tag
 _LONG = 1_000_000  # days
 _OFFSETS = 2**63
 _TIME = "a time with its offset from UTC, such as datetime(2026, 12, 1, 10, tzinfo=UTC) or '2026-12-01 10:00+01:00'"
@@ -208,7 +210,7 @@ def _time(value: object) -> datetime | None:
 def seconds(value: object, name: str) -> float:
     """The argument called `name`, a number of seconds. Raises InvalidArgument."""
     if isinstance(value, (int, float)) and value >= 0:
-        return float(min(value, _LONGEST_WAIT))
+        return float(min(value, LONGEST_WAIT))
     raise InvalidArgument(f"{name} must be a number of seconds, 0 or more, not {shown(value)}")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Sequence
+from threading import Thread
 
 from mqpg.values.cause import Cause, Remedy
 
@@ -337,6 +338,8 @@ class HandlerTimeout(Error):
         message: One line that says how long that is.
         abandoned: Whether the handler still runs, in a thread that could not be ended.
     """
+
+    _thread: Thread | None = None  # in which the abandoned handler runs
 
     def __init__(self, message: str, *, abandoned: bool = False) -> None:
         super().__init__(message)

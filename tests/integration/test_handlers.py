@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -275,6 +277,69 @@ def test_too_many_stuck_threads_end_the_process(mq: mqpg.Client, topic: str) -> 
     with pytest.raises(errors.HandlerStuck, match="8 calls of the handler"):
         mail.run(mq, threading.Event())
     for_ever.set()
+
+
+def test_calls_that_return_late_are_not_stuck(mq: mqpg.Client, topic: str) -> None:
+    stop, ended = threading.Event(), threading.Semaphore(0)
+
+    @mqpg.consumer(topic, group="g", effect="external", timeout=0.02, max_messages=1, max_attempts=1)
+    def mail(message: mqpg.Message) -> None:
+        if message.payload["id"] == 9:
+            stop.set()
+            return
+        time.sleep(0.1)
+        ended.release()
+
+    send(mq, range(9))
+    for _ in range(9):
+        mail.step(mq)
+        assert ended.acquire(timeout=45)
+    send(mq, [9])
+    mail.run(mq, stop)
+    assert len(mq.dead_letters("g", topic)) == 9
+
+
+@pytest.mark.parametrize("timeout", [float("inf"), timedelta.max])
+def test_the_longest_time_limit(mq: mqpg.Client, topic: str, db: psycopg.Connection[Any], timeout: Any) -> None:
+    @mqpg.consumer(topic, group="g", timeout=timeout)
+    def bill(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
+        conn.execute("insert into business (id) values (%s)", [message.payload["id"]])
+
+    send(mq, [1])
+    drain(bill, mq)
+    assert here(db) == [1]
+
+
+@pytest.mark.parametrize("returns", [True, False], ids=["returns", "goes on"])
+def test_a_signal_ends_a_call_in_its_thread(
+    mq: mqpg.Client, topic: str, db: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch, returns: bool
+) -> None:
+    """With a time limit the handler has a thread. What a signal raises comes in the consumer's own."""
+    monkeypatch.setattr("mqpg._sync._acompat._GRACE", 45 if returns else 0.1)
+    go_on = threading.Event()
+
+    def raise_it(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGUSR1, raise_it)
+
+    @mqpg.consumer(topic, group="g", timeout=60, retry_delay=0, max_attempts=2)
+    def bill(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
+        if message.attempt == 1:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+            go_on.wait(0.5 if returns else 60)
+        conn.execute("insert into business (id) values (%s)", [message.payload["id"]])
+
+    try:
+        assert bill.step(mq) == 0
+        send(mq, [1])
+        with pytest.raises(KeyboardInterrupt):
+            bill.step(mq)
+        go_on.set()
+        drain(bill, mq)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert here(db) == [1]
 
 
 @pytest.mark.parametrize("kind", ["broker", "database", "external"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from mqpg._async._acompat import DriverConnection, PgConnection, Returns, call_within, finish
@@ -39,7 +40,7 @@ class HandlerInvoker:
         self._options = options
         self._wants = second_parameter(handler, options)
         self._given = what_is_given(handler, options)
-        self._stuck = 0
+        self._abandoned: list[Thread] = []  # of calls that had not returned when they were looked at last
         call = self._adapt(handler)
         for middleware in reversed(options.middleware):
             call = _around(middleware, call)
@@ -95,10 +96,13 @@ class HandlerInvoker:
 
     def require_not_stuck(self) -> None:
         """Raise HandlerStuck where too many calls never returned."""
-        if self._stuck >= _MOST_STUCK:
+        if len(self._abandoned) < _MOST_STUCK:
+            return
+        self._abandoned = [thread for thread in self._abandoned if thread.is_alive()]
+        if len(self._abandoned) >= _MOST_STUCK:
             raise HandlerStuck(
-                f"{self._stuck} calls of the handler of {self._options.group}/{self._options.topic} never returned; "
-                "only a restart of the process ends their threads"
+                f"{len(self._abandoned)} calls of the handler of {self._options.group}/{self._options.topic} do not "
+                "return; only a restart of the process ends their threads"
             )
 
     def _adapt(self, handler: Callable[..., Returns[object]]) -> Call:
@@ -127,7 +131,8 @@ class HandlerInvoker:
             except HandlerTimeout as error:
                 messages = given if isinstance(given, list) else [given]
                 error.message_ids = tuple(message.message_id for message in messages)
-                self._stuck += error.abandoned
+                if error._thread is not None:
+                    self._abandoned.append(error._thread)
                 raise
 
         return step

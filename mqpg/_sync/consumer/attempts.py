@@ -203,12 +203,12 @@ class SavepointRunner:
         except BaseException as error:
             if is_cancelled():
                 raise
-            if called and is_lost(conn):
-                self._watchlist.add(messages, error)
-                raise IterationLost from error
             if called and len(messages) > 1 and ends_process(error):
                 self._watchlist.add(messages, error)
                 raise
+            if called and is_lost(conn):
+                self._watchlist.add(messages, error)
+                raise IterationLost from error
             if is_full(error) and not foreign:  # SQLite has rolled the whole transaction back by itself
                 raise
             if given.by is not None and given.lost_savepoint and in_transaction(driver):
