@@ -1,5 +1,6 @@
 """Consumers with effects anywhere (C3) have leases, acknowledge after the effect, and are fenced."""
 
+import asyncio
 import threading
 import time
 from datetime import timedelta
@@ -336,3 +337,55 @@ def test_a_missing_subscription_is_refused_where_none_may_be_made(mq: mqpg.Clien
     consumer = mqpg.consumer("orders", group="g", effect="external", subscribe=False)(lambda message: None)
     with pytest.raises(errors.UnknownSubscription, match="mqpg subscription add g orders"):
         consumer.step(mq)
+
+
+@pytest.mark.parametrize("ack", ["each", "delivery"])
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_what_ends_the_process_counts_an_attempt(
+    mq: mqpg.Client, topic: str, ack: Any, error: type[BaseException]
+) -> None:
+    """The messages before it are done, and those behind it come again at once."""
+    seen: list[int] = []
+
+    @mqpg.consumer(topic, group="g", effect="external", ack=ack, lease=3600)
+    def mail(message: mqpg.Message) -> None:
+        seen.append(message.payload["id"])
+        if message.payload["id"] == 1:
+            raise error
+
+    send(mq, range(3))
+    for _ in range(3):
+        with pytest.raises(error):
+            drain(mail, mq)
+    drain(mail, mq)
+    assert sorted(seen) == [0, 1, 1, 1, 2]
+    assert [letter.payload["id"] for letter in mq.dead_letters("g", topic)] == [1]
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize("error", [asyncio.CancelledError, GeneratorExit])
+async def test_a_cancellation_inside_of_a_handler_is_its_failure(
+    amq: mqpg.AsyncClient, mq: mqpg.Client, topic: str, error: type[BaseException], batch: bool
+) -> None:
+    seen: list[int] = []
+    stop = asyncio.Event()
+
+    @mqpg.consumer(topic, group="g", effect="external", batch=batch, max_messages=1, retry_delay=0)
+    async def mail(given: Any) -> None:
+        (message,) = given if batch else [given]
+        seen.append(message.payload["id"])
+        if message.payload["id"] == 1:
+            raise error
+        if message.payload["id"] == 2:
+            stop.set()
+
+    send(mq, range(3))
+    await mail.run(amq, stop)
+    assert seen[:2] == [0, 1]
+    for _ in range(100):
+        mq.append()
+        await mail.step(amq)
+        if await amq.dead_letters("g", topic):
+            break
+        await asyncio.sleep(0.05)
+    assert [letter.payload["id"] for letter in mq.dead_letters("g", topic)] == [1]

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 
-from mqpg._async._acompat import Event
+from mqpg._async._acompat import Event, is_cancelled
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.consumer.acknowledge import nack_failures
 from mqpg._async.consumer.assignment import QueueAssignment
@@ -20,9 +21,9 @@ from mqpg._async.consumer.call_handler import HandlerInvoker
 from mqpg._async.consumer.lease import Lease, heartbeat
 from mqpg._async.consumer.relay_inbox import RelayInbox
 from mqpg.connection.lease_keeper import HeldLease
-from mqpg.handlers.failures import Failure
+from mqpg.handlers.failures import Failure, ends_process
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.values.errors import ReceiptError
+from mqpg.values.errors import Error, ReceiptError
 from mqpg.values.messages import Message
 
 __all__ = ["External"]
@@ -111,6 +112,12 @@ class External:
             if message.queue_id >= 0:
                 result.on_failure = await mq.queries.on_failure(self._options.group, self._options.topic)
             result.failures.append(failure)
+            if ends_process(failure.error):
+                with suppress(Error):
+                    await nack_failures(mq, claimed.receipt, [failure])
+                    await self._ack_done(mq, claimed, done, result)
+                    await mq.release(claimed.receipt)
+                raise failure.error
             await nack_failures(mq, claimed.receipt, [failure])
         if result.waiting:
             await self._ack_done(mq, claimed, done, result)
@@ -141,7 +148,9 @@ class External:
             return messages[-1]
         # The failure does not show which message caused it, and trying them singly would repeat
         # effects at once.
-        await nack_failures(mq, claimed.receipt, [Failure(message, failure.error) for message in messages])
+        with suppress(Error) if ends_process(failure.error) else nullcontext():
+            await nack_failures(mq, claimed.receipt, [Failure(message, failure.error) for message in messages])
+        _end_process(failure)
         return None
 
     async def _handle_acknowledged(self, mq: AsyncClient, messages: Sequence[Message]) -> None:
@@ -150,11 +159,20 @@ class External:
             if failure is not None:
                 logger.warning("%s/%s: message %d is lost, ack='receive': %s", self._options.group,
                                self._options.topic, failure.message.message_id, failure.reason)  # fmt: skip
+                _end_process(failure)
 
     async def _attempt(self, mq: AsyncClient, messages: Sequence[Message]) -> Failure | None:
         try:
             for request, payload in await self._invoke(messages):
                 await mq.reply(request, payload)
-        except Exception as error:
+        except BaseException as error:
+            if is_cancelled():
+                raise
             return Failure(messages[0], error)
         return None
+
+
+def _end_process(failure: Failure) -> None:
+    """Raise what a handler raised to end the process, once its attempt is counted."""
+    if ends_process(failure.error):
+        raise failure.error

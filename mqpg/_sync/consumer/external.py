@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 
-from mqpg._sync._acompat import Event
+from mqpg._sync._acompat import Event, is_cancelled
 from mqpg._sync.client.client import Client
 from mqpg._sync.consumer.acknowledge import nack_failures
 from mqpg._sync.consumer.assignment import QueueAssignment
@@ -21,9 +22,9 @@ from mqpg._sync.consumer.call_handler import HandlerInvoker
 from mqpg._sync.consumer.lease import Lease, heartbeat
 from mqpg._sync.consumer.relay_inbox import RelayInbox
 from mqpg.connection.lease_keeper import HeldLease
-from mqpg.handlers.failures import Failure
+from mqpg.handlers.failures import Failure, ends_process
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.values.errors import ReceiptError
+from mqpg.values.errors import Error, ReceiptError
 from mqpg.values.messages import Message
 
 __all__ = ["External"]
@@ -112,6 +113,12 @@ class External:
             if message.queue_id >= 0:
                 result.on_failure = mq.queries.on_failure(self._options.group, self._options.topic)
             result.failures.append(failure)
+            if ends_process(failure.error):
+                with suppress(Error):
+                    nack_failures(mq, claimed.receipt, [failure])
+                    self._ack_done(mq, claimed, done, result)
+                    mq.release(claimed.receipt)
+                raise failure.error
             nack_failures(mq, claimed.receipt, [failure])
         if result.waiting:
             self._ack_done(mq, claimed, done, result)
@@ -140,7 +147,9 @@ class External:
             return messages[-1]
         # The failure does not show which message caused it, and trying them singly would repeat
         # effects at once.
-        nack_failures(mq, claimed.receipt, [Failure(message, failure.error) for message in messages])
+        with suppress(Error) if ends_process(failure.error) else nullcontext():
+            nack_failures(mq, claimed.receipt, [Failure(message, failure.error) for message in messages])
+        _end_process(failure)
         return None
 
     def _handle_acknowledged(self, mq: Client, messages: Sequence[Message]) -> None:
@@ -149,11 +158,20 @@ class External:
             if failure is not None:
                 logger.warning("%s/%s: message %d is lost, ack='receive': %s", self._options.group,
                                self._options.topic, failure.message.message_id, failure.reason)  # fmt: skip
+                _end_process(failure)
 
     def _attempt(self, mq: Client, messages: Sequence[Message]) -> Failure | None:
         try:
             for request, payload in self._invoke(messages):
                 mq.reply(request, payload)
-        except Exception as error:
+        except BaseException as error:
+            if is_cancelled():
+                raise
             return Failure(messages[0], error)
         return None
+
+
+def _end_process(failure: Failure) -> None:
+    """Raise what a handler raised to end the process, once its attempt is counted."""
+    if ends_process(failure.error):
+        raise failure.error
