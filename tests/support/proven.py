@@ -8,5 +8,8 @@ __all__ = ["prove"]
 
 
 def prove(consumer: Any, worker: int = 0) -> None:
-    """Treat it as if a delivery had come back: the first one after a start is claimed by itself."""
-    consumer._site._proven.add(worker)
+    """Treat it as if a delivery had come back: the first one after a start is claimed by itself.
+
+    That holds for a worker of `run`, and for `step`.
+    """
+    consumer._site._proven.update({worker, None})

@@ -82,6 +82,15 @@ def test_a_handler_with_a_database_of_its_own(mqpg_client, tmp_path):
             stock.with_options(**wrong)
 
 
+def test_all_queues_of_a_handler_with_workers(mqpg_client, tmp_path):
+    engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path}/stock.db")
+    with engine.begin() as conn:
+        conn.exec_driver_sql("create table moved (id int)")
+    mqpg_client.create_topic("orders", queues=4)
+    mqpg_client.send_batch("orders", [{"id": one} for one in range(20)], keys=[str(one) for one in range(20)])
+    assert drain(mqpg_client, stock.with_options(database=engine, concurrency=4)) == 20
+
+
 def test_two_brokers(mqpg_databases):
     first, second = mqpg_databases.create(), mqpg_databases.create()
     with mqpg.connect(first) as one, mqpg.connect(second) as other:
@@ -124,7 +133,7 @@ def test_in_a_project_of_a_users_own(tmp_path: Path, server: Server) -> None:
          "-o", "asyncio_default_fixture_loop_scope=function"],
         cwd=tmp_path, env=environment | {"MQPG_TEST_DSN": server.dsn()}, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert "7 passed" in done.stdout, done.stdout + done.stderr
+    assert "8 passed" in done.stdout, done.stdout + done.stderr
     assert "1 failed" in done.stdout
     assert "test_that_fails" in done.stdout
 

@@ -48,7 +48,7 @@ class External:
         """Acknowledge the last delivery of a worker that makes no further step."""
         await self._assignment.ack_now(mq, worker)
 
-    async def step(self, mq: AsyncClient, worker: int = 0, stop: Event | None = None) -> int:
+    async def step(self, mq: AsyncClient, worker: int | None = None, stop: Event | None = None) -> int:
         """Handle one delivery. Returns how many messages it had.
 
         Once `stop` is set, messages that were not begun are given back. With `stop` a delivery that

@@ -96,7 +96,7 @@ class OwnDatabase:
         """Acknowledge the last delivery of a worker that makes no further step."""
         await self._assignment.ack_now(mq, worker)
 
-    async def step(self, mq: AsyncClient, worker: int = 0, stop: Event | None = None) -> int:
+    async def step(self, mq: AsyncClient, worker: int | None = None, stop: Event | None = None) -> int:
         """Handle one delivery: effect and offset in one local transaction, then the ack.
 
         Returns how many messages it had. With `stop` the next step makes the ack of a delivery that

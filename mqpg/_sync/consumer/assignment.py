@@ -39,22 +39,22 @@ class QueueAssignment:
         self._turns: list[deque[int | None]] = [deque([None] if named is None else [*named, RETRY_LANE])]
         self._subscribed = False
         self.noted = False
-        self._done: dict[int, str] = {}  # by worker
+        self._first = 0  # with which of them a call that reads for no worker begins
+        self._done: dict[int | None, str] = {}  # by worker
         self._queues: int | None = None  # how many are divided among the workers; None: they are not
         self._next_look = 0.0
         self.mode: Mode = options.wanted_mode
 
     def receive(
-        self, mq: Client, worker: int = 0, *, most: int | None = None, conn: Caller | None = None
+        self, mq: Client, worker: int | None = None, *, most: int | None = None, conn: Caller | None = None
     ) -> list[Message]:
         """The next delivery, of the queue whose turn it is; empty if no queue has a message.
 
         It has `most` messages at most, or as many as the options say. It acknowledges what
-        `ack_later` noted.
+        `ack_later` noted. Without a worker it may be of any queue.
         """
         options = self._options
-        turn = self._turns[worker % len(self._turns)]
-        for _ in range(len(turn)):
+        for turn in self._turns_of(worker):
             queue_id = turn[0]
             turn.rotate(-1)
             call = partial(
@@ -78,7 +78,15 @@ class QueueAssignment:
         self._take_added_queues(mq)
         return []
 
-    def ack_later(self, worker: int, receipt: str) -> None:
+    def _turns_of(self, worker: int | None) -> list[deque[int | None]]:
+        """The turns of a worker, or of all workers, each as often as it has queues."""
+        if worker is not None:
+            turn = self._turns[worker % len(self._turns)]
+            return [turn] * len(turn)
+        self._first = (self._first + 1) % len(self._turns)
+        return [turn for turn in self._turns[self._first :] + self._turns[: self._first] for _ in turn]
+
+    def ack_later(self, worker: int | None, receipt: str) -> None:
         """Let the worker's next `receive` acknowledge a whole delivery: one call instead of two."""
         self._done[worker] = receipt
 

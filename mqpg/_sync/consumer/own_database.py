@@ -97,7 +97,7 @@ class OwnDatabase:
         """Acknowledge the last delivery of a worker that makes no further step."""
         self._assignment.ack_now(mq, worker)
 
-    def step(self, mq: Client, worker: int = 0, stop: Event | None = None) -> int:
+    def step(self, mq: Client, worker: int | None = None, stop: Event | None = None) -> int:
         """Handle one delivery: effect and offset in one local transaction, then the ack.
 
         Returns how many messages it had. With `stop` the next step makes the ack of a delivery that

@@ -87,9 +87,9 @@ class SameDatabase:
         # that is undone with the effect counts no attempt, so a message that kills its process would
         # be tried for ever. Therefore the first messages after a start, and after a transaction that
         # was lost, are claimed before they are handled, each by itself.
-        self._proven: set[int] = set()
+        self._proven: set[int | None] = set()
 
-    def step(self, mq: Client, worker: int = 0, stop: Event | None = None) -> int:
+    def step(self, mq: Client, worker: int | None = None, stop: Event | None = None) -> int:
         """Handle one delivery in one transaction; in mode shared, and until this worker is proven, under a lease.
 
         Returns how many messages it had. Raises IterationLost.
@@ -113,7 +113,7 @@ class SameDatabase:
         iteration.result.end_process()
         return iteration.handled
 
-    def _step_singly(self, mq: Client, worker: int, stop: Event | None) -> int:
+    def _step_singly(self, mq: Client, worker: int | None, stop: Event | None) -> int:
         """Handle the first messages of a worker one by one, each claimed in a transaction of its own."""
         handled = 0
         for _ in range(min(self._options.max_messages, _ONE_BY_ONE)):
