@@ -37,6 +37,7 @@ logger = logging.getLogger("mqpg")
 _EXTEND = b"select mqpg.extend(cast(%s as text), cast(%s as interval))"
 _IDLE = 5.0  # seconds until a thread without leases ends
 _PAUSE = 1.0  # seconds between two checks of what is held, so that a new lease need not wake the thread
+_AFTER_ERROR = 0.1  # seconds until the next attempt after an error that is none of the database's
 _BLOCKED = 2.0  # seconds in which an event loop has to turn
 _PULSE = 2.0  # seconds between two statements that show that the process lives
 _VOUCH = "select pg_advisory_lock_shared(1836150847, pid) from unnest(cast(%s as int[])) as pid"
@@ -74,7 +75,7 @@ class LeaseKeeper:
         self._held: set[HeldLease] = set()
         self._sessions: dict[int, Callable[[], Any]] = {}  # process ids at the server, and their connections
         self._vouched: set[int] = set()
-        self._said_at = 0.0
+        self._said_at = self._idle_since = 0.0
         self._changed = threading.Condition()
         self._running = False
         self._conn: BrokerConnection | None = None
@@ -82,16 +83,17 @@ class LeaseKeeper:
     def hold(self, held: HeldLease) -> None:
         """Extend this lease three times in its length from now on."""
         with self._changed:
+            runs = self._start()  # raises if the process can have no more threads
             self._held.add(held)
-            if self._start() and held.seconds < 3 * _PAUSE:
+            if runs and held.seconds < 3 * _PAUSE:
                 self._changed.notify()
 
     def vouch(self, conn: Any) -> None:
         """Show that the process lives that has this connection of psycopg, until the connection is closed."""
         with self._changed:
             if self._sessions.get(conn.info.backend_pid, _nothing)() is not conn:
-                self._sessions[conn.info.backend_pid] = weakref.ref(conn)
                 self._start()
+                self._sessions[conn.info.backend_pid] = weakref.ref(conn)
                 self._changed.notify()
 
     def let_go(self, held: HeldLease) -> None:
@@ -101,31 +103,44 @@ class LeaseKeeper:
 
     def _start(self) -> bool:
         """Start the thread. True: it runs already."""
-        before, self._running = self._running, True
+        before = self._running
         if not before:
-            threading.Thread(target=self._run, name="mqpg-leases", daemon=True).start()
+            threading.Thread(target=self._run, name="mqpg-leases", daemon=True).start()  # may fail
+            self._running = True
         return before
 
     def _run(self) -> None:
-        idle_since = time.monotonic()
+        self._idle_since = time.monotonic()
         while True:
-            self._show_life()
-            with self._changed:
-                now = time.monotonic()
-                idle_since = now if self._held or self._sessions else idle_since
-                if now - idle_since > _IDLE:
-                    self._running = False
-                    self._close()
+            try:
+                if self._work_or_end():
                     return
-                wake = min((min(one.due, self._next_turn(one)) for one in self._held), default=now + _PAUSE)
-                self._changed.wait(min(max(wake - now, 0.0), _PAUSE))
-                held = list(self._held)
-            if any(one.seconds < 3 * _PAUSE for one in held):
-                # To connect may take longer than such a lease has left at its first heartbeat.
-                with suppress(psycopg.Error):
-                    self._connection()
-            for one in held:
-                self._check(one)
+            except Exception:  # whatever it is, the leases of handlers at work must not end with it
+                logger.exception("heartbeats of deliveries failed")
+                self._close()
+                time.sleep(_AFTER_ERROR)
+
+    def _work_or_end(self) -> bool:
+        """Extend what is due, after a pause. True: there was nothing to do for some time, and the thread ends."""
+        self._show_life()
+        with self._changed:
+            now = time.monotonic()
+            if self._held or self._sessions:
+                self._idle_since = now
+            if now - self._idle_since > _IDLE:
+                self._running = False
+                self._close()
+                return True
+            wake = min((min(one.due, self._next_turn(one)) for one in self._held), default=now + _PAUSE)
+            self._changed.wait(min(max(wake - now, 0.0), _PAUSE))
+            held = list(self._held)
+        if any(one.seconds < 3 * _PAUSE for one in held):
+            # To connect may take longer than such a lease has left at its first heartbeat.
+            with suppress(psycopg.Error):
+                self._connection()
+        for one in held:
+            self._check(one)
+        return False
 
     def _show_life(self) -> None:
         """Hold the locks of all sessions, and let the server see a statement now and then."""

@@ -84,10 +84,11 @@ class TickListener:
         """
         interest = Interest(topic, wake)
         with self._lock:
-            self._interests.setdefault(topic, set()).add(interest)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._live, name="mqpg-ticks", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._live, name="mqpg-ticks", daemon=True)
+                thread.start()  # raises if the process can have no more threads
+                self._thread = thread
+            self._interests.setdefault(topic, set()).add(interest)
         return interest
 
     def remove(self, interest: Interest) -> None:

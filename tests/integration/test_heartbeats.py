@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import mqpg
+from mqpg.connection.forking import OfThisProcess
+from mqpg.connection.pooled import BrokerConnection
 from tests.support.waiting import eventually
 
 MODES: dict[str, dict[str, Any]] = {"C1 shared": {"mode": "shared"}, "C1": {}, "C3": {"effect": "external"}}
@@ -77,3 +79,51 @@ def test_handlers_that_hold_all_connections_keep_their_leases(mq: mqpg.Client, d
             time.sleep(0.1)
         thread.join(30)
     assert calls == [1]
+
+
+@pytest.mark.parametrize("what", ["no thread", "no connection"])
+def test_heartbeats_begin_again(mq: mqpg.Client, dsn: str, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """The process can have no thread for a moment, or connecting fails in a way that is none of the database's."""
+    mq.create_topic("orders", queues=1)
+    mq.subscribe("g", "orders", max_attempts=3)
+    failed: list[str] = []
+    start, connect = threading.Thread.start, BrokerConnection.connect
+
+    def cannot_start(thread: threading.Thread) -> None:
+        if thread.name == "mqpg-leases" and not failed:
+            failed.append(what)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    def cannot_connect(*args: Any, **kwargs: Any) -> BrokerConnection:
+        if threading.current_thread().name == "mqpg-leases" and not failed:
+            failed.append(what)
+            raise OSError("too many open files")
+        return connect(*args, **kwargs)
+
+    monkeypatch.setattr("mqpg.connection.lease_keeper._shared", OfThisProcess())
+    if what == "no thread":
+        monkeypatch.setattr(threading.Thread, "start", cannot_start)
+    else:
+        monkeypatch.setattr(BrokerConnection, "connect", cannot_connect)
+    calls: list[int] = []
+
+    @mqpg.consumer("orders", group="g", effect="external", lease=3)
+    def handle(message: mqpg.Message) -> None:
+        calls.append(message.attempt)
+        until = time.monotonic() + 4.5
+        while time.monotonic() < until:
+            assert mq.receive("g", "orders") == []
+            time.sleep(0.1)
+
+    mq.send("orders", 1)
+    mq.append()
+    if what == "no thread":
+        with pytest.raises(RuntimeError):
+            handle.step(mq)
+        eventually(lambda: handle.step(mq) == 1)
+    else:
+        assert handle.step(mq) == 1
+    assert failed == [what]
+    assert len(calls) == 1
+    assert mq.receive("g", "orders") == []

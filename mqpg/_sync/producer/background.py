@@ -47,9 +47,14 @@ class BackgroundDecisions:
         """Collect the half messages of one local transaction, which has committed."""
         with self._lock:
             self._waiting.append((mq, handles))
-            if not self._runs:
-                self._runs = True
+            if self._runs:
+                return
+            self._runs = True
+            try:
                 self._ended = start(self._run)
+            except RuntimeError as error:  # the process can have no more threads now
+                self._runs = False
+                logger.warning("decisions wait for the next transaction, or for recovery: %s", error)
 
     def flush(self) -> bool:
         """Send what is collected, after the call that is under way. Returns whether that was anything."""
