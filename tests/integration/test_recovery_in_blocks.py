@@ -134,3 +134,27 @@ def test_the_end_of_a_block_does_not_wait_for_a_broker_that_is_away(
             assert began.wait(45)
             ended = time.monotonic()
         assert time.monotonic() - ended < 30
+
+
+def test_an_error_that_nobody_expected_does_not_end_recovery(
+    mq: mqpg.Client, url: str, orders: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    mq.subscribe("g", orders)
+    producer = protocols.OutboxProducer(mq, database=url)
+    producer.create_outbox()
+    look, failed = producer.outbox.open_rows, threading.Event()
+
+    def fail_once(*args: Any) -> Any:
+        if not failed.is_set():
+            failed.set()
+            raise ZeroDivisionError
+        return look(*args)
+
+    monkeypatch.setattr(producer.outbox, "open_rows", fail_once)
+    with producer.outbox.database.engine.begin() as conn:
+        producer.send(orders, {"id": 1}, conn=conn)
+        conn.execute(text("update mqpg_outbox set created_at = :at"), {"at": AGED})
+    with producer:
+        eventually(lambda: mq.append() > 0)
+    assert failed.is_set()
+    assert "recovery of the outbox failed and is tried again" in caplog.text

@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from mqpg._async._acompat import Event, Returns, raise_cancellation, start, wait_for
 from mqpg._async.closing import AsyncClosing
 from mqpg.connection.stopping import stops_with
+from mqpg.user_tables.drivers import message_of
 from mqpg.values.errors import Error
 
 __all__ = ["AsyncRecovering", "run_periodically"]
@@ -72,8 +73,10 @@ async def run_periodically(
                 raise_cancellation()
         except fatal:
             raise
-        except (Error, SQLAlchemyError) as error:
+        except Exception as error:
             raise_cancellation()
-            logger.warning("%s failed and is tried again: %s", what, error)
+            # An error of a database needs no traceback.
+            unexpected = None if isinstance(error, (Error, SQLAlchemyError)) else error
+            logger.warning("%s failed and is tried again: %s", what, message_of(error), exc_info=unexpected)
         raise_cancellation()
         await wait_for(stop, interval)
