@@ -26,11 +26,13 @@ __all__ = [
     "handles_of",
     "exactly_before",
     "interval",
+    "label_of",
     "listed",
     "moment",
     "position",
     "schema_of",
     "seconds",
+    "stored_json",
     "text_of",
     "whole",
 ]
@@ -129,6 +131,39 @@ def text_of(value: object, name: str) -> str:
     if isinstance(value, str):
         return value
     raise InvalidArgument(f"{name} must be text, not {shown(value)}")
+
+
+def label_of(value: object, name: str) -> str | None:
+    """The argument called `name`, a key or a tag, as the broker takes it, or None. Raises InvalidArgument."""
+    if value is None:
+        return None
+    text = text_of(value, name)
+    try:
+        if "\0" not in text and len(text.encode()) <= _LONGEST_LABEL:
+            return text
+    except UnicodeEncodeError:
+        pass
+    raise InvalidArgument(f"{name} must be text of at most {_LONGEST_LABEL} bytes, not {shown(value)}")
+
+
+def stored_json(value: Any, name: str) -> str | None:
+    """As `encode`, for what is sent later: text that is no JSON is refused now. Raises InvalidArgument."""
+    text = encode(value, name)
+    if text is None:
+        return None
+    try:
+        text.encode()
+        if isinstance(value, Json):
+            json.loads(text, parse_int=str, parse_constant=_refuse)
+    except RecursionError:  # the broker may read deeper
+        pass
+    except ValueError as error:
+        raise InvalidArgument(f"{name} must be JSON: {error}") from None
+    return text
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")
 
 
 def schema_of(value: object) -> str | None:

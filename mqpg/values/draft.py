@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from mqpg.values.arguments import encode
-from mqpg.values.errors import InvalidArgument
+from mqpg.values.arguments import interval, label_of, stored_json, text_of
+from mqpg.values.errors import InvalidArgument, shown
 from mqpg.values.messages import Interval
 
 __all__ = ["Draft", "drafts_of"]
+
+_ZERO = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # not behind a backslash that is one itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +33,30 @@ class Draft:
         return {"key": self.key, "tag": self.tag, "headers": self.headers, "delay": self.delay}
 
     def columns(self) -> dict[str, Any]:
-        """Columns of a table that keeps it, as text. Raises InvalidArgument for a payload that is not JSON."""
-        payload, delay = encode(self.payload), self.delay
+        """Columns of a table that keeps it, as text.
+
+        Raises InvalidArgument for what no broker would take, because the row is sent when nobody can be asked.
+        """
+        payload, headers = stored_json(self.payload, "payload"), stored_json(self.headers, "headers")
         if payload is None:
             raise InvalidArgument("payload must not be None")
-        if isinstance(delay, timedelta):
-            delay = delay.total_seconds()
+        if headers is not None and _ZERO.search(headers):
+            raise InvalidArgument("headers must not have the character U+0000")
         return {
-            "topic": self.topic,
+            "topic": text_of(self.topic, "topic"),
             "payload": payload,
-            "message_key": self.key,
-            "tag": self.tag,
-            "headers": encode(self.headers, "headers"),
-            "delay": delay if delay is None or isinstance(delay, str) else f"{delay!r} s",
+            "message_key": label_of(self.key, "key"),
+            "tag": label_of(self.tag, "tag"),
+            "headers": headers,
+            "delay": _delay_text(self.delay),
         }
+
+
+def _delay_text(delay: Interval | None) -> str | None:
+    span = interval(delay, "delay")
+    if isinstance(span, timedelta) or (span is not delay and span is not None and span.startswith("-")):
+        raise InvalidArgument(f"delay must not be negative, nor longer than the topic's retention: {shown(delay)}")
+    return span
 
 
 def drafts_of(

@@ -503,3 +503,57 @@ def test_a_group_whose_checker_rolls_back_what_it_does_not_know_is_refused(
     with producer.transaction(orders, 1):
         pass
     assert delivered(mq, orders) == [1]
+
+
+DELAYS: tuple[Any, ...] = (5e-05, timedelta(microseconds=10), 1e-7, 0, "10 us")
+
+
+def test_short_delays_of_stored_messages(mq: mqpg.Client, orders: str, engine: Engine) -> None:
+    producer = outbox(mq, engine)
+    with engine.begin() as conn:
+        for number, delay in enumerate(DELAYS):
+            producer.send(orders, number, delay=delay, conn=conn)
+    assert producer.recover(older_than=AT_ONCE) == len(DELAYS)
+    assert rows(engine, "mqpg_outbox") == 0
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("delay", -1),
+        ("delay", timedelta(seconds=-1)),
+        ("delay", float("nan")),
+        ("delay", float("inf")),
+        ("delay", timedelta.max),
+        ("delay", object()),
+        ("key", 5),
+        ("key", "x" * 513),
+        ("key", "\ud800"),
+        ("key", "a\0b"),
+        ("tag", "x" * 513),
+        ("topic", None),
+        ("payload", mqpg.Json("{bad")),
+        ("payload", mqpg.Json('{"a": NaN}')),
+        ("payload", {"a": "\ud800"}),
+        ("headers", {"a": "\0"}),
+        ("headers", mqpg.Json("bad")),
+    ],
+)
+def test_what_no_broker_would_take_is_not_stored(
+    mq: mqpg.Client, orders: str, engine: Engine, argument: str, value: Any
+) -> None:
+    """Nobody would be told of it later, and the row would stay for ever."""
+    producer = outbox(mq, engine)
+    given: dict[str, Any] = {"topic": orders, "payload": 1} | {argument: value}
+    with engine.begin() as conn, pytest.raises(errors.InvalidArgument, match=argument):
+        producer.send(**given, conn=conn)
+    assert rows(engine, "mqpg_outbox") == 0
+
+
+def test_what_a_broker_takes_is_stored(mq: mqpg.Client, orders: str, engine: Engine) -> None:
+    producer = outbox(mq, engine)
+    taken: list[Any] = [mqpg.Json(' {"a": 1, "a": 2} '), mqpg.Json("1" * 5000), {"a": "\0"}, "\\u0000"]
+    with engine.begin() as conn:
+        for payload in taken:
+            producer.send(orders, payload, key="x" * 512, headers={"a": "\\u0000"}, conn=conn)
+    assert producer.recover(older_than=AT_ONCE) == len(taken)

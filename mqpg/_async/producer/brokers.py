@@ -22,6 +22,7 @@ from mqpg._async.stores.database import DatabaseAway
 from mqpg.connection.backoff import Backoff
 from mqpg.connection.dsn import describe
 from mqpg.connection.forking import in_child
+from mqpg.values.arguments import text_of
 from mqpg.values.choices import Checker
 from mqpg.values.errors import ConfigurationError, ConnectionFailed, UnknownHandle, UnknownProducerGroup, shown
 
@@ -166,7 +167,7 @@ class AsyncBrokers(AsyncClosing):
             self._turn += 1
             first = self._turn
         else:
-            first = zlib.crc32(key.encode())
+            first = zlib.crc32(text_of(key, "key").encode("utf-8", "surrogatepass"))
         count = len(self.endpoints)
         ordered = [self.endpoints[(first + step) % count] for step in range(count)]
         rested = [endpoint for endpoint in ordered if not endpoint.away]

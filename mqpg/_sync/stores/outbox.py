@@ -53,7 +53,7 @@ class StoredMessage:
 
     @classmethod
     def new(cls, state: StoredState, broker: str, group: str | None, draft: Draft) -> StoredMessage:
-        """A row with a new id. Raises InvalidArgument for a payload that is not JSON."""
+        """A row with a new id. Raises InvalidArgument for what no broker would take."""
         columns = replace(draft, headers=add_context(draft.headers)).columns()
         return cls(id=uuid4().hex, state=state, broker=broker, handle=None, producer_group=group, **columns)
 
