@@ -1,10 +1,15 @@
 """A consumer that has to end does not wait for a broker that is away."""
 
 import asyncio
+import signal
 import threading
+from typing import Any
+
+import pytest
 
 import mqpg
 from tests.fixtures.databases import OwnServer
+from tests.support.waiting import eventually
 
 _PATIENT = {"pool_timeout": 3600.0, "retry_timeout": 3600.0}
 _SOON = 60  # of the hour that a call may wait
@@ -76,3 +81,31 @@ def test_what_is_under_way_is_finished_though_the_pool_is_busy(mq: mqpg.Client, 
         assert not thread.is_alive()
         one.wait_done(message_id, "billing")
     assert mq.dead_letters("billing", "orders") == []
+
+
+def test_a_signal_that_ends_run_ends_its_threads(mq: mqpg.Client) -> None:
+    """Otherwise they consume on, and the process waits for them at its end."""
+    mq.create_topic("orders")
+    here, before = threading.main_thread().ident or 0, set(threading.enumerate())
+
+    def workers() -> list[threading.Thread]:
+        return [one for one in threading.enumerate() if one not in before and not one.daemon]
+
+    def interrupt() -> None:
+        eventually(lambda: len(workers()) == 3)
+        signal.pthread_kill(here, signal.SIGUSR1)
+
+    def raise_it(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    @mqpg.consumer("orders", group="billing", effect="external", concurrency=3)
+    def bill(message: mqpg.Message) -> None: ...
+
+    handled = signal.signal(signal.SIGUSR1, raise_it)
+    threading.Thread(target=interrupt, daemon=True).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            bill.run(mq, threading.Event())
+    finally:
+        signal.signal(signal.SIGUSR1, handled)
+    eventually(lambda: workers() == [])

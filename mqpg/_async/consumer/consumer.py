@@ -147,7 +147,11 @@ class AsyncConsumer:
             with stops_with(stop):
                 await gather([partial(self._work, mq, stop, worker, waiters, no_delivery) for worker in range(count)])
         finally:
-            for waiter in waiters:
+            # A worker's thread does not end with this one, which a signal may interrupt.
+            ending = waiters[:]
+            waiters.clear()
+            for waiter in ending:
+                waiter.wake()
                 waiter.close()
 
     @property
