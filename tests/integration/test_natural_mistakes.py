@@ -101,6 +101,20 @@ def test_a_connection_of_another_broker(mq: mqpg.Client, orders: str, other_dsn:
     engine.dispose()
 
 
+def test_the_broker_of_a_connection_has_got_another_id(
+    mq: mqpg.Client, orders: str, dsn: str, db: psycopg.Connection[Any]
+) -> None:
+    """As a copy does that is adopted. Connections from before and after that lead to it."""
+    engine = create_engine(to_sqlalchemy(dsn))
+    with engine.connect() as before:
+        mq.send(orders, 1, conn=before)
+        db.execute("update mqpg.broker set broker_id = default")
+        with engine.connect() as after:
+            assert mq.send(orders, 2, conn=after) > 0
+            assert mq.send(orders, 3, conn=before) > 0
+    engine.dispose()
+
+
 def test_the_broker_of_a_connection_is_asked_for_once(
     mq: mqpg.Client, orders: str, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

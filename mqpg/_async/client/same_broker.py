@@ -48,16 +48,17 @@ class SameBroker:
         self._broker_id = broker_id
         self._places.add(_place(conn))
 
-    async def require(self, conn: Caller) -> None:
+    async def require(self, conn: Caller, *, again: bool = False) -> None:
         """Raise InvalidArgument for a connection of another broker.
 
-        An error of the connection itself is that of the statement that follows.
+        An error of the connection itself is that of the statement that follows. `again`: what was noted of a
+        connection of SQLAlchemy may be out of date.
         """
         if isinstance(conn, DriverConnection):
             if conn not in self._known and not conn.closed:
                 await self._require_driver(conn)
         elif is_sqlalchemy(conn):
-            await self._require_sqlalchemy(conn)
+            await self._require_sqlalchemy(conn, again)
 
     async def _require_driver(self, conn: PgConnection) -> None:
         if (place := _place(conn)) not in self._places:
@@ -65,14 +66,14 @@ class SameBroker:
             self._places.add(place)
         self._known.add(conn)
 
-    async def _require_sqlalchemy(self, conn: Any) -> None:
+    async def _require_sqlalchemy(self, conn: Any, again: bool) -> None:
         from sqlalchemy.exc import SQLAlchemyError
 
         try:
             info = await _info(conn)
         except SQLAlchemyError:
             return
-        if _KEY not in info:
+        if again or _KEY not in info:
             info[_KEY] = await _broker_id(conn)
         self._compare(info[_KEY])
 

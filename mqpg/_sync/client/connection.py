@@ -30,7 +30,7 @@ from mqpg.connection.stopping import BrokerAway, is_stopping
 from mqpg.connection.time_limit import time_limit
 from mqpg.schema.compatibility import FIND, READ, Installed, is_there, require_compatible
 from mqpg.schema.source import packaged
-from mqpg.values.errors import ConnectionFailed, Error, OutcomeUnknown, SpentReceipt
+from mqpg.values.errors import ConnectionFailed, Error, InvalidArgument, OutcomeUnknown, SpentReceipt
 from mqpg.values.messages import BrokerInfo
 from mqpg.values.translation import translate
 
@@ -342,7 +342,12 @@ class BaseClient(Closing):
         seconds = self._seconds(statement)
         if conn is not None:
             with time_limit(seconds):
-                self._same_broker.require(conn)
+                try:
+                    self._same_broker.require(conn)
+                except InvalidArgument:
+                    # A copy that is adopted gets another id, perhaps after this client asked for it.
+                    self._verify()
+                    self._same_broker.require(conn, again=True)
                 return rows_in(conn, statement, values)
         try:
             try:
