@@ -88,10 +88,18 @@ class _Pooled:
             self.spoiled = sqlstate
         self.doubtful = self.doubtful or bool(self.spoiled) or not self._is_idle()
 
+    def is_changed(self) -> bool:
+        """Say whether the program has set something on the object, even without a statement."""
+        return len(self._notice_handlers) + len(self._notify_handlers) != 1 or any(  # type: ignore[attr-defined]
+            getattr(self, name) != self._as_made[name] for name in _ON_THE_OBJECT
+        )
+
     def is_usable(self) -> bool:
         """Say whether it can be reset: nothing is under way, and nothing went wrong with it."""
         for name, value in self._as_made.items():
             setattr(self, name, value)
+        self._notice_handlers[:] = [_pass_on]  # type: ignore[attr-defined]
+        self._notify_handlers.clear()  # type: ignore[attr-defined]
         return not self.spoiled and self._is_idle()
 
     def is_stale(self, failed_at: float) -> bool:

@@ -137,6 +137,24 @@ def test_what_a_block_sets_on_the_object_is_gone(dsn: str) -> None:
             assert conn.prepare_threshold == 5
 
 
+def test_what_a_block_listens_with_is_gone(dsn: str) -> None:
+    said: list[object] = []
+    with mqpg.connect(dsn, pool_max_size=1) as mq:
+        with mq.transaction() as conn:
+            conn.add_notice_handler(said.append)
+            conn.add_notify_handler(said.append)
+        with mq.transaction() as conn:
+            conn.row_factory = dict_row  # without a statement
+        with mq.transaction() as conn:
+            assert conn.execute("select 1").fetchone() == (1,)
+            conn.execute("do $$ begin raise notice 'for this block'; end $$")
+            conn.execute("listen this_block")
+            conn.execute("notify this_block")
+        with mq.transaction() as conn:
+            conn.execute("select 1")
+    assert said == []
+
+
 def test_calls_alone_need_no_look(dsn: str, orders: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with mqpg.connect(dsn) as mq:
         monkeypatch.setattr(mq, "_look_at", None)

@@ -298,7 +298,7 @@ class BaseClient(AsyncClosing):
         return True
 
     async def _give_back(self, conn: BrokerConnection) -> None:
-        if conn.doubtful:
+        if conn.doubtful or conn.is_changed():
             await self._look_at(conn)
         else:
             await conn.home.putconn(conn)

@@ -299,7 +299,7 @@ class BaseClient(Closing):
         return True
 
     def _give_back(self, conn: BrokerConnection) -> None:
-        if conn.doubtful:
+        if conn.doubtful or conn.is_changed():
             self._look_at(conn)
         else:
             conn.home.putconn(conn)
