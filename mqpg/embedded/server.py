@@ -22,6 +22,7 @@ from urllib.parse import quote
 import psycopg
 from psycopg import pq, sql
 
+from mqpg.connection.forking import abandon, in_child
 from mqpg.embedded.programs import Account, current_account, find_binaries, readable_for
 from mqpg.values.errors import ConfigurationError
 
@@ -89,6 +90,12 @@ class EmbeddedServer:
         self._detach, self._binaries = detach, binaries
         self._started = False
         self._watchdog: subprocess.Popen[bytes] | None = None
+        in_child(self)
+
+    def after_fork(self) -> None:
+        """Leave the server to the parent: a child that ends inside the block must neither stop it nor delete it."""
+        abandon(self._watchdog)
+        self._started, self.temporary, self._watchdog = False, False, None
 
     def start(self) -> Self:
         """Create the cluster if necessary, start it, and wait until it accepts connections.

@@ -196,6 +196,21 @@ def test_it_ends_with_the_process_that_started_it(tmp_path: Path, end: signal.Si
     server.destroy()
 
 
+def test_a_child_that_leaves_the_block_stops_nothing() -> None:
+    with EmbeddedServer() as server:
+        child = os.fork()
+        if child == 0:
+            try:
+                server.__exit__()
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        with psycopg.connect(server.dsn()) as connection:
+            connection.execute("select 1")
+    assert server.pid is None
+    assert not server.directory.exists()
+
+
 def test_a_temporary_one_leaves_nothing() -> None:
     with EmbeddedServer() as server:
         directory, data = server.directory, _one(server, "show data_directory")
