@@ -23,6 +23,7 @@ from mqpg._async.producer.brokers import AsyncBrokers
 from mqpg._async.producer.loop import run_periodically
 from mqpg._async.stores.ledger import AsyncLedger
 from mqpg.user_tables.tables import clock, ledger
+from mqpg.values.arguments import exactly_before
 from mqpg.values.choices import UnsettledState
 from mqpg.values.errors import ConnectionFailed, Error, LedgerError, SchemaError
 from mqpg.values.messages import HalfState, Unsettled, Verdict
@@ -123,7 +124,7 @@ class AsyncReconciler(AsyncClosing):
                 query = query.where(ledger.c.handle > last)
             async with self.ledger.database.connect() as conn:
                 now: Any = (await conn.execute(select(clock()))).scalar_one()
-                query = query.where(ledger.c.created_at <= now - self._older_than)
+                query = query.where(ledger.c.created_at <= exactly_before(now, self._older_than))
                 rows = (
                     await self.ledger.database.execute(conn, query.order_by(ledger.c.handle).limit(self._page))
                 ).all()

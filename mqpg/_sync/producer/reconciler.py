@@ -24,6 +24,7 @@ from mqpg._sync.producer.brokers import Brokers
 from mqpg._sync.producer.loop import run_periodically
 from mqpg._sync.stores.ledger import Ledger
 from mqpg.user_tables.tables import clock, ledger
+from mqpg.values.arguments import exactly_before
 from mqpg.values.choices import UnsettledState
 from mqpg.values.errors import ConnectionFailed, Error, LedgerError, SchemaError
 from mqpg.values.messages import HalfState, Unsettled, Verdict
@@ -124,7 +125,7 @@ class Reconciler(Closing):
                 query = query.where(ledger.c.handle > last)
             with self.ledger.database.connect() as conn:
                 now: Any = (conn.execute(select(clock()))).scalar_one()
-                query = query.where(ledger.c.created_at <= now - self._older_than)
+                query = query.where(ledger.c.created_at <= exactly_before(now, self._older_than))
                 rows = (self.ledger.database.execute(conn, query.order_by(ledger.c.handle).limit(self._page))).all()
             if rows:
                 yield {row[0]: row[1] for row in rows}
