@@ -174,7 +174,10 @@ class ProducerSpan(_Recorded):
         if known is not None:
             # It was stored before, as by an outbox, or the caller added it.
             assert self._span is not None
-            self._span.add_link(known)
+            try:
+                self._span.add_link(known)
+            except Exception:
+                _log_failure("add a link")
             return headers
         return add_context(headers)
 
@@ -186,7 +189,11 @@ class ProducerSpan(_Recorded):
 
     def sent(self, message_id: int) -> None:
         assert self._span is not None
-        self._span.set_attribute("messaging.message.id", str(message_id))
+        try:
+            self._span.set_attribute("messaging.message.id", str(message_id))
+        except Exception:
+            # The message is sent. A caller that saw the call fail would send it again.
+            _log_failure("add an attribute")
 
     def prepared(self, handle: str) -> None:
         message_id = handle.split(".")[-2:-1]
