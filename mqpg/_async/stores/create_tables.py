@@ -52,6 +52,7 @@ async def ensure_tables(database: UserDatabase, *tables: Table) -> None:
     """Create the tables that are missing and verify all of them, once. Raises LedgerError."""
     if database.knows(*tables):
         return
+    # One connection at a time, because the caller's engine may have no other one.
     async with database.connect() as conn:
         try:
             await database.verify(conn, *tables)
@@ -59,11 +60,11 @@ async def ensure_tables(database: UserDatabase, *tables: Table) -> None:
         except LedgerError:
             if not database.creates_tables:
                 raise
-            await conn.rollback()
-        # If this fails, another process was faster or a right is missing; the verification
-        # shows which.
-        with suppress(DatabaseError):
-            await create_tables(database, *tables)
+    # If this fails, another process was faster or a right is missing; the verification
+    # shows which.
+    with suppress(DatabaseError):
+        await create_tables(database, *tables)
+    async with database.connect() as conn:
         await database.verify(conn, *tables)
 
 

@@ -61,7 +61,7 @@ from mqpg.handlers.options import ConsumerOptions
 from mqpg.user_tables.dialects import MYSQL
 from mqpg.user_tables.drivers import is_answer
 from mqpg.values.choices import OnFailure
-from mqpg.values.errors import Error, ReceiptError, WrongState
+from mqpg.values.errors import Error, LedgerError, ReceiptError, WrongState
 from mqpg.values.messages import Message
 
 __all__ = ["OwnDatabase"]
@@ -428,6 +428,8 @@ class OwnDatabase:
     @contextmanager
     def _transaction(self) -> Generator[Connection]:
         with self._database.connect() as conn:
+            if self._database.dialect == "postgresql" and run_sync(conn, _is_autocommit):
+                raise LedgerError(f"the engine of {self._database.describe()} must not be in autocommit mode")
             if self._database.dialect == "sqlite":
                 begin_immediate(conn)
             elif self._database.dialect in MYSQL:
@@ -439,6 +441,10 @@ class OwnDatabase:
 
 def _may_be_applied(state: str, reason: str | None) -> bool:
     return state == "deferred" and not (reason or "").startswith(_IN_DOUBT)
+
+
+def _is_autocommit(conn: SyncConnection) -> bool:
+    return bool(getattr(conn.connection.dbapi_connection, "autocommit", False))
 
 
 def _roll_back(conn: SyncConnection) -> None:

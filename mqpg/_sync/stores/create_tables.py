@@ -53,6 +53,7 @@ def ensure_tables(database: UserDatabase, *tables: Table) -> None:
     """Create the tables that are missing and verify all of them, once. Raises LedgerError."""
     if database.knows(*tables):
         return
+    # One connection at a time, because the caller's engine may have no other one.
     with database.connect() as conn:
         try:
             database.verify(conn, *tables)
@@ -60,11 +61,11 @@ def ensure_tables(database: UserDatabase, *tables: Table) -> None:
         except LedgerError:
             if not database.creates_tables:
                 raise
-            conn.rollback()
-        # If this fails, another process was faster or a right is missing; the verification
-        # shows which.
-        with suppress(DatabaseError):
-            create_tables(database, *tables)
+    # If this fails, another process was faster or a right is missing; the verification
+    # shows which.
+    with suppress(DatabaseError):
+        create_tables(database, *tables)
+    with database.connect() as conn:
         database.verify(conn, *tables)
 
 
