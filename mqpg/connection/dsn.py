@@ -283,6 +283,8 @@ def _from_parameters(found: Mapping[str, Any]) -> URL:
         host = port = None
     elif port and not host:
         query["port"], port = port, None
+    if port and not port.isdecimal():
+        raise ConfigurationError("cannot read the DSN: the port must be a number, and several ports need several hosts")
     from sqlalchemy import URL
 
     return URL.create(

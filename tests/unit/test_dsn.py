@@ -169,3 +169,9 @@ def test_an_engine_of_the_other_library_is_refused() -> None:
             make(create_engine(url))
     with pytest.raises(errors.ConfigurationError, match="oracle"):
         make("oracle+oracledb_async://u@h/db")
+
+
+@pytest.mark.parametrize("text", ["host=h port=x dbname=d", "host=h port=1,2 dbname=d", "postgresql://h:x/d"])
+def test_a_port_that_is_no_number(text: str) -> None:
+    with pytest.raises(errors.ConfigurationError, match="the port must be a number"):
+        dsn.to_sqlalchemy(text)
