@@ -49,6 +49,7 @@ class Endpoint:
         self._lock = Lock()
         self._backoff = Backoff(pause, longest, jitter=0.0)
         self._away_until = 0.0
+        self._refused: tuple[float, ConnectionFailed] | None = None  # when the last attempt to connect failed
         in_child(self)
 
     def after_fork(self) -> None:
@@ -73,16 +74,31 @@ class Endpoint:
         return time.monotonic() < self._away_until
 
     def client(self) -> Client:
-        """The connected client. Raises ConnectionFailed, SchemaError."""
+        """The connected client. Raises ConnectionFailed, SchemaError.
+
+        Callers that waited for an attempt which failed do not make it once more, one after the other.
+        """
+        began = time.monotonic()
         with self._lock:
+            if self._client is None and self._refused is not None and self._refused[0] >= began:
+                raise ConnectionFailed(str(self._refused[1]))
             if self._client is None:
-                self._client = connect(self.dsn, **self._settings)
+                try:
+                    self._client = connect(self.dsn, **self._settings)
+                except ConnectionFailed as error:
+                    self._refused = time.monotonic(), error
+                    raise
             if self.broker_id is None:
                 self.broker_id = (self._client.info()).broker_id
             return self._client
 
     def failed(self, error: Exception) -> None:
-        """Leave the broker alone for a while, longer after each failure in a row."""
+        """Leave the broker alone for a while, longer after each failure in a row.
+
+        Calls that were under way together fail together, which counts once.
+        """
+        if self.away:
+            return
         wait = self._backoff.next()
         self._away_until = time.monotonic() + wait
         if self._own:
