@@ -11,6 +11,7 @@ import concurrent.futures
 import functools
 import inspect
 import sys
+import threading
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -55,6 +56,7 @@ __all__ = [
     "make_engine",
     "must_await",
     "require_driver",
+    "require_event",
     "require_loop",
     "raise_cancellation",
     "run_sync",
@@ -268,6 +270,12 @@ async def wait_any(event: Event, stop: Event | None, seconds: float) -> None:
     finally:
         for one in waiting:
             one.cancel()
+
+
+def require_event(stop: object) -> None:
+    """Raise ConfigurationError for an event of threads, which would block the event loop."""
+    if isinstance(stop, threading.Event):
+        raise ConfigurationError("stop must be an asyncio.Event, not a threading.Event, which blocks the event loop")
 
 
 def waker(event: Event) -> Callable[[], None]:

@@ -18,7 +18,7 @@ import psycopg_pool
 from mqpg.connection import dsn as dsns
 from mqpg.connection.engines import is_pinged, prepare_engine
 from mqpg.connection.pooled import BrokerConnection
-from mqpg.values.errors import HandlerTimeout
+from mqpg.values.errors import ConfigurationError, HandlerTimeout
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
@@ -50,6 +50,7 @@ __all__ = [
     "make_engine",
     "must_await",
     "require_driver",
+    "require_event",
     "raise_cancellation",
     "run_sync",
     "sleep",
@@ -170,6 +171,12 @@ def wait_any(event: Event, stop: Event | None, seconds: float) -> None:
     while not stop.is_set() and (left := deadline - time.monotonic()) > 0:
         if event.wait(min(left, _SLICE)):
             return
+
+
+def require_event(stop: object) -> None:
+    """Raise ConfigurationError for an event of asyncio, which no thread can wait for."""
+    if "asyncio" in sys.modules and isinstance(stop, sys.modules["asyncio"].Event):
+        raise ConfigurationError("stop must be a threading.Event, not an asyncio.Event, which no thread can wait for")
 
 
 def waker(event: Event) -> Callable[[], None]:

@@ -1,6 +1,8 @@
 """Mistakes that everybody makes once are refused in words that say what to do."""
 
+import asyncio
 import re
+import threading
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -14,7 +16,7 @@ from sqlalchemy.orm import Session
 
 import mqpg
 from lab.proxy import proxy
-from mqpg import errors
+from mqpg import errors, protocols
 from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.handlers.options import ConsumerOptions
 
@@ -201,3 +203,20 @@ def test_options_that_can_be_read_once_are_kept() -> None:
     options = ConsumerOptions(topic="orders", group="billing", tags=tags, **once)
     tags.append("late")
     assert (options.middleware, options.tags, options.queues) == ((print,), ("urgent",), (0, 1))
+
+
+async def test_an_event_of_the_other_library(mq: mqpg.Client, amq: mqpg.AsyncClient, orders: str) -> None:
+    """One of threads would block the event loop, and with it whoever sets the event."""
+
+    @mqpg.consumer(orders, group="g")
+    async def bill(message: mqpg.Message) -> None: ...
+
+    @mqpg.consumer(orders, group="h")
+    def mail(message: mqpg.Message) -> None: ...
+
+    with pytest.raises(mqpg.ConfigurationError, match=r"must be an asyncio\.Event"):
+        await bill.run(amq, threading.Event())  # type: ignore[arg-type]
+    with pytest.raises(mqpg.ConfigurationError, match=r"must be a threading\.Event"):
+        mail.run(mq, asyncio.Event())  # type: ignore[arg-type]
+    with pytest.raises(mqpg.ConfigurationError, match=r"must be an asyncio\.Event"):
+        await protocols.AsyncPostProducer(amq, group="shop").run_answers(threading.Event())  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mqpg._async._acompat import Event, Returns, gather, raise_cancellation, wait_for
+from mqpg._async._acompat import Event, Returns, gather, raise_cancellation, require_event, wait_for
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.client.wakeup import TopicWaiter
 from mqpg._async.consumer.call_handler import HandlerInvoker
@@ -134,6 +134,7 @@ class AsyncConsumer:
             SchemaError: The broker's schema is missing, or this release cannot work with it.
             HandlerStuck: Too many calls of the handler never returned.
         """
+        require_event(stop)
         await self._serve(mq)
         count = self.options.concurrency
         if self.options.where == "broker" and self._invoke.wants_driver and count > mq.settings.pool_max_size:

@@ -10,7 +10,7 @@ from typing import Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._async._acompat import Event, Returns, raise_cancellation, start, wait_for
+from mqpg._async._acompat import Event, Returns, raise_cancellation, require_event, start, wait_for
 from mqpg._async.closing import AsyncClosing
 from mqpg.connection.stopping import stops_with
 from mqpg.user_tables.drivers import message_of
@@ -67,6 +67,7 @@ async def run_periodically(
     While `work` returns more than 0 it runs again at once. An error is logged, with `what` for a
     name, and the loop continues. An error of a type in `fatal` ends it.
     """
+    require_event(stop)
     while not stop.is_set():
         try:
             while await work() and not stop.is_set():

@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mqpg._sync._acompat import Event, Returns, gather, raise_cancellation, wait_for
+from mqpg._sync._acompat import Event, Returns, gather, raise_cancellation, require_event, wait_for
 from mqpg._sync.client.client import Client
 from mqpg._sync.client.wakeup import TopicWaiter
 from mqpg._sync.consumer.call_handler import HandlerInvoker
@@ -135,6 +135,7 @@ class Consumer:
             SchemaError: The broker's schema is missing, or this release cannot work with it.
             HandlerStuck: Too many calls of the handler never returned.
         """
+        require_event(stop)
         self._serve(mq)
         count = self.options.concurrency
         if self.options.where == "broker" and self._invoke.wants_driver and count > mq.settings.pool_max_size:

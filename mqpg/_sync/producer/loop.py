@@ -11,7 +11,7 @@ from typing import Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._sync._acompat import Event, Returns, raise_cancellation, start, wait_for
+from mqpg._sync._acompat import Event, Returns, raise_cancellation, require_event, start, wait_for
 from mqpg._sync.closing import Closing
 from mqpg.connection.stopping import stops_with
 from mqpg.user_tables.drivers import message_of
@@ -68,6 +68,7 @@ def run_periodically(
     While `work` returns more than 0 it runs again at once. An error is logged, with `what` for a
     name, and the loop continues. An error of a type in `fatal` ends it.
     """
+    require_event(stop)
     while not stop.is_set():
         try:
             while work() and not stop.is_set():
