@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from tests.support.broker import Broker, Session, message_id, refused, seconds, tolerating
+from tests.support.halves import ANSWER, decision, overdue_now
 from tests.support.waiting import eventually
 
 
@@ -15,15 +16,7 @@ def quick(mq: Session) -> Session:
     """A broker with groups that check after 10 ms: led (ledger), asks (function `answer`), app
     (due_checks, two checks).
     """
-    mq.execute(
-        "create table public.verdicts (handle text primary key, verdict text);"
-        "drop function if exists public.answer;"
-        "create function public.answer(handle text, key text, headers jsonb, payload json) returns mqpg.verdict"
-        " security definer language plpgsql as $$ declare v text; begin"
-        "   select s.verdict into v from public.verdicts s where s.handle = answer.handle;"
-        "   if v = 'boom' then raise exception 'no idea'; end if;"
-        "   return v; end $$"
-    )
+    mq.execute(ANSWER)
     due = seconds(0.01)
     mq.call("create_producer_group", "led", check_after=due, checker="ledger", max_checks=2)
     mq.call(
@@ -65,12 +58,6 @@ def due(mq: Session, group: str, least: int = 1, **named: object) -> list[Any]:
     return got
 
 
-def decision(mq: Session, handle: str) -> tuple[str, str] | None:
-    sql = "select op::text, decided_by from mqpg.op_log where message_id = %s and stage = 0"
-    rows = mq.rows(sql, message_id(handle))
-    return tuple(rows[0]) if rows else None
-
-
 def events(mq: Session, handle: str) -> list[str]:
     rows = mq.rows("select event from mqpg.check_log where message_id = %s order by at", message_id(handle))
     return [row.event for row in rows]
@@ -86,11 +73,6 @@ def enqueued(mq: Session, *, group: str = "led") -> str:
     mq.value("compensate")
     overdue_now(mq)
     return handle
-
-
-def overdue_now(mq: Session) -> None:
-    """End every lease and back-off."""
-    mq.execute("update pgmq.q_mqpg_oplog set vt = clock_timestamp() - interval '1 ms'")
 
 
 # the check queue

@@ -4,20 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Broker, Session, make_due, refused, seconds
+from tests.support.broker import Broker, Session, fill, ids_of, make_due, refused, seconds
 from tests.support.waiting import eventually
 
 LEASE = seconds(0.1)
-
-
-def fill(mq: Session, n: int, topic: str = "one") -> list[int]:
-    ids = mq.send_batch(topic, [str(i) for i in range(n)])
-    mq.append()
-    return ids
-
-
-def ids_of(rows: list[Any]) -> list[int]:
-    return [row.message_id for row in rows]
 
 
 def again(mq: Session, topic: str = "one", **named: Any) -> list[Any]:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.halves import ANSWER, decided, decision, enqueue, parked
 from tests.support.retention import gone, keep, retain, roll
 from tests.support.waiting import eventually
 
@@ -14,15 +15,7 @@ SOON = seconds(0.01)
 @pytest.fixture
 def expiring(mq: Session) -> Session:
     """A broker with groups whose halves are checked and expire after 10 ms, one of each checker."""
-    mq.execute(
-        "drop function if exists public.answer;"
-        "create table public.verdicts (handle text primary key, verdict text);"
-        "create function public.answer(handle text, key text, headers jsonb, payload json) returns mqpg.verdict"
-        " security definer language plpgsql as $$ declare v text; begin"
-        "   select s.verdict into v from public.verdicts s where s.handle = answer.handle;"
-        "   if v = 'boom' then raise exception 'no idea'; end if;"
-        "   return v; end $$"
-    )
+    mq.execute(ANSWER)
     made: dict[str, dict[str, object]] = {
         "app": {},
         "led": {"checker": "ledger"},
@@ -34,44 +27,12 @@ def expiring(mq: Session) -> Session:
     return mq
 
 
-def decision(mq: Session, handle: str) -> tuple[str, str] | None:
-    sql = "select op::text, decided_by from mqpg.op_log where message_id = split_part(%s, '.', 3)::bigint and stage = 0"
-    rows = mq.rows(sql, handle)
-    return tuple(rows[0]) if rows else None
-
-
-def decided(mq: Session, handle: str) -> tuple[str, str]:
-    """Compensate until the half is decided."""
-
-    def look() -> tuple[str, str] | None:
-        mq.value("compensate")
-        return decision(mq, handle)
-
-    return eventually(look)
-
-
 def events(mq: Session, handle: str) -> list[str]:
     return [row.event for row in mq.call("trace", int(handle.split(".")[2]))]
 
 
 def expired(mq: Session) -> list[Any]:
     return mq.rows("select handle, producer_group, topic, outcome::text, reason from mqpg.half_expired")
-
-
-def parked(mq: Session, handle: str) -> str:
-    """Compensate until the half is parked, and return why it was."""
-
-    def look() -> list[Any]:
-        mq.value("compensate")
-        return mq.rows("select reason from mqpg.half_parked where handle = %s", handle)
-
-    return str(eventually(look)[0].reason)
-
-
-def enqueue(mq: Session) -> None:
-    """Have the halves seen, and make their checks due."""
-    mq.execute("select mqpg._enqueue_halves_now('test')")
-    mq.execute("update pgmq.q_mqpg_oplog set vt = clock_timestamp() - interval '1 ms'")
 
 
 def pass_time(mq: Session, interval: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.broker import Broker, Session, ids_of, refused, seconds
 from tests.support.waiting import eventually
 
 SOON = seconds(0.01)
@@ -50,10 +50,6 @@ def in_lane(mq: Session, count: int) -> None:
     """Wait until so many retries are in the lane."""
     tail = "select next_offset from mqpg.subscription_lag where consumer_group = 'g' and topic = 'p' and queue_id = -1"
     eventually(lambda: (mq.append(), mq.scalar(tail) >= count)[1])
-
-
-def ids_of(rows: list[Any]) -> list[int]:
-    return [row.message_id for row in rows]
 
 
 def test_a_retry_is_for_the_owner_of_its_queue(pinned: Session) -> None:

@@ -1,10 +1,9 @@
 """A ledger in the broker's database that lost rows, and half messages that carry one in another database."""
 
-from typing import Any
-
 import pytest
 
 from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.halves import decided, decision, parked
 from tests.support.waiting import eventually
 
 LOST = "the ledger of the broker was made again or lost rows since it was prepared: settle() it"
@@ -17,28 +16,6 @@ def led(mq: Session) -> Session:
     """A broker with the group `led`, whose ledger is here."""
     mq.call("create_producer_group", "led", check_after=seconds(0.01), checker="ledger")
     return mq
-
-
-def decision(mq: Session, handle: str) -> str | None:
-    sql = "select op::text from mqpg.op_log where message_id = split_part(%s, '.', 3)::bigint and stage = 0"
-    rows = mq.rows(sql, handle)
-    return rows[0].op if rows else None
-
-
-def parked(mq: Session, handle: str) -> str:
-    def compensated() -> list[Any]:
-        mq.value("compensate")
-        return mq.rows("select reason from mqpg.half_parked where handle = %s", handle)
-
-    return str(eventually(compensated)[0].reason)
-
-
-def decided(mq: Session, handle: str) -> str:
-    def compensated() -> str | None:
-        mq.value("compensate")
-        return decision(mq, handle)
-
-    return eventually(compensated)
 
 
 def local_transaction(mq: Session, handle: str) -> None:
@@ -73,11 +50,11 @@ def test_a_ledger_that_lost_rows_parks_and_never_rolls_back(led: Session, lose: 
     assert parked(led, committed) == LOST
     assert decision(led, committed) is None
     if "public.copy" in lose:
-        assert decided(led, kept) == "c"  # a row that is there is a proof
+        assert decided(led, kept)[0] == "c"  # a row that is there is a proof
     # It serves what is prepared from now on.
     later, absent = led.prepare("one", "3", "led"), led.prepare("one", "4", "led")
     local_transaction(led, later)
-    assert (decided(led, later), decided(led, absent)) == ("c", "b")
+    assert [decided(led, handle)[0] for handle in (later, absent)] == ["c", "b"]
     assert led.call("settle", committed, "commit", "its order is there") is not None
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Broker, Session, offsets, refused, seconds
+from tests.support.broker import Broker, Session, fill, ids_of, offsets, refused, seconds
 from tests.support.waiting import eventually
 
 
@@ -19,16 +19,6 @@ def shared(mq: Session) -> Session:
     return mq
 
 
-def fill(mq: Session, n: int, topic: str = "s") -> list[int]:
-    ids = mq.send_batch(topic, [str(i) for i in range(n)])
-    mq.append()
-    return ids
-
-
-def ids_of(rows: list[Any]) -> list[int]:
-    return [row.message_id for row in rows]
-
-
 def expire(mq: Session, receipt: str) -> None:
     """End a lease."""
     mq.call("extend", receipt, seconds(0.01))
@@ -40,7 +30,7 @@ def lag(mq: Session, topic: str = "s", queue_id: int = 0) -> Any:
 
 
 def test_many_claims_of_one_queue_are_in_flight(shared: Session, broker: Broker) -> None:
-    ids = fill(shared, 10)
+    ids = fill(shared, 10, "s")
     other = broker.session()
     parts = [s.receive("s", max_messages=3) for s in (shared, other, shared, other)]
     assert [offsets(p) for p in parts] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
@@ -51,7 +41,7 @@ def test_many_claims_of_one_queue_are_in_flight(shared: Session, broker: Broker)
 
 
 def test_one_slow_message_holds_only_its_own_claim(shared: Session) -> None:
-    fill(shared, 10)
+    fill(shared, 10, "s")
     slow = shared.receive("s", max_messages=1)
     rest = shared.drain("s", max_messages=2)
     assert offsets(rest) == list(range(1, 10))
@@ -61,7 +51,7 @@ def test_one_slow_message_holds_only_its_own_claim(shared: Session) -> None:
 
 
 def test_claims_are_acknowledged_in_any_order(shared: Session) -> None:
-    fill(shared, 9)
+    fill(shared, 9, "s")
     parts = [shared.receive("s", max_messages=3) for _ in range(3)]
     shared.ack(parts[2][0].receipt)
     assert lag(shared).committed == 0
@@ -78,7 +68,7 @@ def test_claims_are_acknowledged_in_any_order(shared: Session) -> None:
 
 
 def test_64_claims_are_open_and_no_more(shared: Session) -> None:
-    fill(shared, 70)
+    fill(shared, 70, "s")
     held = [shared.receive("s", max_messages=1) for _ in range(64)]
     assert all(held)
     assert shared.receive("s", max_messages=1) == []
@@ -91,7 +81,7 @@ def test_64_claims_are_open_and_no_more(shared: Session) -> None:
 
 
 def test_of_64_open_claims_one_whose_lease_is_over_is_taken_over(shared: Session) -> None:
-    fill(shared, 70)
+    fill(shared, 70, "s")
     held = [shared.receive("s", max_messages=1) for _ in range(64)]
     expire(shared, held[40][0].receipt)
     (m,) = shared.receive("s", max_messages=1)
@@ -100,7 +90,7 @@ def test_of_64_open_claims_one_whose_lease_is_over_is_taken_over(shared: Session
 
 
 def test_what_was_given_back_goes_first(shared: Session) -> None:
-    fill(shared, 12)
+    fill(shared, 12, "s")
     parts = [shared.receive("s", max_messages=3) for _ in range(3)]
     shared.call("release", parts[1][0].receipt)
     got = shared.receive("s", max_messages=2)
@@ -110,7 +100,7 @@ def test_what_was_given_back_goes_first(shared: Session) -> None:
 
 
 def test_extend_and_nack_concern_their_claim_only(shared: Session) -> None:
-    fill(shared, 6)
+    fill(shared, 6, "s")
     a = shared.receive("s", max_messages=3)
     b = shared.receive("s", max_messages=3)
     shared.call("extend", a[0].receipt, seconds(90))
@@ -127,7 +117,7 @@ def test_receive_waits_a_moment_for_the_only_queue(shared: Session, broker: Brok
 
     A queue of a long transaction is skipped.
     """
-    fill(shared, 6)
+    fill(shared, 6, "s")
     other = broker.session()
     with shared.transaction():
         assert shared.receive("s", max_messages=2)
@@ -141,7 +131,7 @@ def test_receive_waits_a_moment_for_the_only_queue(shared: Session, broker: Brok
 
 
 def test_retries_are_shared_too(shared: Session) -> None:
-    ids = fill(shared, 6)
+    ids = fill(shared, 6, "s")
     got = shared.receive("s")
     shared.nack(got[0].receipt, ids, delay=seconds(0))
     eventually(lambda: (shared.append(), lag(shared, queue_id=-1).next_offset == 6)[1])
@@ -151,7 +141,7 @@ def test_retries_are_shared_too(shared: Session) -> None:
 
 
 def test_exclusive_and_shared_change_into_each_other(shared: Session) -> None:
-    fill(shared, 6)
+    fill(shared, 6, "s")
     a = shared.receive("s", max_messages=2)
     b = shared.receive("s", max_messages=2)
     shared.call("alter_subscription", "g", "s", mode="exclusive")

@@ -20,6 +20,8 @@ __all__ = [
     "Session",
     "Spare",
     "cut_off",
+    "fill",
+    "ids_of",
     "make_due",
     "message_id",
     "messages_by_queue",
@@ -51,6 +53,11 @@ def message_id(handle: str) -> int:
 def offsets(rows: list[Any]) -> list[int]:
     """Where in their queues the messages of a delivery are."""
     return [row.queue_offset for row in rows]
+
+
+def ids_of(rows: list[Any]) -> list[int]:
+    """Which messages a delivery has."""
+    return [row.message_id for row in rows]
 
 
 def seconds(value: float) -> timedelta:
@@ -226,6 +233,13 @@ class Broker:
             self._spare.give(self._open[0])
         if self._pool is not None:
             self._pool.shutdown(wait=True)
+
+
+def fill(session: Session, count: int, topic: str = "one") -> list[int]:
+    """Append so many messages, whose payloads are numbers from 0 on, and return their ids."""
+    ids = session.send_batch(topic, [str(i) for i in range(count)])
+    session.append()
+    return ids
 
 
 @contextmanager
