@@ -3,7 +3,6 @@
 import json
 import signal
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -44,14 +43,11 @@ class Follower:
         eventually(whole, 60)
         return text
 
-    def until(self, wanted: Callable[[dict[str, Any]], bool], seconds: float = 60) -> dict[str, Any]:
+    def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Return the first report that is wanted."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            found: dict[str, Any] = json.loads(self.line())
-            if wanted(found):
-                return found
-        raise AssertionError("no such report")
+        while not wanted(found := json.loads(self.line())):
+            pass
+        return dict(found)
 
     def end(self, signum: int = signal.SIGTERM) -> tuple[int, str]:
         self.process.send_signal(signum)

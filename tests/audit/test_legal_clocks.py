@@ -1,6 +1,5 @@
 """Ticks, snapshots and versions tell the order inside one cluster. A clock that went back does not."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -102,11 +101,9 @@ def test_while_a_message_waits_for_its_retry(audit: Audit, story: Story, by: str
     story.append()
     story.consume(nack=(message,))
     turn_back(story, by)
-    deadline = time.monotonic() + 60
-    while not _applied(story, message) and time.monotonic() < deadline:
+    while not _applied(story, message):
         send(story, 1)
         story.drain()
-    assert _applied(story, message)
     require_valid(audit())
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from pathlib import Path
 
 import psycopg
@@ -12,6 +11,7 @@ from mqpg.audit.state import FORMAT, Judged, load_state, save_state
 from mqpg.errors import ConfigurationError
 from tests.audit.story import Story, Trio
 from tests.support.forking import Forked, run_mqpg
+from tests.support.waiting import eventually
 
 
 def _command(trio: Trio, state: Path, *arguments: str) -> list[str]:
@@ -73,10 +73,7 @@ def test_a_killed_audit_leaves_the_old_state(trio: Trio, story: Story, tmp_path:
         blocker.execute("lock table mqpg.commit_log in access exclusive mode")
         process = Forked(_command(trio, state))
         waiting = "select count(*) as n from pg_stat_activity where application_name = 'mqpg audit' and wait_event_type = 'Lock' and datname = current_database()"
-        deadline = time.monotonic() + 60
-        while not story.one(waiting) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert story.one(waiting)
+        eventually(lambda: story.one(waiting))
         process.kill()
         process.wait()
     assert state.read_bytes() == before

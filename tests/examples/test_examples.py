@@ -4,7 +4,6 @@ import os
 import random
 import runpy
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 import mqpg
 from mqpg.protocols import PostProducer, Result
 from tests.support.forking import run_forked
+from tests.support.waiting import eventually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -94,10 +94,7 @@ def test_post_message_asked_during_its_callback(dsn: str) -> None:
         producer = PostProducer(mq, group="cashier", check=payments.look)
 
         def pay_slowly(handle: str) -> Result:
-            give_up = time.monotonic() + 45
-            while not producer.answer():
-                assert time.monotonic() < give_up
-                time.sleep(0.01)
+            eventually(producer.answer)
             return payments.pay(handle, Result.SUCCESS)
 
         posted = producer.post("paid", {"order": 1}, pay_slowly)

@@ -2,7 +2,6 @@
 
 import importlib
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -15,6 +14,7 @@ import mqpg
 from mqpg.workers.compensator import Compensator
 from mqpg.workers.worker import Options
 from tests.support.killing import die_at
+from tests.support.waiting import eventually
 
 SALE = text("insert into sale (id) values (:id)")
 EFFECT = text("insert into effect (id) values (:id)")
@@ -101,9 +101,7 @@ def answer(dsn: str, shop: str) -> None:
     engine = create_engine(shop, poolclass=NullPool)
     with mqpg.connect(dsn) as mq:
         producer = mqpg.protocols.PostProducer(mq, group="posted", check=lambda half: look_up(engine, half))
-        give_up = time.monotonic() + 45
-        while not producer.answer() and time.monotonic() < give_up:
-            time.sleep(0.02)
+        eventually(producer.answer)
 
 
 def look_up(engine: Engine, half: mqpg.HalfCheck) -> mqpg.protocols.Result:
@@ -130,9 +128,7 @@ def compensator(dsn: str, shop: str, seconds: float = 30.0) -> None:
 def compensate(dsn: str) -> None:
     """Do what pg_cron would do."""
     with mqpg.connect(dsn) as mq:
-        give_up = time.monotonic() + 45
-        while not mq.compensate() and time.monotonic() < give_up:
-            time.sleep(0.02)
+        eventually(mq.compensate)
 
 
 def consume_there(dsn: str, shop: str, consumer: str = "one", topic: str = "orders") -> None:

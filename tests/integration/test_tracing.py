@@ -4,7 +4,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -264,8 +263,7 @@ async def test_async(amq: mqpg.AsyncClient, mq: mqpg.Client, topic: str, spans: 
     bill = consumer(handle, timeout=5)
     with trace.get_tracer("shop").start_as_current_span("checkout"):
         await amq.commit(await amq.prepare(topic, 1, "shop", delay=0.1))
-    deadline = time.monotonic() + 45
-    while len(tried) < 2 and time.monotonic() < deadline:
+    while len(tried) < 2:
         await amq.append()
         await bill.step(amq)
     prepared = spans.one("prepare orders")
