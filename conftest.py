@@ -5,6 +5,7 @@ import signal
 pytest_plugins = [
     "tests.fixtures.server",
     "tests.fixtures.databases",
+    "tests.fixtures.clients",
     "tests.fixtures.commands",
     "tests.fixtures.mariadb",
     "tests.fixtures.seeds",

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 
 from lab.fuzz.sql import SqlFuzzer
 from tests.fixtures.databases import Databases
-from tests.fixtures.server import Server
 from tests.support.broker import Broker
 
 CALLS = 2000
 
 
-def test_random_calls_of_every_sql_function(
-    server: Server, databases: Databases, template: str, rng: random.Random
-) -> None:
-    name = databases.create(template)
-    broker = Broker(server.dsn(name))
-    try:
+def test_random_calls_of_every_sql_function(databases: Databases, template: str, rng: random.Random) -> None:
+    with databases.lent(template) as dsn, closing(Broker(dsn)) as broker:
         fuzz = SqlFuzzer(broker, rng.getrandbits(32))
         report = fuzz.run(CALLS)
         faults = [f"{len(calls)} times {what}\n    {calls[0]}" for what, calls in report.faults.items()]
         assert not faults, "\n".join(["codes that no caller expects:", *faults])
         assert not report.never, f"functions that never succeeded: {report.never}"
         fuzz.require_whole()
-    finally:
-        broker.close()
-        databases.drop(name)

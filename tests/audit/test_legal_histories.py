@@ -10,9 +10,9 @@ from psycopg.rows import dict_row
 
 from mqpg.audit.report import Report
 from mqpg.audit.verdict import Verdict
+from tests.audit.retention import close_and_drop, dropped
 from tests.audit.story import Story, Trio, message_id
 from tests.fixtures.databases import Databases
-from tests.fixtures.server import Server
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.spark
@@ -30,12 +30,6 @@ def found(report: Report) -> dict[str, int]:
     return {kind: count for kind, count in report.anomalies.items() if count}
 
 
-def dropped(story: Story) -> set[str]:
-    """Return the families with a segment whose rows are dropped."""
-    rows = story.broker.execute("select distinct family from mqpg.segment where body_dropped_at is not null").fetchall()
-    return {row["family"] for row in rows}
-
-
 def drop_bodies(story: Story) -> None:
     """Let keep() drop bodies while an unread message of another topic pins the queues."""
     story.broker.execute("select mqpg.create_topic('slow', 1)")
@@ -43,20 +37,8 @@ def drop_bodies(story: Story) -> None:
     story.broker.execute("select mqpg.send('slow', '{}'::text)")
     story.drain()
     story.drain("mail", journal=False)
-    deadline = time.monotonic() + 60
-    while "log" not in dropped(story) and time.monotonic() < deadline:
-        for age in ("0 s", "6 hours"):
-            story.broker.execute(
-                "update mqpg.settings set value = %s where name in ('segment_age', 'cursor_slot_age')", (age,)
-            )
-            story.broker.execute("update mqpg.topic set retention = '0 s'")
-            for _ in range(1 if age == "0 s" else 20):
-                story.broker.execute("select * from mqpg.keep()")
-            story.broker.execute("update mqpg.topic set retention = '1 day'")
-            story.business()
-            story.drain()
-            story.drain("mail", journal=False)
-    assert "log" in dropped(story)
+    while "log" not in dropped(story):
+        close_and_drop(story)
     assert "tick" not in dropped(story)
 
 
@@ -253,11 +235,12 @@ def test_a_filter_that_is_widened(audit: Audit, story: Story, trio: Trio) -> Non
 
 
 def test_two_brokers_with_one_journal(
-    audit: Audit, story: Story, trio: Trio, databases: Databases, template: str, server: Server
+    audit: Audit, story: Story, trio: Trio, databases: Databases, template: str
 ) -> None:
-    name = databases.create(template)
-    with psycopg.connect(server.dsn(name), autocommit=True, row_factory=dict_row) as other:
-        other.execute("update mqpg.broker set broker_id = default")
+    with (
+        databases.lent(template) as dsn,
+        psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as other,
+    ):
         other.execute("select mqpg.create_topic('orders', 2)")
         other.execute("select mqpg.subscribe('twin', 'orders')")
         other.execute("select * from mqpg.send_batch('orders', array_fill('{}'::text, array[200]))")
@@ -286,8 +269,7 @@ def test_two_brokers_with_one_journal(
             )
         require_valid(audit(**options))
         twin = {"applied": {"twin": trio.consumer}, "ledgers": {}, "groups": ("twin",), "drained": True}
-        require_valid(audit(dsn=server.dsn(name), **twin))
-    databases.drop(name)
+        require_valid(audit(dsn=dsn, **twin))
 
 
 def test_a_broadcast_group_with_one_journal(audit: Audit, story: Story, trio: Trio) -> None:

@@ -1,12 +1,10 @@
 """`mqpg subscription purge-journal`: journal and inbox shrink with the broker's retention."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
 from sqlalchemy import create_engine, make_url, text
 
 import mqpg
@@ -14,12 +12,6 @@ from tests.support.broker import Broker
 from tests.support.consuming import drain
 from tests.support.in_process import Run
 from tests.support.retention import retain, roll
-
-
-@pytest.fixture
-def mq(dsn: str) -> Iterator[mqpg.Client]:
-    with mqpg.connect(dsn) as client:
-        yield client
 
 
 def purge(run: Run, url: str, dsn: str) -> int:

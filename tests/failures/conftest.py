@@ -14,24 +14,21 @@ from mqpg.embedded import EmbeddedServer
 from tests.failures.stage import SHOP_TABLES, CrashingStage, Stage
 from tests.fixtures.databases import Databases
 from tests.fixtures.emptying import empty
-from tests.fixtures.server import Server
 from tests.support.losing import UNFLUSHED
 from tests.support.servers import temporary_server
 from tests.support.standby import Pair, replicated
 
 
 @pytest.fixture(scope="session")
-def stage_dsn(server: Server, databases: Databases, template: str) -> Iterator[str]:
-    name = databases.create(template)
-    yield server.dsn(name)
-    databases.drop(name)
+def stage_dsn(databases: Databases, template: str) -> Iterator[str]:
+    with databases.lent(template) as dsn:
+        yield dsn
 
 
 @pytest.fixture(scope="session")
-def shop_database(server: Server, databases: Databases) -> Iterator[str]:
-    name = databases.create()
-    yield server.dsn(name)
-    databases.drop(name)
+def shop_database(databases: Databases) -> Iterator[str]:
+    with databases.lent() as dsn:
+        yield dsn
 
 
 @pytest.fixture

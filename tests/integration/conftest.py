@@ -1,7 +1,7 @@
-"""Fixtures of the library's tests: a client, and databases of a producer and of a consumer."""
+"""Fixtures of the library's tests: topics, and databases of a producer and of a consumer."""
 
 import gc
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,20 +9,6 @@ from sqlalchemy import Engine
 
 import mqpg
 from tests.support.business import business_at
-
-
-@pytest.fixture
-def mq(dsn: str) -> Iterator[mqpg.Client]:
-    """A client of this test's broker."""
-    with mqpg.connect(dsn, retry_timeout=5) as client:
-        yield client
-
-
-@pytest.fixture
-async def amq(dsn: str) -> AsyncIterator[mqpg.AsyncClient]:
-    """An asynchronous client of the same broker."""
-    async with await mqpg.connect_async(dsn, retry_timeout=5) as client:
-        yield client
 
 
 @pytest.fixture(params=["postgresql", "sqlite", pytest.param("mariadb", marks=pytest.mark.mariadb)])

@@ -11,7 +11,6 @@ from sqlalchemy import Engine, create_engine, event, text
 import mqpg
 from mqpg import errors
 from tests.fixtures.databases import Databases
-from tests.fixtures.server import Server
 from tests.support.business import INSERT
 from tests.support.consuming import drain, running, send
 from tests.support.crash import crash_at
@@ -163,35 +162,32 @@ def test_c2_stops_where_its_offset_is_beyond_the_log(mq: mqpg.Client, topic: str
 
 
 def test_c2_keeps_the_offsets_of_several_brokers_apart(
-    mq: mqpg.Client, topic: str, engine: Engine, databases: Databases, template: str, server: Server
+    mq: mqpg.Client, topic: str, engine: Engine, databases: Databases, template: str
 ) -> None:
     """A group of one name reads a topic of one name at two brokers, whose message ids are equal."""
-    name = databases.create(template)
-    with psycopg.connect(server.dsn(name), autocommit=True) as conn:
-        conn.execute("update mqpg.broker set broker_id = default")
+    with databases.lent(template) as dsn:
 
-    @mqpg.consumer(topic, group="g", database=engine, consumer="one", retry_delay="10 ms", journal=True)
-    def handle(message: mqpg.Message, conn: Any) -> None:
-        conn.execute(INSERT, {"id": message.payload["id"]})
-        if message.payload["id"] % 10 == 1 and message.attempt == 1:
-            raise ValueError("later")
+        @mqpg.consumer(topic, group="g", database=engine, consumer="one", retry_delay="10 ms", journal=True)
+        def handle(message: mqpg.Message, conn: Any) -> None:
+            conn.execute(INSERT, {"id": message.payload["id"]})
+            if message.payload["id"] % 10 == 1 and message.attempt == 1:
+                raise ValueError("later")
 
-    with mqpg.connect(server.dsn(name)) as other:
-        other.create_topic(topic, queues=1)
-        send(mq, [1, 2])
-        send(other, [11, 12, 13])
-        for broker in (mq, other):
-            drain(mqpg.consumer(topic, group="g", database=engine, consumer="one", retry_delay="10 ms",
-                                journal=True)(handle.handler), broker)  # fmt: skip
-        brokers = sorted((one.info().broker_id, offset) for one, offset in ((mq, 2), (other, 3)))
-    assert ids(engine) == [2, 1, 12, 13, 11]
-    with engine.connect() as own:
-        offsets = own.execute(text("select broker, next_offset from mqpg_offsets order by broker")).all()
-        assert [tuple(row) for row in offsets] == brokers
-        journal = own.execute(text("select broker, count(*), count(distinct subscription_id) from mqpg_applied"
-                                    " group by broker order by broker")).all()  # fmt: skip
-        assert [tuple(row) for row in journal] == [(broker, count, 1) for broker, count in brokers]
-    databases.drop(name)
+        with mqpg.connect(dsn) as other:
+            other.create_topic(topic, queues=1)
+            send(mq, [1, 2])
+            send(other, [11, 12, 13])
+            for broker in (mq, other):
+                drain(mqpg.consumer(topic, group="g", database=engine, consumer="one", retry_delay="10 ms",
+                                    journal=True)(handle.handler), broker)  # fmt: skip
+            brokers = sorted((one.info().broker_id, offset) for one, offset in ((mq, 2), (other, 3)))
+        assert ids(engine) == [2, 1, 12, 13, 11]
+        with engine.connect() as own:
+            offsets = own.execute(text("select broker, next_offset from mqpg_offsets order by broker")).all()
+            assert [tuple(row) for row in offsets] == brokers
+            journal = own.execute(text("select broker, count(*), count(distinct subscription_id) from mqpg_applied"
+                                        " group by broker order by broker")).all()  # fmt: skip
+            assert [tuple(row) for row in journal] == [(broker, count, 1) for broker, count in brokers]
 
 
 def test_c2_skips_a_message_that_killed_every_process(mq: mqpg.Client, topic: str, engine: Engine) -> None:

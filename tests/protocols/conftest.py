@@ -3,28 +3,23 @@
 Both are made once and emptied before each test, which takes a tenth of the time to copy one.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 from sqlalchemy import Engine
 
-import mqpg
 from tests.fixtures.databases import Databases
 from tests.fixtures.emptying import empty
-from tests.fixtures.server import Server
 from tests.support.business import business_at
 
 
 @pytest.fixture(scope="package")
-def broker(server: Server, databases: Databases, template: str) -> Iterator[str]:
+def broker(databases: Databases, template: str) -> Iterator[str]:
     """DSN of the broker that the tests share, one after the other."""
-    name = databases.create(template)
-    with psycopg.connect(server.dsn(name)) as connection:
-        connection.execute("update mqpg.broker set broker_id = default")
-    yield server.dsn(name)
-    databases.drop(name)
+    with databases.lent(template) as dsn:
+        yield dsn
 
 
 @pytest.fixture
@@ -34,26 +29,11 @@ def dsn(broker: str) -> str:
     return broker
 
 
-@pytest.fixture
-def mq(dsn: str) -> Iterator[mqpg.Client]:
-    """A client of this test's broker."""
-    with mqpg.connect(dsn, retry_timeout=5) as client:
-        yield client
-
-
-@pytest.fixture
-async def amq(dsn: str) -> AsyncIterator[mqpg.AsyncClient]:
-    """An asynchronous client of the same broker."""
-    async with await mqpg.connect_async(dsn, retry_timeout=5) as client:
-        yield client
-
-
 @pytest.fixture(scope="package")
-def business_database(server: Server, databases: Databases) -> Iterator[str]:
+def business_database(databases: Databases) -> Iterator[str]:
     """DSN of a PostgreSQL database of the user's."""
-    name = databases.create()
-    yield server.dsn(name)
-    databases.drop(name)
+    with databases.lent() as dsn:
+        yield dsn
 
 
 @pytest.fixture(params=["postgresql", "sqlite"])

@@ -9,17 +9,15 @@ import pytest
 
 from tests.fixtures.databases import Databases
 from tests.fixtures.emptying import empty
-from tests.fixtures.server import Server
 from tests.support.broker import Broker, Session, Spare
 from tests.support.retention import retain
 
 
 @pytest.fixture(scope="module")
-def module_dsn(server: Server, databases: Databases, template: str) -> Iterator[str]:
+def module_dsn(databases: Databases, template: str) -> Iterator[str]:
     """DSN of a migrated database that the tests of one module share."""
-    name = databases.create(template)
-    yield server.dsn(name)
-    databases.drop(name)
+    with databases.lent(template) as dsn:
+        yield dsn
 
 
 @pytest.fixture(scope="module")

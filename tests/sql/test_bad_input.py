@@ -8,7 +8,6 @@ from typing import NamedTuple
 import pytest
 
 from tests.fixtures.databases import Databases
-from tests.fixtures.server import Server
 from tests.support.broker import Broker, Session, refused
 
 BAD_NAMES = ["", " ", "a b", "é", "-a", ".a", "_a", "a" * 128, "a\n", "a;drop", "a/b", "a'"]
@@ -271,34 +270,33 @@ class Furnished(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def furnished(server: Server, databases: Databases, template: str) -> Iterator[Furnished]:
+def furnished(databases: Databases, template: str) -> Iterator[Furnished]:
     """One broker for all cases, with rows in the tables that matter. No case may change it."""
-    name = databases.create(template)
-    broker = Broker(server.dsn(name))
-    mq = broker.session()
-    mq.call("create_topic", "t", queues=4)
-    mq.call("create_topic", "one", queues=1)
-    mq.call("subscribe", "g", "t")
-    mq.call("subscribe", "pin", "t", mode="pinned")
-    mq.call("create_producer_group", "pg")
-    mq.call("create_topic", "open", queues=1)
-    mq.call("subscribe", "g", "open")
-    mq.send_batch("open", ["1"] * 3)
-    message_id = mq.send("t", "1")
-    handle = mq.prepare("t", "1")
-    mq.append()
-    claimed = mq.receive("open")[0]
-    foreign = ".".join(["otherbroker0", *handle.split(".")[1:]])
-    values = {
-        "message_id": message_id,
-        "handle": handle,
-        "foreign": foreign,
-        "receipt": claimed.receipt,
-        "claimed_id": claimed.message_id,
-    }
-    yield Furnished(mq, values)
-    broker.close()
-    databases.drop(name)
+    with databases.lent(template) as dsn:
+        broker = Broker(dsn)
+        mq = broker.session()
+        mq.call("create_topic", "t", queues=4)
+        mq.call("create_topic", "one", queues=1)
+        mq.call("subscribe", "g", "t")
+        mq.call("subscribe", "pin", "t", mode="pinned")
+        mq.call("create_producer_group", "pg")
+        mq.call("create_topic", "open", queues=1)
+        mq.call("subscribe", "g", "open")
+        mq.send_batch("open", ["1"] * 3)
+        message_id = mq.send("t", "1")
+        handle = mq.prepare("t", "1")
+        mq.append()
+        claimed = mq.receive("open")[0]
+        foreign = ".".join(["otherbroker0", *handle.split(".")[1:]])
+        values = {
+            "message_id": message_id,
+            "handle": handle,
+            "foreign": foreign,
+            "receipt": claimed.receipt,
+            "claimed_id": claimed.message_id,
+        }
+        yield Furnished(mq, values)
+        broker.close()
 
 
 def call_text(case: Case, values: dict[str, object]) -> str:

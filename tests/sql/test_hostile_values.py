@@ -10,12 +10,12 @@ import copy
 import os
 import random
 from collections.abc import Iterator
+from contextlib import closing
 
 import psycopg
 import pytest
 
 from tests.fixtures.databases import Databases
-from tests.fixtures.server import Server
 from tests.support.broker import Broker, Session
 from tests.support.hostile import CATALOG, HOSTILE, SINCE_17, TEXTS, Function, allowed
 
@@ -325,14 +325,9 @@ class Stage:
 
 
 @pytest.fixture(scope="module")
-def stage(server: Server, databases: Databases, template: str) -> Iterator[Stage]:
-    name = databases.create(template)
-    broker = Broker(server.dsn(name))
-    try:
+def stage(databases: Databases, template: str) -> Iterator[Stage]:
+    with databases.lent(template) as dsn, closing(Broker(dsn)) as broker:
         yield Stage(broker)
-    finally:
-        broker.close()
-        databases.drop(name)
 
 
 def rows(function: Function) -> list[dict[str, str]]:

@@ -17,7 +17,6 @@ from mqpg.audit.sql.engine import run_audit as run_sql_audit
 from mqpg.audit.verdict import Verdict
 from mqpg.spark.jobs.audit import run_audit as run_spark_audit
 from tests.fixtures.databases import Databases
-from tests.fixtures.server import Server
 from tests.stateful.admin import Admin
 from tests.stateful.checks import Checks
 from tests.stateful.crashes import Crashes
@@ -84,14 +83,13 @@ class JournallingMachine(Checks, Admin, Crashes):
 
 
 @pytest.fixture
-def dsn(server: Server, databases: Databases, template: str) -> Iterator[str]:
-    name = databases.create(template)
-    broker = prepared(server.dsn(name))
-    broker.session().execute(_JOURNAL)
-    yield server.dsn(name)
-    Base.disconnect()
-    broker.close()
-    databases.drop(name)
+def dsn(databases: Databases, template: str) -> Iterator[str]:
+    with databases.lent(template) as dsn:
+        broker = prepared(dsn)
+        broker.session().execute(_JOURNAL)
+        yield dsn
+        Base.disconnect()
+        broker.close()
 
 
 def test_random_histories_are_valid(dsn: str) -> None:

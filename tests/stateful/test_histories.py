@@ -14,7 +14,6 @@ import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.fixtures.databases import Databases, OwnServer
-from tests.fixtures.server import Server
 from tests.stateful.admin import Admin
 from tests.stateful.checks import Checks
 from tests.stateful.crashes import Crashes, ServerCrashes
@@ -36,13 +35,12 @@ class CrashingMachine(ServerCrashes, QueueMachine):
 
 
 @pytest.fixture
-def machine(server: Server, databases: Databases, template: str) -> Iterator[type[QueueMachine]]:
-    name = databases.create(template)
-    broker = prepared(server.dsn(name))
-    yield QueueMachine
-    Base.disconnect()
-    broker.close()
-    databases.drop(name)
+def machine(databases: Databases, template: str) -> Iterator[type[QueueMachine]]:
+    with databases.lent(template) as dsn:
+        broker = prepared(dsn)
+        yield QueueMachine
+        Base.disconnect()
+        broker.close()
 
 
 @pytest.fixture
