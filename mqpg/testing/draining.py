@@ -29,12 +29,14 @@ def drain(client: mqpg.Client, *consumers: mqpg.Consumer, wait: float = 0.0) -> 
     """
     processed, deadline = 0, time.monotonic() + wait
     while True:
+        # Asked before the pass: a retry may become due while the process stands still in its middle.
+        in_time = time.monotonic() < deadline
         client.append()
         found = sum(consumer.step(client) for consumer in consumers)
         processed += found
         if found:
             deadline = time.monotonic() + wait
-        elif time.monotonic() >= deadline:
+        elif not in_time:
             return processed
         else:
             time.sleep(0.01)
@@ -56,12 +58,13 @@ async def adrain(client: mqpg.AsyncClient, *consumers: mqpg.AsyncConsumer, wait:
 
     processed, deadline = 0, time.monotonic() + wait
     while True:
+        in_time = time.monotonic() < deadline
         await client.append()
         found = sum([await consumer.step(client) for consumer in consumers])
         processed += found
         if found:
             deadline = time.monotonic() + wait
-        elif time.monotonic() >= deadline:
+        elif not in_time:
             return processed
         else:
             await asyncio.sleep(0.01)
