@@ -21,7 +21,7 @@ from mqpg.workers.compensator import Compensator
 from mqpg.workers.worker import Options
 from tests.failures import actors
 from tests.failures.actors import SALE
-from tests.support import killing
+from tests.support import halves, killing
 from tests.support.broker import HOT_TABLES, Broker, Session, message_id, positions
 from tests.support.losing import losing_the_unflushed
 from tests.support.proxied import proxied
@@ -216,7 +216,7 @@ class Stage:
 
     def overdue_now(self) -> None:
         """End every lease and back-off of check-backs."""
-        self.sql.execute("update pgmq.q_mqpg_oplog set vt = clock_timestamp() - interval '1 ms'")
+        halves.overdue_now(self.sql)
 
     # what is found
 
@@ -261,14 +261,11 @@ class Stage:
 
     def events(self, handle: str) -> list[str]:
         """The events of a half in the check log, in order."""
-        rows = self.sql.rows("select event from mqpg.check_log where message_id = %s order by at", message_id(handle))
-        return [row.event for row in rows]
+        return halves.checks(self.sql, handle)
 
     def decision(self, handle: str) -> tuple[str, str] | None:
         """How a half was decided (c: commit, b: rollback), and by which party."""
-        query = "select op::text, decided_by from mqpg.op_log where message_id = %s and stage = 0"
-        rows = self.sql.rows(query, message_id(handle))
-        return tuple(rows[0]) if rows else None
+        return halves.decision(self.sql, handle)
 
     def exactly_once(self, ids: list[int]) -> None:
         """Assert that these sales happened, exactly their messages were delivered, and nothing is

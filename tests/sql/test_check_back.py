@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from tests.support.broker import Broker, Session, message_id, refused, seconds, tolerating
-from tests.support.halves import ANSWER, decision, overdue_now
+from tests.support.halves import ANSWER, checks, decision, overdue_now
 from tests.support.waiting import eventually
 
 
@@ -58,11 +58,6 @@ def due(mq: Session, group: str, least: int = 1, **named: object) -> list[Any]:
     return got
 
 
-def events(mq: Session, handle: str) -> list[str]:
-    rows = mq.rows("select event from mqpg.check_log where message_id = %s order by at", message_id(handle))
-    return [row.event for row in rows]
-
-
 def entries(mq: Session) -> int:
     return int(mq.scalar("select count(*) from pgmq.q_mqpg_oplog"))
 
@@ -111,7 +106,7 @@ def test_entries_of_halves_decided_meanwhile_are_deleted_unasked(quick: Session)
     quick.commit(handle)
     assert quick.value("compensate") == 0
     assert entries(quick) == 0
-    assert events(quick, handle) == []
+    assert checks(quick, handle) == []
 
 
 # the fence
@@ -127,7 +122,7 @@ def test_an_open_local_transaction_is_waited_for(quick: Session, broker: Broker,
             compensated(quick)
             overdue_now(quick)
         assert decision(quick, handle) is None
-        assert events(quick, handle) == ["asked", "waited"] * 4
+        assert checks(quick, handle) == ["asked", "waited"] * 4
         tx.force_rollback = not commits
     compensated(quick)
     assert decision(quick, handle) == (op, "checker")
@@ -227,7 +222,7 @@ def test_a_function_that_says_wait_is_asked_again_uncounted(quick: Session) -> N
     for _ in range(4):
         compensated(quick)
         overdue_now(quick)
-    assert events(quick, handle) == ["asked", "waited"] * 4
+    assert checks(quick, handle) == ["asked", "waited"] * 4
     (row,) = quick.rows("select handle, checks from mqpg.half_pending")
     assert (row.handle, row.checks) == (handle, 0)
 
@@ -281,7 +276,7 @@ def test_cancelling_a_pass_is_no_check(quick: Session, broker: Broker) -> None:
     quick.execute("select pg_cancel_backend(%s)", asking.pid)
     with pytest.raises(psycopg.errors.QueryCanceled):
         pass_.result(45)
-    assert events(quick, handle) == []
+    assert checks(quick, handle) == []
 
 
 def test_the_name_of_a_function_is_never_run_as_sql(quick: Session) -> None:
@@ -324,7 +319,7 @@ def test_due_checks_counts_attempts_and_parks(quick: Session) -> None:
         (row,) = due(quick, "app", lease=seconds(0.02))
         assert tuple(row) == (handle, "one", "k", {"h": 1}, {"a": 1}, attempt)
     eventually(lambda: quick.call("due_checks", "app") == [] and quick.rows("select from mqpg.half_parked"))
-    assert events(quick, handle) == ["asked", "asked", "parked"]
+    assert checks(quick, handle) == ["asked", "asked", "parked"]
 
 
 def test_check_wait_twice_or_late_takes_no_check_back(quick: Session) -> None:
@@ -337,7 +332,7 @@ def test_check_wait_twice_or_late_takes_no_check_back(quick: Session) -> None:
     overdue_now(quick)
     quick.call("check_wait", handle, seconds(0))
     assert due(quick, "app")[0].attempt == 2
-    assert events(quick, handle) == ["asked", "waited", "waited late", "asked", "waited late", "asked"]
+    assert checks(quick, handle) == ["asked", "waited", "waited late", "asked", "waited late", "asked"]
 
 
 def test_check_wait_of_a_decided_half_does_nothing(quick: Session) -> None:
@@ -346,7 +341,7 @@ def test_check_wait_of_a_decided_half_does_nothing(quick: Session) -> None:
     quick.commit(handle)
     quick.call("check_wait", handle)
     assert entries(quick) == 0
-    assert events(quick, handle) == ["asked"]
+    assert checks(quick, handle) == ["asked"]
 
 
 def test_exhausted_with_policy_rollback(quick: Session) -> None:
@@ -404,7 +399,7 @@ def test_answer(quick: Session, verdict: str, outcome: str | None) -> None:
     answer = "select mqpg._answer(%s, %s::text::mqpg.verdict, 'url shop', 'looked')"
     assert quick.scalar(answer, handle, verdict) == outcome
     assert entries(quick) == (1 if outcome is None else 0)
-    assert events(quick, handle) == ["asked", "waited"][: 2 if outcome is None else 1]
+    assert checks(quick, handle) == ["asked", "waited"][: 2 if outcome is None else 1]
     if outcome:
         assert quick.scalar("select reason from mqpg.op_log") == "url shop: looked"
         assert quick.scalar(answer, handle, "commit") == f"already_{outcome}"
@@ -448,7 +443,7 @@ def test_settle_a_parked_half(quick: Session, parked: str, verdict: str, outcome
     assert quick.value("settle", parked, verdict, "asked the shop") == outcome
     assert quick.rows("select from mqpg.half_parked") == []
     assert quick.value("settle", parked, "commit", "again").startswith("already")
-    assert events(quick, parked)[-1] == "settled"
+    assert checks(quick, parked)[-1] == "settled"
     assert tuple(quick.rows("select decided_by, reason from mqpg.op_log")[0]) == ("admin", "asked the shop")
     by = quick.scalar("select by from mqpg.check_log where event = 'settled'")
     assert by == "role " + quick.scalar("select session_user")

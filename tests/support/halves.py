@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from tests.support.broker import Session, message_id
 from tests.support.waiting import eventually
 
-__all__ = ["ANSWER", "decided", "decision", "enqueue", "overdue_now", "parked"]
+__all__ = ["ANSWER", "checks", "decided", "decision", "enqueue", "overdue_now", "parked"]
 
 T = TypeVar("T")
 
@@ -44,6 +44,12 @@ def decision(mq: Session, handle: str) -> tuple[str, str] | None:
     sql = "select op::text, decided_by from mqpg.op_log where message_id = %s and stage = 0"
     rows = mq.rows(sql, message_id(handle))
     return tuple(rows[0]) if rows else None
+
+
+def checks(mq: Session, handle: str) -> list[str]:
+    """The events of its check-backs, in order."""
+    rows = mq.rows("select event from mqpg.check_log where message_id = %s order by at", message_id(handle))
+    return [row.event for row in rows]
 
 
 def decided(mq: Session, handle: str) -> tuple[str, str]:
