@@ -5,22 +5,20 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 import psycopg
 import stamina
 
-from mqpg.embedded import EmbeddedServer
 from mqpg.errors import Error
 
-__all__ = ["Fleet", "LabError", "Process", "crash", "environment", "free_ports", "persist"]
+__all__ = ["Fleet", "LabError", "Process", "environment", "persist"]
 
 T = TypeVar("T")
 
@@ -43,21 +41,6 @@ def persist(
     stamina.instrumentation.set_on_retry_hooks([])  # nothing is written of each attempt
     again = stamina.retry(on=on, attempts=None, timeout=patience, wait_initial=0.05, wait_max=1.0, wait_jitter=0.05)
     return again(work)()
-
-
-def free_ports(number: int) -> list[int]:
-    """Ports of this machine that nothing listens to."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
-def crash(server: EmbeddedServer) -> None:
-    """Stop a server as a crash does, and start it on the same port."""
-    server.stop("immediate")
-    server.start()
 
 
 class Process:

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import psycopg
 
-from lab.processes import crash
 from lab.proxy import Proxy
 from mqpg.embedded import EmbeddedServer
+from tests.support.servers import restart
 
 from .containers import Container, Way
 from .disk import recover, run_full
@@ -85,7 +85,7 @@ class Faults:
     _keep = _upgrade = _audit = _adopt = _interrupt
 
     def _crash(self, one: Round) -> None:
-        crash(self._server(one))
+        restart(self._server(one))
 
     def _disk(self, one: Round) -> None:
         """Fill the file system of a broker's data until the server breaks off, and free it."""

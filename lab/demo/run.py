@@ -16,10 +16,11 @@ import psycopg
 
 import mqpg
 from lab.audits import Audit, audit, sqlalchemy_url
-from lab.processes import Fleet, LabError, crash, environment
+from lab.processes import Fleet, LabError, environment
 from mqpg import migrate
 from mqpg.cli.progress import progress
 from mqpg.embedded import EmbeddedServer
+from tests.support.servers import restart
 
 from .counts import Counts, Databases, Gauges
 from .flights import expected_board, known_flights
@@ -92,7 +93,7 @@ def run(flights: int, seed: int, say: Callable[[str], None], page: Path | None =
         databases = Databases(*(server.create_database(name) for name in ("broker", "airline", "board")))
         _prepare(databases)
         with _fleet(databases) as fleet, Gauges(databases) as gauges:
-            kills = Kills(schedule(seed, flights), fleet, lambda: crash(server))
+            kills = Kills(schedule(seed, flights), fleet, lambda: restart(server))
             say(f"{flights:,} flights, seed {seed}")
             flying_from = time.monotonic()
             _start_processes(fleet, flights)

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from lab.processes import free_ports
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer, find_binaries
+from tests.support.servers import free_ports
 from tests.support.standby import Pair, replicated
 
 __all__ = ["TakingTurns", "taking_turns"]

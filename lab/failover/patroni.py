@@ -20,10 +20,10 @@ import psycopg
 import yaml
 
 from lab import ROOT
-from lab.processes import free_ports
 from mqpg import migrate
 from mqpg.embedded import find_binaries
 from mqpg.embedded.programs import current_account, readable_for
+from tests.support.servers import free_ports
 from tests.support.waiting import eventually
 
 __all__ = ["Managed", "managed"]

@@ -17,10 +17,11 @@ from psycopg.conninfo import conninfo_to_dict
 
 import mqpg
 from lab.bench.server import SETTINGS
-from lab.processes import LabError, Process, environment, free_ports, persist
+from lab.processes import LabError, Process, environment, persist
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
 from mqpg.schema.copies import settle_in
+from tests.support.servers import free_ports
 
 __all__ = ["Brokers", "class_path"]
 

@@ -20,8 +20,9 @@ from tempfile import mkdtemp
 
 import mqpg
 from lab.audits import audit
-from lab.processes import Fleet, crash, environment
+from lab.processes import Fleet, environment
 from mqpg.embedded import EmbeddedServer
+from tests.support.servers import restart
 
 from .members import GROUPS, PRODUCERS, SINGLE, TOPIC
 from .rig import Databases, add_members, drain, prepare, terminate_cleanly, warm_up, wrong_effects
@@ -47,7 +48,7 @@ def _shake(fleet: Fleet, server: EmbeddedServer, rng: random.Random, seconds: fl
     while time.monotonic() < until:
         time.sleep(rng.uniform(0.5, 4))
         if time.monotonic() > next_crash:
-            crash(server)
+            restart(server)
             crashes += 1
             next_crash = time.monotonic() + rng.uniform(60, 180)
         fleet.kill_one(rng)

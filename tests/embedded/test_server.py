@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ import pytest
 
 from mqpg.embedded import EmbeddedServer
 from mqpg.errors import ConfigurationError
-from tests.support.servers import restart
+from tests.support.servers import free_port, restart
 from tests.support.waiting import eventually
 
 
@@ -54,9 +53,7 @@ def test_listens_on_this_machine_only_and_asks_for_a_password(start: Callable[..
 
 
 def test_settings_and_a_given_port(start: Callable[..., EmbeddedServer]) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     server = start(None, port=port, settings={"work_mem": "7MB", "application_name": "it's"})
     assert server.port == port
     assert _one(server, "show work_mem") == "7MB"

@@ -17,7 +17,7 @@ import pika
 import pika.exceptions
 import pytest
 
-from lab.processes import free_ports
+from tests.support.servers import free_ports
 
 __all__ = ["RabbitMQ"]
 

@@ -6,12 +6,13 @@ is lost in both (`tests/support/losing.py`).
 """
 
 import os
+import random
 import shutil
 import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ __all__ = [
     "copied_broker",
     "drop_database",
     "free_port",
+    "free_ports",
     "restart",
     "server_folder",
     "stopped_broker",
@@ -80,11 +82,26 @@ def _quick_logins(dsn: str) -> None:
             connection.execute(change)
 
 
+def free_ports(number: int) -> list[int]:
+    """Ports of this machine that nothing listens on, nor will before they are used.
+
+    Outgoing connections and listeners that leave the choice to the system get ports from 32768 on, and servers
+    of `mqpg` those from 15000 on. Processes that run at the same time hardly choose the same ones; those of
+    pytest-xdist share the seed of `random`.
+    """
+    found: list[int] = []
+    for port in random.SystemRandom().sample(range(10_000, 15_000), 5_000):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == number:
+            break
+    return found
+
+
 def free_port() -> int:
-    """A port of this machine that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """One of `free_ports`."""
+    return free_ports(1)[0]
 
 
 def server_folder() -> Path:

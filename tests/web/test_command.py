@@ -15,6 +15,7 @@ import pytest
 
 from mqpg.web.passwords import is_right, read_users
 from tests.support.forking import run_mqpg
+from tests.support.servers import free_port
 from tests.support.waiting import eventually
 
 
@@ -62,9 +63,7 @@ def test_a_taken_port_is_one_line(dsn: str) -> None:
 @contextmanager
 def running(dsn: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run `mqpg web`, and yield the process and its address once it answers."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "mqpg", "web", "--port", str(port), *options]
     process = subprocess.Popen(command, env=os.environ | {"MQPG_DATABASE_URL": dsn}, stderr=subprocess.PIPE, text=True)
     address = f"http://127.0.0.1:{port}"

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, create_engine, text
 
 import mqpg
 
-PORT = 15999  # below the ports of outgoing connections
+PORT = 9999  # below the ports of outgoing connections and of servers that tests start
 INSERT = "insert into bill (order_id) values (%s)"
 
 
