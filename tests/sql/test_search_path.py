@@ -6,6 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.support.roles import Roles
 from tests.support.shadows import plant
 
 Connection = psycopg.Connection[Any]
@@ -101,27 +102,24 @@ def test_what_a_caller_planted_never_runs(connect: Callable[..., Connection], pa
 
 
 @pytest.mark.parametrize("kind", ["session", "set role", "set local role", "session authorization", "definer"])
-def test_the_caller_is_the_role_that_calls(connect: Callable[..., Connection], kind: str) -> None:
-    db = connect()
+def test_the_caller_is_the_role_that_calls(db: Connection, roles: Roles, kind: str) -> None:
+    caller, owner = roles("caller").name, roles("owner").name
     db.execute("create function public.caller() returns name security definer language sql as 'select mqpg._caller()'")
-    db.execute("create role path_a; create role path_b; grant usage on schema mqpg to path_a, path_b")
-    db.execute("grant execute on function mqpg._caller(), mqpg._is_direct(), mqpg._refuse_checker() to path_a, path_b")
-    db.execute("alter function public.caller() owner to path_b")
-    asked, expected = "select mqpg._caller()", "path_a"
-    try:
-        with db.transaction():
-            if kind == "session":
-                expected = db.execute("select session_user").fetchone()[0]  # type: ignore[index]
-            elif kind == "session authorization":
-                db.execute("set local session authorization path_a")
-            elif kind == "set role":
-                db.execute("set role path_a")
-            else:
-                db.execute("set local role path_a")
-            if kind == "definer":
-                asked = "select public.caller()"
-            assert db.execute(asked).fetchone() == (expected,)
-            raise psycopg.Rollback
-    finally:
-        db.execute("reset role")
-        db.execute("drop owned by path_a, path_b; drop role path_a, path_b")
+    db.execute(
+        f"grant usage on schema mqpg to {caller}, {owner};"
+        f"grant execute on function mqpg._caller(), mqpg._is_direct(), mqpg._refuse_checker() to {caller}, {owner};"
+        f"alter function public.caller() owner to {owner}".encode()
+    )
+    asked, expected = "select mqpg._caller()", caller
+    with db.transaction(force_rollback=True):
+        if kind == "session":
+            expected = db.execute("select session_user").fetchone()[0]  # type: ignore[index]
+        elif kind == "session authorization":
+            db.execute(f"set local session authorization {caller}".encode())
+        elif kind == "set role":
+            db.execute(f"set role {caller}".encode())
+        else:
+            db.execute(f"set local role {caller}".encode())
+        if kind == "definer":
+            asked = "select public.caller()"
+        assert db.execute(asked).fetchone() == (expected,)

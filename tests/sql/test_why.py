@@ -1,5 +1,6 @@
 """why(): each cause is found where it is so, and nothing is said where nothing holds a message up."""
 
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -58,6 +59,23 @@ def at_work(mq: Session, broker: Broker, role: str, **detail: str) -> Session:
     if role in SEATS:
         worker.execute("select pg_advisory_lock(1836150837, %s)", SEATS[role])
     return worker
+
+
+@pytest.fixture
+def role(mq: Session, broker: Broker) -> Iterator[Callable[..., Session]]:
+    """Makes sessions of roles with some rights: `role("grant_send('one', ROLE)")`."""
+    made: list[str] = []
+
+    def make(*grants: str) -> Session:
+        made.append(name := f"why_{mq.pid}_{len(made)}")
+        mq.execute(f"create role {name}")
+        for grant in grants:
+            mq.execute(f"select mqpg.{grant}".replace("ROLE", f"'{name}'"))
+        return broker.session(f"set role {name}")
+
+    yield make
+    for name in made:
+        mq.execute(f"drop owned by {name}; drop role {name}")
 
 
 def test_the_functions_of_all_remedies_take_their_arguments(mq: Session) -> None:
@@ -152,7 +170,7 @@ def test_a_ledger_that_nobody_serves(mq: Session) -> None:
     assert causes(mq, handle) == ["half_undecided"]
 
 
-def test_a_parked_half(mq: Session, broker: Broker) -> None:
+def test_a_parked_half(mq: Session, role: Callable[..., Session]) -> None:
     mq.execute(
         "create function public.mute(handle text, key text, headers jsonb, payload json) returns mqpg.verdict "
         "language sql security definer as 'select null::mqpg.verdict'"
@@ -171,7 +189,7 @@ def test_a_parked_half(mq: Session, broker: Broker) -> None:
     assert row.remedy == {"function": "rearm", "arguments": {"handle": handle}}
     assert only(mq, message_id(handle)).remedy == row.remedy
     # A reader of the topic knows the id, and must not learn the handle.
-    reader = role(mq, broker, "grant_receive('g', 'one', ROLE)")
+    reader = role("grant_receive('g', 'one', ROLE)")
     assert only(reader, message_id(handle)).remedy is None
     run(mq, row.remedy)
     assert "half_parked" not in causes(mq, handle)
@@ -693,20 +711,10 @@ def test_a_dropped_topic(mq: Session) -> None:
 # rights
 
 
-def role(mq: Session, broker: Broker, *grants: str) -> Session:
-    name = f"why_{mq.scalar('select count(*) from pg_roles')}"
-    mq.execute(f"create role {name}")
-    for grant in grants:
-        mq.execute(f"select mqpg.{grant}".replace("ROLE", f"'{name}'"))
-    session = broker.session()
-    session.execute(f"set role {name}")
-    return session
-
-
-def test_a_producer_learns_of_its_halves_and_no_more(mq: Session, broker: Broker) -> None:
+def test_a_producer_learns_of_its_halves_and_no_more(mq: Session, role: Callable[..., Session]) -> None:
     mq.call("create_producer_group", "other")
     mine, theirs = mq.prepare("one"), mq.prepare("one", group="other")
-    producer = role(mq, broker, "grant_produce('pg', ROLE)", "grant_send('one', ROLE)")
+    producer = role("grant_produce('pg', ROLE)", "grant_send('one', ROLE)")
     assert causes(producer, mine) == causes(producer, message_id(mine)) == ["half_undecided"]
     with refused("MQ025"):
         producer.call("why", theirs)
@@ -721,12 +729,14 @@ def test_a_producer_learns_of_its_halves_and_no_more(mq: Session, broker: Broker
     assert causes(producer, mine) == ["waiting_for_consumer"]
 
 
-def test_only_who_may_read_bodies_sees_the_values_that_a_filter_found(mq: Session, broker: Broker) -> None:
+def test_only_who_may_read_bodies_sees_the_values_that_a_filter_found(
+    mq: Session, broker: Broker, role: Callable[..., Session]
+) -> None:
     mq.call("create_topic", "f", queues=1)
     mq.call("subscribe", "g", "f", filter="$.salary > 10")
     mid = sent(mq, "f", payload='{"salary": 5}')
-    operator = role(mq, broker, "grant_operator(ROLE)")
-    reader = role(mq, broker, "grant_receive('g', 'f', ROLE)")
+    operator = role("grant_operator(ROLE)")
+    reader = role("grant_receive('g', 'f', ROLE)")
     assert "values" not in only(operator, mid).detail
     assert only(reader, mid).detail["values"] == {'$."salary"': [5]}
     consumer = broker.session()
@@ -864,7 +874,7 @@ def test_acknowledged_in_a_broadcast_group_and_in_a_relay_topic(mq: Session) -> 
     assert mq.value("acknowledged", message_id(handle), "g") is True
 
 
-def test_acknowledged_refuses_what_it_does_not_know(mq: Session, broker: Broker) -> None:
+def test_acknowledged_refuses_what_it_does_not_know(mq: Session, role: Callable[..., Session]) -> None:
     mid = sent(mq)
     for args, code in (
         ((999999, "g"), "MQ001"),
@@ -874,10 +884,10 @@ def test_acknowledged_refuses_what_it_does_not_know(mq: Session, broker: Broker)
     ):
         with refused(code):
             mq.call("acknowledged", *args)
-    stranger = role(mq, broker, "grant_receive('g', 't', ROLE)")
+    stranger = role("grant_receive('g', 't', ROLE)")
     with refused("MQ025"):
         stranger.call("acknowledged", mid, "g")
-    mine = role(mq, broker, "grant_receive('g', 'one', ROLE)")
+    mine = role("grant_receive('g', 'one', ROLE)")
     assert mine.value("acknowledged", mid, "g") is False
     with refused("MQ025"):
         mine.call("acknowledged", 999999, "g")
