@@ -7,7 +7,6 @@ import pytest
 
 import mqpg
 from mqpg.embedded import EmbeddedServer
-from tests.support.servers import temporary_server
 from tests.support.standby import Pair, asynchronous
 
 
@@ -19,12 +18,11 @@ def pair(broker_server: EmbeddedServer) -> Iterator[Pair]:
 
 
 @pytest.fixture
-def shop() -> Iterator[str]:
+def shop(empty_dsn: str) -> str:
     """The URL of the shop's database, with a ledger that keeps messages and the tables of its business."""
-    with temporary_server() as server:
-        url = server.create_database("shop").replace("postgresql://", "postgresql+psycopg://")
-        with mqpg.Ledger(url) as ledger:
-            ledger.create(keep_messages=True)
-        with psycopg.connect(server.dsn("shop")) as conn:
-            conn.execute("create table effect (n int); create table sale (n int primary key)")
-        yield url
+    url = empty_dsn.replace("postgresql://", "postgresql+psycopg://")
+    with mqpg.Ledger(url) as ledger:
+        ledger.create(keep_messages=True)
+    with psycopg.connect(empty_dsn) as conn:
+        conn.execute("create table effect (n int); create table sale (n int primary key)")
+    return url

@@ -13,18 +13,15 @@ import mqpg
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
 from tests.support.forking import run_mqpg
-from tests.support.servers import temporary_server
 from tests.support.standby import asynchronous, follows
 from tests.support.waiting import eventually
 
 
 @pytest.fixture
-def shop() -> Iterator[sqlalchemy.Engine]:
-    with temporary_server() as server:
-        url = server.create_database("shop").replace("postgresql://", "postgresql+psycopg://")
-        engine = sqlalchemy.create_engine(url)
-        yield engine
-        engine.dispose()
+def shop(empty_dsn: str) -> Iterator[sqlalchemy.Engine]:
+    engine = sqlalchemy.create_engine(empty_dsn.replace("postgresql://", "postgresql+psycopg://"))
+    yield engine
+    engine.dispose()
 
 
 @pytest.mark.chaos

@@ -16,10 +16,10 @@ import pytest
 from sqlalchemy import Engine
 
 import mqpg
-from mqpg import errors, migrate, protocols
+from mqpg import errors, protocols
 from mqpg.embedded import EmbeddedServer
 from tests.support.business import INSERT, business, delivered
-from tests.support.servers import temporary_server
+from tests.support.servers import copied_broker
 from tests.support.waiting import eventually
 
 AT_ONCE = timedelta(0)
@@ -31,8 +31,7 @@ class Site:
 
     def __init__(self, server: EmbeddedServer) -> None:
         self.server = server
-        self.dsn = server.create_database("mqpg")
-        migrate.upgrade(self.dsn)
+        self.dsn = server.dsn("broker")
         with mqpg.connect(self.dsn) as mq:
             self.broker_id = mq.info().broker_id
             mq.create_topic("orders", queues=1)
@@ -55,9 +54,9 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[list[Site]]:
+def servers(broker_files: EmbeddedServer) -> Iterator[list[Site]]:
     with ExitStack() as stack:
-        yield [Site(stack.enter_context(temporary_server())) for _ in range(2)]
+        yield [Site(stack.enter_context(copied_broker(broker_files))) for _ in range(2)]
 
 
 @pytest.fixture

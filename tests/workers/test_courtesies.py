@@ -8,9 +8,9 @@ import pytest
 from psycopg.rows import dict_row
 
 from mqpg import migrate
-from mqpg.embedded import EmbeddedServer
 from mqpg.status import check_server
 from tests.support.broker import Broker, Session
+from tests.support.servers import temporary_server
 from tests.support.waiting import eventually
 from workers.appender import Appender
 from workers.keeper import Keeper
@@ -20,13 +20,9 @@ from workers.worker import Options, Worker
 @pytest.fixture(scope="module")
 def small() -> Iterator[str]:
     """DSN of a broker on a server whose queue of notifications is small."""
-    server = EmbeddedServer(settings={"max_notify_queue_pages": 64, "fsync": "off"})
-    try:
-        server.start()
+    with temporary_server(settings={"max_notify_queue_pages": 64, "fsync": "off"}) as server:
         migrate.upgrade(server.dsn())
         yield server.dsn()
-    finally:
-        server.close()
 
 
 @pytest.fixture
