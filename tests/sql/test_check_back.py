@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.broker import Broker, Session, message_id, refused, seconds, tolerating
 from tests.support.halves import ANSWER, checks, decision, overdue_now
+from tests.support.mutation import mutate
 from tests.support.waiting import eventually
 
 
@@ -149,11 +150,13 @@ def test_our_own_fence_from_before_a_crash_means_rollback(quick: Session) -> Non
     assert decision(quick, handle) == ("b", "checker")
 
 
+@pytest.mark.own_database
 def test_the_producer_wins_where_it_decided_while_the_fence_was_set(quick: Session, broker: Broker) -> None:
     """The local transaction committed, the compensator asks, and the producer commits.
 
     One of the two hears "already".
     """
+    mutate(quick, "_check_back", "SET lock_timeout TO '50ms'", "SET lock_timeout TO '60s'")  # for a slow machine
     handle = enqueued(quick)
     quick.call("local_begin", handle)
     producer = broker.session()
