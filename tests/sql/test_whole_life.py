@@ -1,6 +1,5 @@
 """find_by_key and trace: the whole life of a message, at a cost that does not grow with the log."""
 
-import time
 from typing import Any
 
 from tests.support.broker import Session, seconds
@@ -119,7 +118,6 @@ def test_the_cost_does_not_grow_with_the_log(mq: Session) -> None:
     message_id = mq.send("one", "1", key="k")
     mq.append()
     mq.ack(mq.receive("one")[0].receipt)
-    begin = time.monotonic()
     more(60)
     mq.execute("analyze")
     few = []
@@ -133,4 +131,3 @@ def test_the_cost_does_not_grow_with_the_log(mq: Session) -> None:
     assert story(mq, message_id) == ["born", "appended", "delivered", "done"]
     assert many[0] < few[0] * 1.6 + 40, (few, many)
     assert many[1] < few[1] * 1.6 + 20, (few, many)
-    assert time.monotonic() - begin < 120

@@ -34,7 +34,7 @@ def early_in_the_hour(mq: Session) -> None:
     A call of keep() that makes a slot of dedup ids or of delayed messages does nothing else, and the template
     database may be of the hour or of the day before.
     """
-    mq.execute("select pg_sleep_until(date_trunc('hour', clock_timestamp() + interval '20 s'))")
+    mq.execute("select pg_sleep_until(date_trunc('hour', clock_timestamp() + interval '20 s', 'UTC'))")
     mq.call("keep")
 
 
@@ -115,17 +115,17 @@ def payloads(rows: list[Any]) -> list[Any]:
 
 
 def end_delayed_slot(mq: Session) -> None:
-    """Make the first slot of delayed messages as old as if it were of the day before yesterday."""
+    """End the first slot of delayed messages an hour ago, or earlier if its day is over by now."""
     mq.execute("update mqpg.settings set value = '100 ms' where name = 'delayed_slot'")
     mq.execute(
-        "update mqpg.segment set upper_bound = to_char(clock_timestamp() at time zone 'UTC' - interval '1 h',"
-        " 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') where family = 'delayed' and segment_no = 1"
+        "update mqpg.segment set upper_bound = to_char(least(upper_bound::timestamptz, clock_timestamp() - interval '1 h')"
+        " at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') where family = 'delayed' and segment_no = 1"
     )
+    bound = mq.scalar("select upper_bound from mqpg.segment where family = 'delayed' and segment_no = 1")
     mq.execute(
         "alter table mqpg.delayed detach partition mqpg.delayed_1;"
         # what was written after a midnight that came since the template database was made
         "with moved as (delete from mqpg.delayed returning *) insert into mqpg.delayed_1 select * from moved;"
-        "update mqpg.delayed_1 set written_at = clock_timestamp() - interval '2 h'"
+        f"update mqpg.delayed_1 set written_at = '{bound}'::timestamptz - interval '1 h';"
+        f"alter table mqpg.delayed attach partition mqpg.delayed_1 for values from ('-infinity') to ('{bound}')"
     )
-    bound = mq.scalar("select upper_bound from mqpg.segment where family = 'delayed' and segment_no = 1")
-    mq.execute(f"alter table mqpg.delayed attach partition mqpg.delayed_1 for values from ('-infinity') to ('{bound}')")
