@@ -262,7 +262,7 @@ def test_the_doctor_finds_a_clock_that_is_off_and_an_old_transaction() -> None:
     )
     for does, words in rows:
         row = {"pid": 7, "role": "app", "application": "", "client": None, "state": "idle", "seconds": 900} | does
-        (old,) = _transactions(lambda query, row=row: [row] if "xact_start" in query else [])  # type: ignore[misc]
+        (old,) = _transactions(lambda query, row=row: [row] if "xact_start" in query else [], 0)  # type: ignore[misc]
         said = f"pid 7 (app, no name) has {'sent messages in ' if does['sent'] else ''}a transaction that is open for "
         assert (old.ok, old.found) == (False, f"{said}15 min (idle)")
         assert words in str(old.remedy)
