@@ -142,7 +142,7 @@ def senders(rows: Callable[[str], list[Row]], after: int, before: int) -> list[F
     return [_of_transaction(one) for one in rows(_TRANSACTIONS.format(chosen=chosen))]
 
 
-def _transactions(rows: Callable[[str], list[Row]], hidden: int) -> list[Finding]:
+def _transactions(rows: Callable[[str], list[Row]], hidden: int = 0) -> list[Finding]:
     chosen = f"({_OLDER.format(_OLD)} or k.pid is not null and {_OLDER.format(SENT_LONG_AGO)})"
     found = [_of_transaction(one) for one in rows(_TRANSACTIONS.format(chosen=chosen))]
     found += [
