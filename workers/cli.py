@@ -27,6 +27,7 @@ Interval = Annotated[
     typer.Option(
         "--interval",
         min=0.001,
+        max=3600,
         help="The longest pause of one role, in seconds. Default: appender 0.05, compensator 1, keeper 60.",
         show_default=False,
     ),
@@ -68,7 +69,8 @@ AskHealth = Annotated[
         "1 if one does not.",
     ),
 ]
-Beat = Annotated[float, typer.Option("--heartbeat", min=0.05, help="Seconds between two heartbeats.")]
+# Who sends none for 30 seconds counts as gone.
+Beat = Annotated[float, typer.Option("--heartbeat", min=0.05, max=15, help="Seconds between two heartbeats.")]
 Patience = Annotated[float, typer.Option("--wait", min=0, help="How many seconds to try the first connection.")]
 Level = Annotated[str, typer.Option("--log-level", help="The lowest level to log: debug, info, warning or error.")]
 Form = Annotated[LogFormat, typer.Option("--log-format", help="The format of log lines on stderr: text or json.")]

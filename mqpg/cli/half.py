@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, NoReturn, cast
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -117,7 +117,7 @@ def _reasons(ask: Rows, found: list[Row]) -> Iterator[str]:
 @app.command()
 def settle(
     handle: Handle,
-    verdict: Annotated[str, typer.Argument(help="commit or rollback.")],
+    verdict: Annotated[Decision, typer.Argument(help="commit or rollback.")],
     reason: Annotated[str, typer.Option("--reason", help="Why; stored with the decision.")],
     json: JsonResult = False,
     dsn: Dsn = None,
@@ -127,7 +127,7 @@ def settle(
     Exit status 1 if it was decided otherwise before, or if its handle is unknown.
     """
     with broker(dsn) as mq:
-        outcome = mq.settle(handle, cast("Decision", verdict), reason)
+        outcome = mq.settle(handle, verdict, reason)
     agrees = outcome.removeprefix("already_").startswith(verdict.replace("back", ""))
     if json or agrees:
         print_result("settle", as_json=json, handle=handle, verdict=verdict, reason=reason, outcome=str(outcome))

@@ -55,7 +55,7 @@ def create(
 @app.command()
 def purge(
     ledger: Ledger,
-    days: Annotated[float, typer.Option(min=0, help="How long ago rows must have been marked done.")] = 1.0,
+    days: Annotated[float, typer.Option(min=0, max=36500, help="How long ago rows must have been marked done.")] = 1.0,
     json: JsonResult = False,
 ) -> None:
     """Delete ledger rows whose decisions the broker has, and the messages that are kept with them.

@@ -104,7 +104,9 @@ def tail(
 
 
 def _depth(mq: mqpg.Client, topic: str, queue: int | None) -> list[dict[str, Any]]:
-    mq.queries.queue_count(topic)  # raises where there is no such topic
+    count = mq.queries.queue_count(topic)  # raises where there is no such topic
+    if queue is not None and not 0 <= queue < count:
+        raise errors.InvalidArgument(f"--queue must be between 0 and {count - 1}, not {queue}")
     return rows(mq, _DEPTH, {"topic": topic, "queue": queue})
 
 

@@ -42,7 +42,9 @@ _PROCESSES = f"""
 _CLEAR = "\x1b[H\x1b[2J"
 
 Watch = Annotated[bool, typer.Option("--watch", help="Show it again and again, with the rate of each lag.")]
-Interval = Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between two times, with --watch.")]
+Interval = Annotated[
+    float, typer.Option("--interval", min=0.1, max=86400, help="Seconds between two times, with --watch.")
+]
 Count = Annotated[int | None, typer.Option("--count", "-n", min=1, help="How many times, with --watch.")]
 Workers = Annotated[bool, typer.Option("--workers", help="List the worker processes, and the roles without one.")]
 

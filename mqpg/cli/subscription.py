@@ -315,7 +315,7 @@ def purge_journal(
     group: Group,
     topic: Topic,
     database: Database,
-    days: Annotated[float, typer.Option(min=0, help="How old a row must be.")] = 1.0,
+    days: Annotated[float, typer.Option(min=0, max=36500, help="How old a row must be.")] = 1.0,
     json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:

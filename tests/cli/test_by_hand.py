@@ -69,6 +69,8 @@ def test_mistakes(mq: Session, run: Run) -> None:
         (("peek", "nowhere"), "nowhere"),
         (("peek", "orders", "--offset", "1"), "--queue"),
         (("tail", "nowhere"), "nowhere"),
+        (("tail", "orders", "--queue", "2"), "--queue must be between 0 and 1, not 2"),
+        (("peek", "orders", "--queue", "-1"), "--queue must be between 0 and 1, not -1"),
     ):
         code, _, err = run(*arguments)
         assert code in (1, 2)

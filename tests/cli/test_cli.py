@@ -60,6 +60,25 @@ def test_usage_errors(mqpg: Run) -> None:
     assert mqpg("topic", "create").returncode == 2
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "status --watch --interval inf",
+        "ledger purge sqlite:///none.db --days inf",
+        "ledger purge sqlite:///none.db --days 1e9",
+        "subscription purge-journal g t --database sqlite:///none.db --days 1e9",
+        "worker keeper --interval inf",
+        "worker --heartbeat 60",
+        "consume app:handle --heartbeat 60",
+        "half settle HANDLE maybe --reason none",
+    ],
+)
+def test_numbers_and_words_that_cannot_work(mqpg: Run, command: str) -> None:
+    """With a heartbeat a minute, a worker would seem to be gone for half of the time."""
+    done = mqpg(*command.split())
+    assert (done.returncode, "Invalid value for" in done.stderr) == (2, True), done.stderr
+
+
 def test_producer_groups(mqpg: Run, dsn: str) -> None:
     made = mqpg("group", "create", "shop", "--checker", "ledger", "--max-checks", "3", "--dsn", dsn)
     assert made.returncode == 0, made.stderr
