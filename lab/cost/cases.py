@@ -146,6 +146,9 @@ def _mqpg() -> list[Case]:
         Case("append, 100 of 100", "mqpg", (append,), (appended, batches), 10_000),
         # Once a second a pass also enqueues undecided half messages. Here each pass that counts does.
         Case("append, 100 decisions", "mqpg", (append,), (appended, second, halves, decide), 100),
+        Case("append, 1 single", "mqpg", (append,), (appended, f"select mqpg.send('sent', '{_BODY}'::text)")),
+        Case("append, 1 decision", "mqpg", (append,), (appended, prepare, commit)),
+        Case("append, nothing", "mqpg", (appended,)),
         Case("prepare", "mqpg", (prepare,)),
         Case("commit", "mqpg", (commit,), (prepare,)),
         Case("prepare + commit", "mqpg", (prepare, commit)),

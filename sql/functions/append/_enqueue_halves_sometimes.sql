@@ -4,16 +4,18 @@
 -- does the same and says why it cannot.
 -- The first pass that begins in a second looks. If the two newest ticks are of this second, the
 -- newer one's pass began in it. One tick does not say that, because a long pass may have begun in
--- the second before.
+-- the second before. A pass that finds no newer tick than the session's last one that looked in this
+-- second does not look again; the setting mqpg.looked_at remembers both.
 -- Locks: 1836150834, 1, tried only.
--- Cost: one index lookup in a second in which messages were appended; else another one when it is
--- too early, and that of _enqueue_halves() when it is not.
+-- Cost: one index lookup in a second in which messages were appended; else, once a second, another one
+-- when it is too early, and that of _enqueue_halves() when it is not.
 create function mqpg._enqueue_halves_sometimes(
     snapshot pg_snapshot, batch_seq bigint, last_tick mqpg.tick
 ) returns void
 language plpgsql as $$
 declare
     v_second timestamptz := date_trunc('second', clock_timestamp());
+    v_mark text;
     v_recent bigint;
     v_last timestamptz;
 begin
@@ -23,6 +25,11 @@ begin
     then
         return;
     end if;
+    v_mark := concat_ws(' ', v_second, (_enqueue_halves_sometimes.last_tick).tick_id);
+    if current_setting('mqpg.looked_at', true) = v_mark then
+        return;
+    end if;
+    perform set_config('mqpg.looked_at', v_mark, false);
     v_recent := mqpg._recent_tick();
     v_last := (
         select h.at from mqpg.half_tick h where h.half_tick_id >= v_recent order by h.half_tick_id desc limit 1);

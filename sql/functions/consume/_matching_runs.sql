@@ -16,6 +16,9 @@ declare
     v_attempts int [];
 begin
     for v_run in 1..coalesce(cardinality(ids), 0) loop
+        while picked[v_nth] < offsets[v_run] loop     -- in no run: it will be missed
+            v_nth := v_nth + 1;
+        end loop;
         v_first := v_nth;
         while picked[v_nth] < offsets[v_run] + lengths[v_run] loop
             v_nth := v_nth + 1;
