@@ -802,6 +802,22 @@ def test_acknowledged_of_a_half_of_a_retry_and_of_a_dead_letter(mq: Session) -> 
     assert mq.value("acknowledged", mid, "g") is True
 
 
+def test_acknowledged_of_a_retry_whose_row_is_dropped_while_it_is_unread(mq: Session) -> None:
+    """After the longest retention keep() drops the rows of what is in a lane, however long the group stands."""
+    mid = sent(mq)
+    mq.nack(mq.receive("one")[0].receipt, [mid], delay=seconds(0))
+    mq.append()
+    mq.execute("delete from mqpg.delayed")
+    assert not mq.value("acknowledged", mid, "g")
+    row = only(mq, mid)
+    assert (row.cause, row.detail["queue_id"]) == ("waiting_for_consumer", -1)
+    (message,) = mq.receive("one")
+    assert causes(mq, mid) == ["leased"]
+    mq.ack(message.receipt)
+    assert mq.value("acknowledged", mid, "g")
+    assert causes(mq, mid) == []
+
+
 def test_acknowledged_raises_where_the_group_never_gets_it(mq: Session) -> None:
     mq.call("create_topic", "f", queues=1)
     mq.call("subscribe", "g", "f", filter="$.a > 10", max_attempts=1)
