@@ -53,7 +53,7 @@ def remove(connection: psycopg.Connection[Any], *, force: bool) -> list[str]:
 def require_nothing_left(left: list[str], *, force: bool) -> None:
     """Raise `TopicInUse` if something is left (see `unfinished`) and `force` is False."""
     if left and not force:
-        raise TopicInUse(f"there are {', '.join(left)}: nothing was dropped")
+        raise TopicInUse(f"there are {', '.join(left)}: nothing was dropped (--force drops all)")
 
 
 def _row(connection: psycopg.Connection[Any], query: str) -> tuple[Any, ...]:

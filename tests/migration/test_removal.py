@@ -53,6 +53,7 @@ def test_uninstall_refuses_while_messages_are_undelivered(dsn: str) -> None:
     refused = CliRunner().invoke(app, ["uninstall", "--dsn", dsn, "--yes"])
     assert isinstance(refused.exception, errors.TopicInUse)
     assert "there are 1 undelivered messages, 1 undecided half messages" in str(refused.exception)
+    assert "--force" in str(refused.exception)
     assert schemas(dsn) == ["mqpg", "mqpg_audit", "pgmq"]
     asked = CliRunner().invoke(app, ["uninstall", "--dsn", dsn, "--force"], input="y\n")
     assert asked.exit_code == 0, asked.output
