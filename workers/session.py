@@ -13,7 +13,7 @@ import psycopg
 
 from mqpg.connection.backoff import Backoff
 from mqpg.connection.dsn import describe
-from mqpg.connection.options import FORMATS, WATCHED, set_for_session, transport
+from mqpg.connection.options import FORMATS, UNLIMITED, WATCHED, set_for_session, transport
 from mqpg.connection.time_limit import LimitedConnection, time_limit
 from mqpg.schema.compatibility import read, require_compatible
 from mqpg.schema.source import packaged
@@ -43,13 +43,12 @@ class Stop(Protocol):
 _CONNECT_TIMEOUT = 5
 _CONNECTING = 30.0  # the same for the statements that begin a session
 # Nothing that lies in a schema of the default path may run as a worker. Workers need READ
-# COMMITTED. A time-out that an administrator meant for queries must not cancel their statements.
+# COMMITTED.
 _SESSION = set_for_session(
     {
         "search_path": "pg_catalog, pg_temp",
         "default_transaction_isolation": "read committed",
         "default_transaction_read_only": "off",
-        "statement_timeout": "0",
         "idle_session_timeout": "0",
         **FORMATS,
         **WATCHED,
@@ -74,6 +73,7 @@ def connect(dsn: str, name: str) -> Connection:
         with time_limit(_CONNECTING):
             _require_session(conn, dsn, extra)
             conn.execute(_SESSION)
+            conn.execute(UNLIMITED)
             with suppress(psycopg.errors.InvalidParameterValue):
                 conn.execute(_CHECK_CLIENT)
             require_compatible(read(conn), packaged())

@@ -15,6 +15,7 @@ __all__ = [
     "KEEPALIVE",
     "SESSION",
     "SETTINGS",
+    "UNLIMITED",
     "WATCHED",
     "connect_options",
     "has_news",
@@ -50,6 +51,13 @@ WATCHED = {
     "tcp_keepalives_count": "2",
     "tcp_user_timeout": "10s",
 }
+
+# A limit that an administrator meant for queries would cut off a long iteration of a worker, or a migration, each
+# time. Only version 17 and newer have the second of these.
+UNLIMITED = """
+select pg_catalog.set_config(s.name, '0', false) from pg_catalog.pg_settings as s
+where s.name in ('statement_timeout', 'transaction_timeout')
+"""
 
 # append, keep and others refuse any other level, and the server's default may be another one.
 SETTINGS = {"default_transaction_isolation": "read committed", **FORMATS, **WATCHED}

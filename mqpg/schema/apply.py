@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from mqpg.connection.backoff import Backoff
-from mqpg.connection.options import FORMATS, set_for_session, transport
+from mqpg.connection.options import FORMATS, UNLIMITED, set_for_session, transport
 from mqpg.schema.compatibility import LOCK, read, require_compatible
 from mqpg.schema.doctor import missing
 from mqpg.schema.source import Source
@@ -35,7 +35,6 @@ _SESSION = {
     **FORMATS,
     "search_path": "pg_catalog, pg_temp",
     "lock_timeout": "200ms",
-    "statement_timeout": "0",
     "default_transaction_isolation": "read committed",
 }
 _BUSY = ("55P03", "40P01")  # lock_not_available, deadlock_detected
@@ -97,6 +96,7 @@ def _connect(dsn: str) -> psycopg.Connection[Any]:
     connection = psycopg.connect(dsn, autocommit=True, **transport(dsn))
     _require_utf8(connection)
     connection.execute(set_for_session(_SESSION).encode())
+    connection.execute(UNLIMITED)
     connection.autocommit = False
     return connection
 

@@ -10,7 +10,7 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from mqpg.connection.options import transport
+from mqpg.connection.options import UNLIMITED, transport
 from mqpg.schema import doctor
 from mqpg.schema.compatibility import LOCK, Installed, read, require_compatible
 from mqpg.schema.source import Source, packaged
@@ -246,4 +246,6 @@ def _installed(dsn: str) -> Installed | None:
 
 
 def _connect(dsn: str) -> psycopg.Connection[Any]:
-    return psycopg.connect(dsn, autocommit=True, **transport(dsn))
+    connection = psycopg.connect(dsn, autocommit=True, **transport(dsn))
+    connection.execute(UNLIMITED)
+    return connection

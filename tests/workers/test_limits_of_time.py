@@ -10,6 +10,8 @@ import pytest
 from psycopg.sql import SQL, Identifier
 
 import mqpg
+from mqpg.schema import apply, migrate
+from mqpg.workers import session
 from tests.support.ledgers import postgresql_ledger
 from tests.support.processes import Processes, workers
 from tests.support.waiting import eventually
@@ -50,6 +52,20 @@ def limited(request: pytest.FixtureRequest, new_database: Callable[..., str]) ->
             statement = SQL("alter database {} set {} = {}")
             conn.execute(statement.format(Identifier(conn.info.dbname), Identifier(request.param), f"{LIMIT}s"))
     return broker, own
+
+
+@pytest.mark.parametrize(
+    "connect",
+    [lambda dsn: session.connect(dsn, "appender"), migrate._connect, apply._connect],
+    ids=["worker", "adopt", "migrate"],
+)
+def test_what_takes_long_is_not_cut_off_each_time(limited: tuple[str, str], connect: Callable[..., Connection]) -> None:
+    """One append() of a large transaction, an adoption and a migration may take longer than a query should."""
+    with connect(limited[0]) as conn:
+        found = conn.execute(
+            "select name, setting from pg_settings where name in ('statement_timeout', 'transaction_timeout')"
+        ).fetchall()
+    assert {setting for _, setting in found} == {"0"}
 
 
 def applied(broker: Connection, own: Connection, mailed: Path) -> dict[str, list[int]]:
