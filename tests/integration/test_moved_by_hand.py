@@ -1,0 +1,57 @@
+"""What `docs/howto/questions.md` lets an operator do by hand with a consumer's own database (C2)."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, text
+
+import mqpg
+from tests.support import consuming
+from tests.support.business import business
+from tests.support.forking import run_mqpg
+
+pytestmark = pytest.mark.usefixtures("topic")
+
+
+def consumer(engine: Engine, group: str) -> mqpg.Consumer:
+    @mqpg.consumer("orders", group=group, database=engine, consumer="one", journal=True)
+    def apply(message: mqpg.Message, conn: Any) -> None:
+        conn.execute(text("insert into business values (:id)"), {"id": message.payload["id"]})
+
+    return apply
+
+
+def send(mq: mqpg.Client, *numbers: int) -> None:
+    for number in numbers:
+        mq.send("orders", {"id": number})
+    mq.append()
+
+
+def test_a_renamed_group_repeats_nothing(mq: mqpg.Client, dsn: str, engine: Engine, local_url: str) -> None:
+    """Although its last acknowledgements did not reach the broker, where the new group begins too early."""
+    send(mq, 0, 1, 2, 3)
+    consuming.drain(consumer(engine, "stock"), mq)
+    mq.subscribe("depot", "orders", mode="pinned")
+    mq.seek("depot", "orders", "2", queue_id=0)
+    mq.unsubscribe("stock", "orders")
+    with engine.begin() as conn:
+        for table in ("mqpg_offsets", "mqpg_inbox", "mqpg_applied"):
+            conn.execute(text(f"update {table} set consumer_group = 'depot' where consumer_group = 'stock'"))
+    send(mq, 4)
+    consuming.drain(consumer(engine, "depot"), mq)
+    assert business(engine) == [0, 1, 2, 3, 4]
+    done = run_mqpg("audit", "--dsn", dsn, "--applied", f"depot={local_url}")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_replay_moves_the_offset_there_too(mq: mqpg.Client, engine: Engine) -> None:
+    send(mq, 0, 1, 2, 3)
+    consuming.drain(consumer(engine, "stock"), mq)
+    mq.seek("stock", "orders", "2", queue_id=0)
+    consuming.drain(consumer(engine, "stock"), mq)
+    assert business(engine) == [0, 1, 2, 3], "a seek alone repeats nothing"
+    mq.seek("stock", "orders", "2", queue_id=0)
+    with engine.begin() as conn:
+        conn.execute(text("update mqpg_offsets set next_offset = 2, last_message_id = null"))
+    consuming.drain(consumer(engine, "stock"), mq)
+    assert business(engine) == [0, 1, 2, 2, 3, 3]
