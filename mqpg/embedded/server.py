@@ -48,6 +48,8 @@ _PASSING = ("could not bind", "is still in use", '"postmaster.pid" already exist
 # `cat` ends when the last holder of its input, the process that started the server, is gone.
 _WATCHDOG = 'cat > /dev/null; exec "$0" stop -s -w -m fast -D "$1"'
 _RELOCATED = "mqpg-data-"
+# What lies in a named folder. All else there is somebody else's.
+_FILES = ("pgdata", ".pgdata.new", "password", "lock", "worker.pid", "worker.log")
 
 
 class EmbeddedServer:
@@ -142,12 +144,24 @@ class EmbeddedServer:
             self.destroy()
 
     def destroy(self) -> None:
-        """Stop the server, even if another process started it, and delete its data."""
+        """Stop the server, even if another process started it, and delete its data.
+
+        Other files in a named folder stay, and the folder with them.
+        """
         self.stop("immediate")
         self._dismiss()
         if self.pgdata.parent.name.startswith(_RELOCATED):
             shutil.rmtree(self.pgdata.parent, ignore_errors=True)
-        shutil.rmtree(self.directory, ignore_errors=True)
+        if self.temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
+            return
+        for path in (self.directory / name for name in _FILES):
+            if path.is_symlink() or not path.is_dir():
+                path.unlink(missing_ok=True)
+            else:
+                shutil.rmtree(path, ignore_errors=True)
+        with suppress(OSError):  # it has other files, or is a link
+            self.directory.rmdir()
 
     @property
     def pgdata(self) -> Path:
@@ -339,8 +353,9 @@ def usable(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        file = f" ({error.filename})" if error.filename and Path(error.filename) != folder else ""
         raise ConfigurationError(
-            f"cannot use folder {folder}: {error.strerror or error}; name another one (--data or MQPG_HOME)"
+            f"cannot use folder {folder}: {error.strerror or error}{file}; name another one (--data or MQPG_HOME)"
         ) from error
 
 

@@ -219,6 +219,31 @@ def test_another_port_than_that_of_the_running_server_is_refused(home: Home) -> 
     assert home.server.pid is not None
 
 
+@pytest.mark.parametrize("is_link", [False, True], ids=["folder", "link"])
+def test_what_others_have_in_the_folder_stays(home: Home, mqpg: Run, tmp_path: Path, is_link: bool) -> None:
+    """`--data .` is a folder with a project in it, and `--data ~` the home of somebody."""
+    home.directory.mkdir(parents=True)
+    others = [home.directory / "thesis.txt", home.directory / "src" / "password"]
+    for other in others:
+        other.parent.mkdir(exist_ok=True)
+        other.write_text("mine")
+    link = tmp_path / "link"
+    link.symlink_to(home.directory)
+    mqpg("up", "--no-workers")
+    assert (home.directory / "pgdata").is_dir()
+    mqpg("down", "--remove", "--data", str(link if is_link else home.directory))
+    assert sorted(path for path in home.directory.rglob("*") if path.is_file()) == sorted(others)
+    assert home.server.pid is None
+
+
+@pytest.mark.parametrize("command", ["up --no-workers", "down --remove"])
+def test_an_empty_name_is_no_folder(command: str, tmp_path: Path) -> None:
+    """As where a variable of a script was not set: it would be the current folder."""
+    done = _run(*command.split(), "--data", "", cwd=str(tmp_path))
+    assert (done.returncode, done.stderr) == (2, "mqpg: --data is empty: name a folder, or leave it out\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 def _run(*command: str, cwd: str = "/", **variables: str) -> subprocess.CompletedProcess[str]:
     """Without the variables that name a broker, except `variables`."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MQPG_", "PG"))}
