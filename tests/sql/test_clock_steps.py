@@ -163,6 +163,41 @@ def test_leases_from_the_wrong_time_end(mq: Session) -> None:
     eventually(lambda: mq.receive("one"))
 
 
+def of_cursors_only(mq: Session) -> None:
+    """As if no append() had appended anything while the clock was ahead."""
+    mq.execute(
+        "update mqpg.cursor set at = at + interval '30 days', claims = array(select row(c.epoch, c.from_offset,"
+        " c.to_offset, c.attempt, c.lease_until + interval '30 days', c.consumer, c.settled, c.picked,"
+        " c.key)::mqpg.claim from unnest(claims) c)"
+    )
+
+
+@pytest.mark.parametrize("on_failure", ["skip", "block_queue"])
+def test_leases_from_the_wrong_time_end_although_no_append_noticed_it(on_failure: str, mq: Session) -> None:
+    mq.call("alter_subscription", "g", "one", on_failure=on_failure)
+    sent = mq.send("one")
+    mq.append()
+    (message,) = mq.receive("one", lease="0.3 s")
+    if on_failure == "block_queue":
+        mq.nack(message.receipt, [sent], delay="0.3 s")
+    of_cursors_only(mq)
+    eventually(lambda: mq.receive("one"))
+    assert mq.append() == 0
+
+
+def test_a_queue_that_was_used_at_the_wrong_time_gets_its_turn(mq: Session) -> None:
+    mq.send_batch("t", ["1"] * 8, keys=list("abcdefgh"))
+    mq.append()
+    first = mq.receive("t", max_messages=1)
+    mq.ack(first[0].receipt)
+    of_cursors_only(mq)
+    mq.execute("update mqpg.cursor set at = at - interval '30 days' where queue_id <> %s", first[0].queue_id)
+    mq.send_batch("t", ["1"] * 8, keys=list("abcdefgh"))
+    mq.append()
+    turns = [mq.receive("t", max_messages=1)[0].queue_id for _ in range(2)]
+    assert turns[0] == first[0].queue_id != turns[1]
+
+
 def test_half_messages_from_the_wrong_time_are_checked(mq: Session) -> None:
     mq.call("create_producer_group", "polled", checker="due_checks")
     enqueued = mq.prepare("one", group="polled", check_after="0.2 s")

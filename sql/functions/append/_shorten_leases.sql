@@ -7,7 +7,6 @@ create function mqpg._shorten_leases(by interval) returns void
 language plpgsql as $$
 declare
     v_queue record;
-    v_cursor mqpg.cursor;
     v_id int;           -- the subscription whose lock was tried
     v_has_all boolean;  -- that lock was free
     v_locked int := 0;  -- queues that were locked one by one
@@ -31,12 +30,7 @@ begin
                 or not pg_try_advisory_xact_lock(1836150833, v_id * 1024 + v_queue.queue_id + 1);
             v_locked := v_locked + 1;
         end if;
-        v_cursor := mqpg._cursor(v_queue.subscription_id, v_queue.queue_id);
-        for v_i in 1..cardinality(v_cursor.claims) loop
-            v_cursor.claims[v_i].lease_until := v_cursor.claims[v_i].lease_until - _shorten_leases.by;
-        end loop;
-        perform mqpg._write_cursor(
-            v_cursor, mqpg._action('extend'), null, v_cursor.claimed, v_cursor.owner, v_cursor.claims);
+        perform mqpg._shorten_claims(mqpg._cursor(v_id, v_queue.queue_id), _shorten_leases.by);
     end loop;
 end
 $$;

@@ -39,6 +39,7 @@ declare
             coalesce(v_awaited, _claim_next.only_queue, _claim_next.topic.queues - 1), v_from_tick, v_to_tick,
             v_most, _claim_next.acked.queue_id) as q;
     v_nth int;
+    v_cursor mqpg.cursor;
     v_locked int;           -- the first queue that another call had locked
     v_shut boolean;         -- the lock of all queues was not free
     v_waits int := 0;
@@ -58,6 +59,17 @@ begin
         order by s.segment_no limit 1;
         -- Look before taking the lock, because it is held until the end of the transaction.
         for v_waiting in c_waiting loop
+            if v_waiting.claims <> '{}' and v_waiting.at > clock_timestamp() + interval '1 minute'
+                and v_waiting.queue_id is distinct from _claim_next.acked.queue_id then
+                -- The server's clock was ahead, and no append() noticed it (_note_clock_step()).
+                if pg_try_advisory_xact_lock(1836150833, v_id * 1024 + v_waiting.queue_id + 1)
+                    and pg_try_advisory_xact_lock_shared(1836150843, v_id) then
+                    v_cursor := mqpg._cursor(v_id, v_waiting.queue_id);
+                    perform mqpg._shorten_claims(v_cursor, v_cursor.at - clock_timestamp())
+                    where v_cursor.at > clock_timestamp();
+                end if;
+                continue;
+            end if;
             if v_waiting.claims <> '{}' then
                 if v_waiting.queue_id = _claim_next.acked.queue_id then
                     v_waiting.claims := _claim_next.acked.claims;

@@ -1,7 +1,9 @@
 -- The queues from first_queue to last_queue in which receive() may find something, the one that
 -- waited longest first and last_served last: those with messages behind `claimed`, and those with
 -- claims, whatever these are. `version`, `slot` and `action` are those of the newest version of the
--- cursor. A queue that another consumer owns is left out; the retry lane has no owner.
+-- cursor, and `at` its time. If the server's clock was ahead then, the queue comes first, because it
+-- would come last for so long. A queue that another consumer owns is left out; the retry lane has no
+-- owner.
 -- `tail` is the queue's next offset, as _tail() gives it, or a lower one that is at least `most`
 -- behind `claimed`. The last columns are those of the row in which the message before it is, null if
 -- that is noted only. So if one row has all that a call claims, it is looked up once.
@@ -18,13 +20,14 @@ create function mqpg._queues_with_messages(
     most int, last_served int default null
 ) returns table (
     queue_id int, claimed bigint, claims mqpg.claim [], tail bigint, version bigint, slot int, action "char",
-    base_offset bigint, first_ids bigint [], starts int [], deliver_ids bigint [], attempts smallint []
+    base_offset bigint, first_ids bigint [], starts int [], deliver_ids bigint [], attempts smallint [],
+    at timestamptz
 )
 language sql stable as $$
     select w.queue_id, w.claimed, w.claims, e.tail, w.version, w.slot, w.action, r.base_offset, r.first_ids, r.starts,
-        r.deliver_ids, r.attempts
+        r.deliver_ids, r.attempts, w.at
     from (
-        select q.queue_id, c.claimed, c.claims, c.version, c.slot, c.action,
+        select q.queue_id, c.claimed, c.claims, c.version, c.slot, c.action, c.at,
             case q.queue_id when -1 then _queues_with_messages.subscription_id else 0 end as lane_of
         from generate_series(_queues_with_messages.first_queue, _queues_with_messages.last_queue) as q(queue_id)
         cross join lateral (
@@ -33,7 +36,11 @@ language sql stable as $$
             order by k.version desc limit 1
         ) as c
         where c.owner is null or c.owner = _queues_with_messages.consumer or q.queue_id = -1
-        order by case q.queue_id when _queues_with_messages.last_served then 'infinity' else c.at end
+        order by case
+            when q.queue_id = _queues_with_messages.last_served then 'infinity'
+            when c.at > statement_timestamp() + interval '1 minute' then '-infinity'
+            else c.at
+        end
     ) as w
     left join lateral (
         select c.base_offset, c.n, c.first_ids, c.starts, c.deliver_ids, c.attempts
