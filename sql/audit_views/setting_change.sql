@@ -1,5 +1,5 @@
 -- Settings, filters and tags of topics and subscriptions that were replaced, as far as they can
--- excuse that a group did not get a message, or say how late a time may be, or how many may read.
+-- excuse that a group did not get a message, or say how late a time may be, or how a queue may be read.
 -- Cost: as two tables, which are small.
 create view mqpg_audit.setting_change as
 select f.setting_id, f.topic_id, f.subscription_id, f.name, f.value, null::text [] as tags, f.replaced_at,
@@ -15,7 +15,7 @@ comment on column mqpg_audit.setting_change.setting_id is
 comment on column mqpg_audit.setting_change.topic_id is 'Id of the topic';
 comment on column mqpg_audit.setting_change.subscription_id is 'Id of the subscription; null: a setting of the topic';
 comment on column mqpg_audit.setting_change.name is
-    'retention | message_ttl | lose_after | lose_over | checksums | retries_from | mode | filter';
+    'retention | message_ttl | lose_after | lose_over | checksums | retries_from | mode | on_failure | filter';
 comment on column mqpg_audit.setting_change.value is
     'The value that was replaced; null: there was none; unknown: from before the broker noted them';
 comment on column mqpg_audit.setting_change.tags is 'name filter: the tags that were replaced with it; else null';

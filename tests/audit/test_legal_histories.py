@@ -504,6 +504,31 @@ def test_a_group_whose_mode_was_shared(audit: Audit, story: Story, trio: Trio) -
     assert found(audit(applied=groups)) == {"disorder": 1, "lease": 1}
 
 
+def test_a_group_whose_queue_was_not_blocked_by_failures(audit: Audit, story: Story, trio: Trio) -> None:
+    """Messages of two keys were applied in another order, and a delivery was given up while another one began."""
+    for group, options in {"many": "", "keyed": ", on_failure => 'block_key', max_attempts => 1"}.items():
+        story.broker.execute(f"select mqpg.subscribe('{group}', 'orders', start => 'latest'{options})".encode())
+    key = story.one("select min(k::text) from generate_series(1, 99) as k where mqpg._queue_of(k::text, 2) = 1")
+    other = story.one("select max(k::text) from generate_series(1, 99) as k where mqpg._queue_of(k::text, 2) = 1")
+    for one in (key, other):
+        story.broker.execute("select mqpg.send('orders', '{}'::text, key => %s)", (one,))
+    story.append()
+    rows = story.broker.execute("select * from mqpg.receive('many', 'orders') order by queue_offset desc").fetchall()
+    for row in rows:
+        story.journal("many", [row], str(story.one("select broker_id from mqpg.broker")))
+    story.broker.execute("select mqpg.ack(%s)", (rows[0]["receipt"],))
+    story.broker.execute("select mqpg.receive('keyed', 'orders', 1, lease => '10 ms')")
+    time.sleep(0.05)
+    assert len(story.broker.execute("select * from mqpg.receive('keyed', 'orders')").fetchall()) == 1
+    story.broker.execute("select mqpg.alter_subscription('many', 'orders', on_failure => 'block_queue')")
+    story.broker.execute("select mqpg.alter_subscription('keyed', 'orders', on_failure => 'skip')")
+    story.drain()
+    groups = {"board": trio.consumer, "many": trio.consumer}
+    require_valid(audit(applied=groups))
+    story.broker.execute("update mqpg.former_setting set replaced_at = replaced_at - interval '2 hours'")
+    assert found(audit(applied=groups)) == {"disorder": 1, "skipped": 1}
+
+
 def test_queues_that_were_added_to_a_relay_topic_before_a_decision(audit: Audit, story: Story) -> None:
     """COMMIT and ROLLBACK go to the queue of their half message, although its key has another one since."""
     broker = story.broker

@@ -47,6 +47,9 @@ def test_what_earlier_releases_did_not_note_is_unknown(mq: Session) -> None:
                      "where f.topic_id = t.topic_id and f.value = 'unknown') < 5") == 0  # fmt: skip
     assert mq.scalar("select count(*) from mqpg.subscription s where s.retries_from > '-infinity' and not exists "
                      "(select from mqpg.former_setting f where f.replaced_at = s.retries_from)") == 0  # fmt: skip
+    assert mq.scalar("select count(*) from mqpg.subscription s where s.on_failure <> 'block_key' and not exists "
+                     "(select from mqpg.former_setting f where f.name = 'on_failure' "
+                     "and f.subscription_id = s.subscription_id and f.value = 'unknown')") == 0  # fmt: skip
 
 
 def test_every_state_goes_on_to_its_end_once(mq: Session, restored: dict[str, Any]) -> None:

@@ -13,7 +13,8 @@
 -- Locks: the subscription's rows, exclusively, so that of two calls the second one starts from the
 -- first one's result. If the mode becomes exclusive in a topic that got more queues, also the lock of
 -- all its cursors. Each up to the setting lock_timeout.
--- Cost: one update per row, and one insert if filter or tags change.
+-- Cost: one update per row, and one insert if filter or tags change, and one for mode and
+-- on_failure.
 -- Errors: MQ001 (argument), MQ003 (unknown topic), MQ005 (unknown subscription), MQ020 (filter),
 -- MQ024 (relay topic), 55P03, 40001.
 create function mqpg.alter_subscription(
@@ -44,7 +45,12 @@ begin
     where v_new.subscription_id in (s.subscription_id, s.member_of)
         and (s.filter::text, s.tags) is distinct from (v_new.filter::text, v_new.tags);
     insert into mqpg.former_setting (topic_id, subscription_id, name, value)
-    select v_new.topic_id, v_new.subscription_id, 'mode', v_mode where v_new.mode <> v_mode;
+    select s.topic_id, s.subscription_id, o.name, o.value
+    from mqpg.subscription s
+    cross join lateral (
+        values ('mode', s.mode, v_new.mode), ('on_failure', s.on_failure, v_new.on_failure)
+    ) as o(name, value, new_value)
+    where v_new.subscription_id in (s.subscription_id, s.member_of) and o.value <> o.new_value;
     update mqpg.subscription s set
         max_attempts = v_new.max_attempts, retry_delay = v_new.retry_delay, filter = v_new.filter,
         tags = v_new.tags, on_failure = v_new.on_failure, mode = v_new.mode

@@ -203,7 +203,9 @@ ruled as (
             when c.action in ('extend', 'release', 'unpin', 'incarnation', 'closed', 'carried')
                 and (c.moved or c.done <> 0) then 'moved'
             when c.action = 'ack_and_receive' and (c.done <= 0 or c.ended <> 1) then 'moved'
-            when c.action = 'take_over' and (c.done < 0 or (c.on_failure <> 'block_key' and c.done <> 0)) then 'moved'
+            when c.action = 'take_over' and (
+                c.done < 0 or (c.on_failure <> 'block_key' and c.at - c.back > c.failures_from and c.done <> 0)
+            ) then 'moved'
             when c.action in ('moved', 'expired') and c.done > 0 and not c.by_record and not c.moved_back_later
                 then 'moved'
             -- A receive skips what a filter leaves out. It needs no record, because lost judges it.

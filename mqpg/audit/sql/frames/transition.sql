@@ -48,7 +48,7 @@ beside as (
 
 select
     b.*,
-    r.topic_id, r.topic, r.consumer_group, r.mode, r.on_failure, r.reads, r.single_from,
+    r.topic_id, r.topic, r.consumer_group, r.mode, r.on_failure, r.reads, r.single_from, r.failures_from,
     case
         when b.previous_version is null then 'first'
         when b.version = b.previous_version + 1 then 'next'

@@ -60,21 +60,24 @@ ordered as (
     select
         e.consumer_group, e.topic, e.owner_id, e.queue_id, e.queue_offset, e.message_id,
         e.applied_at,
-        case when r.on_failure <> 'block_queue' then e.key_hash end as key_hash,
+        case when not q.by_queue then e.key_hash end as key_hash,
         coalesce(c.turns, 0) as turns,
-        r.on_failure = 'block_queue' as by_queue,
+        q.by_queue,
         a.version as ahead_in
     from effect as e
     join reader as r on r.subscription_id = e.owner_id
     join journal_group as g on g.consumer_group = e.consumer_group
     join known_since as k on k.subscription_id = e.owner_id and k.queue_id = e.queue_id
+    cross join lateral (
+        select r.on_failure = 'block_queue' and e.applied_at > r.failures_from as by_queue
+    ) as q
     left join turned as c on c.owner_id = e.owner_id and c.queue_id = e.queue_id and c.queue_offset = e.queue_offset
     left join ahead as a
         on a.subscription_id = e.owner_id and a.queue_id = e.queue_id and a.queue_offset = e.queue_offset
     where r.mode in ('exclusive', 'pinned')
         and e.queue_id >= 0
         and e.state = 'committed'
-        and (r.on_failure = 'block_queue' or e.key_hash is not null)
+        and (q.by_queue or e.key_hash is not null)
         and (k.known_since is null or e.applied_at > k.known_since)
         and (r.single_from is null or e.applied_at > r.single_from)
         and extract(epoch from greatest(e.committed_at, e.due_at) - e.applied_at) <= g.tolerance
@@ -104,7 +107,7 @@ later as (
     select
         o.*,
         max(o.applied_at) over (
-            partition by o.owner_id, o.queue_id, o.key_hash, o.ahead_in, o.turns
+            partition by o.owner_id, o.queue_id, o.by_queue, o.key_hash, o.ahead_in, o.turns
             order by o.queue_offset
             rows between unbounded preceding and 1 preceding
         ) as newest

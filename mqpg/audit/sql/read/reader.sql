@@ -1,7 +1,7 @@
 -- Every row of a subscription on the audited topics. reads: messages are delivered through it,
 -- which is not so for a broadcast group's own row. purged: a purge noted that it set retries_from.
--- single_from: from then on one consumer at a time reads a queue. Null: several may. A transaction may
--- still use a replaced mode for an hour.
+-- single_from: from then on one consumer at a time reads a queue. Null: several may. failures_from: from
+-- then on on_failure holds. A transaction may still use a replaced setting for an hour.
 select
     s.subscription_id, s.topic_id, t.topic, s.consumer_group, s.mode, s.on_failure,
     coalesce(s.retries_from, '-infinity') as retries_from,
@@ -10,11 +10,8 @@ select
         select from mqpg_audit.setting_change as f
         where f.subscription_id = s.subscription_id and f.name = 'retries_from' and f.replaced_at = s.retries_from
     ) as purged,
-    case when s.mode in ('exclusive', 'broadcast') then coalesce((
-        select max(f.replaced_at) + interval '1 hour'
-        from mqpg_audit.setting_change as f
-        where f.subscription_id = s.subscription_id and f.name = 'mode'
-    ), '-infinity') end as single_from
+    case when s.mode in ('exclusive', 'broadcast') then coalesce(n.mode_from, '-infinity') end as single_from,
+    coalesce(n.failures_from, '-infinity') as failures_from
 from (
     select
         r.subscription_id, r.topic_id, r.consumer_group, r.mode, r.on_failure, r.retries_from,
@@ -29,5 +26,12 @@ from (
     from mqpg_audit.broadcast_group as g
 ) as s
 left join topic as t on t.topic_id = s.topic_id
+cross join lateral (
+    select
+        max(f.replaced_at) filter (where f.name = 'mode') + interval '1 hour' as mode_from,
+        max(f.replaced_at) filter (where f.name = 'on_failure') + interval '1 hour' as failures_from
+    from mqpg_audit.setting_change as f
+    where f.subscription_id = s.subscription_id
+) as n
 where not exists (select from other_topic as o where o.topic_id = s.topic_id)
     and not exists (select from other_group as g where g.consumer_group = s.consumer_group)
