@@ -504,6 +504,29 @@ def test_a_group_whose_mode_was_shared(audit: Audit, story: Story, trio: Trio) -
     assert found(audit(applied=groups)) == {"disorder": 1, "lease": 1}
 
 
+def test_a_broker_that_was_restored_into_another_cluster(audit: Audit, story: Story) -> None:
+    """adopt() renews the transaction ids of all rows, because the cluster has others."""
+    broker = story.broker
+    broker.execute("select mqpg.redrive('board', 'orders')")
+    story.drain()
+    nacked, handle = story.business(), story.prepare()
+    story.append()
+    while story.consume(nack=(nacked,)):
+        pass
+    broker.execute("select mqpg.send('orders', '{}'::text, delay => '1 hour'), mqpg.send('orders', '{}'::text)")
+    broker.execute("update mqpg.broker set system_identifier = system_identifier + 1")
+    assert audit().verdict is Verdict.UNKNOWN
+    broker.execute("select mqpg.adopt()")
+    story.local(handle)
+    story.commit(handle)
+    story.business()
+    time.sleep(0.01)
+    story.drain()
+    require_valid(audit())
+    story.consumer.execute("delete from mqpg_applied where message_id = %s", (nacked,))
+    assert found(audit()) == {"lost": 1}
+
+
 def test_a_group_whose_queue_was_not_blocked_by_failures(audit: Audit, story: Story, trio: Trio) -> None:
     """Messages of two keys were applied in another order, and a delivery was given up while another one began."""
     for group, options in {"many": "", "keyed": ", on_failure => 'block_key', max_attempts => 1"}.items():
