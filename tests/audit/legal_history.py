@@ -34,12 +34,12 @@ class _Delivery:
     receipt: str
     open: dict[int, Row]
 
-    def waits(self, row: Row, failed: list[Row]) -> bool:
+    def waits(self, row: Row, failed: list[Row], on_failure: str) -> bool:
         """Whether the message must not overtake one that failed, and was given back with it."""
         before = [one for one in failed if one["queue_id"] >= 0 and one["queue_offset"] < row["queue_offset"]]
-        if self.group in ("by_key", "keyed"):
+        if on_failure == "block_key":
             return row["key"] is not None and any(one["key"] == row["key"] for one in before)
-        return self.group == "in_order" and bool(before)
+        return on_failure == "block_queue" and bool(before)
 
 
 def live(story: Story, seed: int, steps: int = 400, look: Callable[[int], None] | None = None) -> None:
@@ -128,12 +128,17 @@ def _answer(story: Story, chance: random.Random, what: str, delivery: _Delivery)
     elif what == "nack":
         failed = [delivery.open[offset] for offset in some]
         delay, final = chance.choice(["1 ms", "30 ms"]), chance.random() < 0.2
+        on_failure = story.one(
+            "select on_failure from mqpg.subscription where consumer_group = %s and member = ''", delivery.group
+        )
         broker.execute(
             "select mqpg.nack(%s, %s, 'no', %s::interval, %s)",
             (receipt, [row["message_id"] for row in failed], delay, final),
         )
         for offset in [
-            o for o, row in delivery.open.items() if row in failed or (not final and delivery.waits(row, failed))
+            o
+            for o, row in delivery.open.items()
+            if row in failed or (not final and delivery.waits(row, failed, on_failure))
         ]:
             del delivery.open[offset]
     elif what == "extend":
@@ -168,7 +173,9 @@ def _apply(story: Story, delivery: _Delivery, how: str, some: list[int]) -> None
 
 def _move(story: Story, chance: random.Random, group: str) -> None:
     broker = story.broker
-    how = chance.choice(["seek", "earliest", "latest", "purge", "unpin", "ttl", "mode", "leave"] + 4 * ["letters"])
+    how = chance.choice(
+        ["seek", "earliest", "latest", "purge", "unpin", "ttl", "mode", "alter", "leave"] + 4 * ["letters"]
+    )
     if how == "seek":
         broker.execute(
             "select mqpg.seek(%s, 'world', %s, queue_id => %s)",
@@ -189,6 +196,8 @@ def _move(story: Story, chance: random.Random, group: str) -> None:
         broker.execute(
             "select mqpg.alter_subscription('many', 'world', mode => %s)", (chance.choice(["shared", "exclusive"]),)
         )
+    elif how == "alter":
+        _alter(story, chance, group)
     elif how == "letters":
         what = chance.choice(["redrive", "redrive", "discard_dead_letters"])
         for dead in broker.execute("select distinct s.consumer_group from mqpg.dead_letter join mqpg.subscription s "
@@ -197,3 +206,15 @@ def _move(story: Story, chance: random.Random, group: str) -> None:
                 broker.execute(f"select mqpg.{what}(%s, 'world')".encode(), (dead["consumer_group"],))
     elif how == "leave" and chance.random() < 0.2:
         broker.execute("select mqpg.unsubscribe('alone', 'world'), mqpg.subscribe('alone', 'world')")
+
+
+def _alter(story: Story, chance: random.Random, group: str) -> None:
+    """Change one option of a subscription. A filter leaves out more than it did, or less."""
+    option, value = chance.choice(
+        [
+            ("max_attempts", str(chance.randint(1, 4))),
+            ("on_failure", f"'{chance.choice(['skip', 'block_key', 'block_queue'])}'"),
+            ("filter", f"'$.n < {chance.choice([20, 50, 80])}'"),
+        ]
+    )
+    story.broker.execute(f"select mqpg.alter_subscription(%s, 'world', {option} => {value})".encode(), (group,))
