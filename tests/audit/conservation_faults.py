@@ -191,13 +191,13 @@ def effect_repeated_in_a_second_life(story: Story) -> None:
     )
 
 
-def _change_newest(story: Story, queue_id: int, changed: str) -> None:
-    """Change the newest version of group board's cursor of a queue."""
+def _change_newest(story: Story, queue_id: int, changed: str, group: str = "board") -> None:
+    """Change the newest version of a group's cursor of a queue."""
     story.broker.execute(
         f"update mqpg.cursor set {changed} where (subscription_id, queue_id, version) = ("
-        f"select subscription_id, queue_id, max(version) from mqpg.cursor where subscription_id = {_OF_BOARD} "
-        "and queue_id = %s group by 1, 2)",
-        (queue_id,),
+        "select c.subscription_id, c.queue_id, max(c.version) from mqpg.cursor c join mqpg.subscription s "
+        "using (subscription_id) where s.consumer_group = %s and c.queue_id = %s group by 1, 2)",
+        (group, queue_id),
     )
 
 
@@ -237,3 +237,19 @@ def redriven_message_vanished_of_a_group_without_a_journal(story: Story) -> None
     story.broker.execute("select mqpg.nack(%s, %s, final => true)", (rows[0]["receipt"], [message]))
     story.broker.execute("select mqpg.redrive('none', 'orders')")
     story.broker.execute("delete from mqpg.delayed where first_id = %s", (message,))
+
+
+@fault("phantom", "ended its delivery, and the filter leaves it out", alone=True)
+def message_delivered_that_the_filter_leaves_out(story: Story) -> None:
+    _at_the_end(story, "few", "1", filter="$ == 1")
+    _ack(story, _receive(story, "few"))
+    # The filter is another one than that by which the group read.
+    story.broker.execute("update mqpg.subscription set filter = '$ == 2' where consumer_group = 'few'")
+
+
+@fault("lease", "consumer c2 has the queue, which nobody owns", alone=True)
+def exclusive_queue_with_an_owner(story: Story) -> None:
+    """No other consumer gets anything of it any more."""
+    _at_the_end(story, "none", "1")
+    rows = _receive(story, "none")
+    _change_newest(story, rows[0]["queue_id"], "owner = 'c2'", "none")

@@ -2,7 +2,7 @@
 
 import time
 
-from tests.audit.planting import Story, fault, message_id
+from tests.audit.planting import BROKER_ONLY, Story, fault, message_id
 from tests.audit.story import JOURNAL_DDL
 
 _DEAD = "select min(message_id) from mqpg.dead_letter"
@@ -328,3 +328,49 @@ def rollback_deleted_beside_its_fence(story: Story) -> None:
     story.broker.execute("select mqpg.create_producer_group('inside', checker => 'ledger', check_after => '1 hour')")
     handle = story.one("select mqpg.prepare('orders', '{}'::text, 'inside')")
     story.broker.execute("insert into mqpg.ledger (handle, entry) values (%s, 'fence')", (handle,))
+
+
+@fault("mismatch", "the producer decided it, and it is no delayed message")
+def sent_message_recalled(story: Story) -> None:
+    _change(
+        story,
+        "insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by) "
+        "select batch_id * 1024, 1, nextval('mqpg.batch_id'), pg_current_xact_id(), 'r', clock_timestamp(), topic_id, "
+        "queue_id, 'producer' from mqpg.commit_log where kind = 'n' order by batch_id limit 1",
+    )
+
+
+@fault("mismatch", "the producer decided it, and it is no half message")
+def sent_message_rolled_back(story: Story) -> None:
+    _change(
+        story,
+        "insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by) "
+        "select batch_id * 1024, 0, nextval('mqpg.batch_id'), pg_current_xact_id(), 'b', clock_timestamp(), topic_id, "
+        "queue_id, 'producer' from mqpg.commit_log where kind = 'n' order by batch_id desc limit 1",
+    )
+
+
+@fault("mismatch", "the time of its position jump is")
+def seek_in_the_next_year(story: Story) -> None:
+    story.business()
+    story.append()
+    story.broker.execute("select mqpg.seek('mail', 'orders', 'latest')")
+    _change(story, "update mqpg.position_jump set at = at + interval '400 days' where jump_id = (select max(jump_id) "
+                   "from mqpg.position_jump)")  # fmt: skip
+
+
+@fault("mismatch", "the time of its dead letter is", alone=True)
+def letter_redriven_the_year_before(story: Story) -> None:
+    story.broker.execute("select mqpg.redrive('board', 'orders')")
+    _change(story, "update mqpg.former_dead_letter set left_at = left_at - interval '400 days'")
+    story.drain()
+
+
+@fault("gap", "does not fit the runs", **BROKER_ONLY)
+def queue_that_counts_attempts(story: Story) -> None:
+    _change(
+        story,
+        "update mqpg.consume_queue set attempts = array_fill(5::smallint, array[cardinality(first_ids)]) "
+        "where (base_offset, queue_id) = (select base_offset, queue_id from mqpg.consume_queue "
+        "where subscription_id = 0 order by tick_id limit 1) and subscription_id = 0",
+    )

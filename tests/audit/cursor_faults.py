@@ -213,6 +213,21 @@ def claim_that_nobody_gave(story: Story) -> None:
     _change(story, "six", "claims = array[row(99, 4, 5, 1, clock_timestamp(), 'c1', null, null, null)::mqpg.claim]")
 
 
+@fault("stale_epoch", "is not a new claim's")
+def first_delivery_counted_as_the_third(story: Story) -> None:
+    _subscribe(story, "seven")
+    _receive(story, "seven")
+    _change(story, "seven", "claims[1].attempt = 3")
+
+
+@fault("stale_epoch", "it has a claim that no delivery gave")
+def claim_of_more_attempts_than_before(story: Story) -> None:
+    _subscribe(story, "eight", "shared")
+    _receive(story, "eight")
+    _receive(story, "eight")
+    _change(story, "eight", "claims[1].attempt = 3")
+
+
 @fault("lease", "two claims hold the same offset")
 def range_given_twice(story: Story) -> None:
     _subscribe(story, "one", "shared")

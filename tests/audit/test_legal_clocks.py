@@ -122,6 +122,12 @@ def test_clocks_of_two_servers_differ(audit: Audit, story: Story) -> None:
     assert "within the tolerance of 5" in report.notes[0]["evidence"]
 
 
+def test_clocks_of_two_servers_differ_by_days(audit: Audit, story: Story) -> None:
+    story.consumer.execute("update mqpg_applied set applied_at = applied_at + interval '2 days'")
+    require_valid(audit(clock_tolerance=3 * 86400.0))
+    assert found(audit())["mismatch"] > 0
+
+
 def test_before_the_oldest_version_that_is_kept(audit: Audit, story: Story) -> None:
     """Dead letters, position jumps and retries of that time have later times than that version."""
     broker = story.broker

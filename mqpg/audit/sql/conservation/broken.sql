@@ -161,6 +161,15 @@ where e.ending = 'passed'
         select from unmatched as u where u.subscription_id = e.subscription_id and u.message_id = e.message_id
     )
 union all
+-- A filter that was changed may have chosen what the present one leaves out.
+select
+    7, 'phantom', e.subscription_id, e.queue_id, e.queue_offset, e.message_id, e.version,
+    format('version %s (action %s) ended its delivery, and the filter leaves it out', e.version, e.action)
+from ending as e
+join subscription as s on s.subscription_id = e.subscription_id and not s.refiltered
+join unmatched as u on u.subscription_id = e.subscription_id and u.message_id = e.message_id
+where e.queue_id >= 0 and e.ending in ('acked', 'nacked', 'buried')
+union all
 select
     8, 'skipped', e.subscription_id, e.queue_id, e.queue_offset, e.message_id, e.version,
     format('version %s (action %s) let it go, which its action does not explain', e.version, e.action)
@@ -197,11 +206,12 @@ union all
 select
     11, 'lease', s.subscription_id, s.queue_id, s.claimed_before, null, s.version,
     format(
-        'version %s (action %s): consumer %s has the queue, which %s owns', s.version, s.action, s.owner, s.owner_before
+        'version %s (action %s): consumer %s has the queue, which %s owns', s.version, s.action, s.owner,
+        coalesce(s.owner_before, 'nobody')
     )
 from step as s
-where s.follows and s.mode = 'pinned' and s.queue_id >= 0 and s.action <> 'unpin'
-    and s.owner_before is not null and s.owner is distinct from s.owner_before
+where s.follows and s.queue_id >= 0 and s.action <> 'unpin' and s.owner is distinct from s.owner_before
+    and (s.owner_before is not null or s.mode <> 'pinned')
 union all
 select
     12, 'mismatch', d.subscription_id, -1, null, n.message_id, null,

@@ -40,16 +40,18 @@ with recorded as (
     cross join horizon as h
 ),
 
--- The claims of a version, beside those of the version before it with the same epoch.
+-- The claims of a version, beside those of the version before it with the same epoch, which stay as they are
+-- but for their offsets and leases. A first delivery counts as the first attempt.
 given as (
     select
         t.subscription_id, t.queue_id, t.version, t.slot,
-        bool_or(c.epoch is not distinct from t.epoch) as epoch_given,
+        bool_or(c.epoch is not distinct from t.epoch and (c.attempt = 1 or t.action = 'take_over')) as epoch_given,
         bool_or(
-            p.epoch is null and c.epoch > 0
-            and not (
-                c.epoch is not distinct from t.epoch and t.action in ('receive', 'ack_and_receive', 'take_over')
-            )
+            c.epoch > 0
+            and case
+                when p.epoch is not null then c.attempt <> p.attempt or c.consumer is distinct from p.consumer
+                else c.epoch is distinct from t.epoch or t.action not in ('receive', 'ack_and_receive', 'take_over')
+            end
         ) as foreign_claim,
         bool_or(
             c.epoch > 0 and c.epoch is distinct from t.epoch and c.lease_until > t.at

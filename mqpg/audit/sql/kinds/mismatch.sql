@@ -202,6 +202,14 @@ join topic as t on t.topic_id = d.topic_id
 where d.stage = 0 and d.op = 'c' and d.relayed_as is null and b.kind = 'h'
     and ((b.delay is null) <> (d.visible_at is null) or extract(epoch from d.visible_at - d.at) < b.delay - 0.001)
 union all
+select
+    null, t.topic, d.queue_id, null, d.message_id,
+    format('the %s decided it, and it is no %s message', d.decided_by, case d.stage when 0 then 'half' else 'delayed' end)
+from decision as d
+join message as m on m.message_id = d.message_id
+join topic as t on t.topic_id = d.topic_id
+where case d.stage when 0 then m.kind <> 'h' else m.due_at is null and not m.unscheduled end
+union all
 -- A tick does not fall behind the tick before it. A new segment begins with a copy of the last one. A
 -- tick does not see its own transaction, and the ids that it has passed were drawn. The time that it has
 -- reached moves with the clock, and stays if the clock goes back.
@@ -258,14 +266,16 @@ from (
     join topic as t on t.topic_id = d.topic_id
     left join message as m on m.message_id = d.message_id
     union all
-    select 'its dead letter', r.topic, l.message_id, l.died_at, m.born_at
+    select 'its dead letter', r.topic, l.message_id, o.at, o.follows
     from letter as l
     join reader as r on r.subscription_id = l.subscription_id
     left join message as m on m.message_id = l.message_id
+    cross join lateral (select l.died_at as at, m.born_at as follows union all select l.left_at, l.died_at) as o
     union all
-    select 'its ledger row', l.topic, l.message_id, o.at, case when s.tolerance < 86400 then least(l.born_at, l.decided_at) end
+    select 'its position jump', j.topic, null, j.at, null from jump as j
+    union all
+    select 'its ledger row', l.topic, l.message_id, o.at, least(l.born_at, l.decided_at)
     from ledger_match as l
-    join ledger_source as s on s.ledger = l.ledger
     cross join lateral (select l.created_at as at union all select l.done_at) as o
     union all
     select format('version %s of a cursor', v.version), v.topic, null, v.at, v.previous_at
@@ -273,8 +283,12 @@ from (
 ) as w
 cross join run as u
 cross join setback as b
-where extract(epoch from w.at - u.taken_at) > 86400 + extract(epoch from b.back)
-    or extract(epoch from w.follows - w.at) > 86400 + extract(epoch from b.back)
+cross join (
+    select coalesce(max(c.tolerance), 0) as tolerance
+    from (select g.tolerance from journal_group as g union all select s.tolerance from ledger_source as s) as c
+) as c
+where extract(epoch from w.at - u.taken_at) > 86400 + extract(epoch from b.back) + c.tolerance
+    or extract(epoch from w.follows - w.at) > 86400 + extract(epoch from b.back) + c.tolerance
 union all
 -- What is stored of a position in two columns.
 select

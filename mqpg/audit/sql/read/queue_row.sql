@@ -1,10 +1,13 @@
 -- The consume queues of the audited topics, as stored.
--- consistent: the runs add up to n. Each has a message, and none crosses the end of its record batch.
+-- consistent: the runs add up to n. Each has a message, and none crosses the end of its record batch. Retry
+-- lanes alone count attempts.
 select
     c.base_offset, c.tick_id, c.topic_id, c.subscription_id, c.n, c.queue_id, c.first_ids, c.starts, c.attempts,
     c.deliver_ids,
     coalesce(
         c.n > 0
+        and (c.subscription_id > 0) = (c.queue_id < 0)
+        and (c.subscription_id > 0 or c.attempts is null)
         and cardinality(c.starts) = cardinality(c.first_ids)
         and cardinality(c.starts) > 0
         and c.starts[1] = 0
