@@ -1,10 +1,10 @@
 -- Messages in the topics' queues that filters or tags of subscriptions do not choose. Such a
 -- message counts as consumed without a delivery.
 -- Each message is judged by the filter with which the group passed it: a filter holds for the
--- offsets between what was claimed when it came and what was claimed when it was replaced. The
--- transaction that replaces a filter may commit later than it says, so a former filter also holds
--- for what was claimed in the hour after. If the cursor's history is dropped, it holds for all
--- offsets below.
+-- offsets between what was claimed when it came and what was claimed when it was replaced, and for
+-- those to which the group was moved back meanwhile. The transaction that replaces a filter may
+-- commit later than it says, so a former filter also holds for what was claimed in the hour after. If
+-- the cursor's history is dropped, it holds for all offsets below.
 -- Bodies are read from commit_log, or from held if their segment is dropped. A message without a
 -- body is not judged.
 -- Cost: reads the bodies of all filtered topics, once for each such subscription and filter.
@@ -12,10 +12,16 @@ create view mqpg_audit.unmatched as
 select p.subscription_id, r.first_id + m.o - 1 as message_id
 from (
     select v.subscription_id, v.topic_id, q.queue_id, v.filter, v.tags,
-        coalesce((
-            select max(c.claimed) from mqpg.cursor as c
-            where c.subscription_id = v.subscription_id and c.queue_id = q.queue_id and c.at <= v.since
-        ), 0) as from_offset,
+        least(
+            coalesce((
+                select c.claimed from mqpg.cursor as c
+                where c.subscription_id = v.subscription_id and c.queue_id = q.queue_id and c.at <= v.since
+                order by c.version desc limit 1
+            ), 0), (
+                select min(c.claimed) from mqpg.cursor as c
+                where c.subscription_id = v.subscription_id and c.queue_id = q.queue_id and c.action = 'q'
+                    and c.at > v.since and (v.until is null or c.at <= v.until + interval '1 hour')
+            )) as from_offset,
         case when v.until is null then 9223372036854775807 else greatest(
             (
                 select max(c.claimed) from mqpg.cursor as c

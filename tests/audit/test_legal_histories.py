@@ -234,6 +234,25 @@ def test_a_filter_that_is_widened(audit: Audit, story: Story, trio: Trio) -> Non
     assert found(audit(applied=groups)) == {"lost": 1}
 
 
+def test_a_filter_that_is_narrowed_for_a_group_that_is_moved_back(audit: Audit, story: Story, trio: Trio) -> None:
+    """It leaves out what the group got before, by the former filter."""
+    seek = "select mqpg.seek('{}', 'orders', 'earliest')"
+    narrow = "select mqpg.alter_subscription('{}', 'orders', tags => array['x'])"
+    steps = {"few": (seek, narrow), "less": (narrow, seek)}
+    story.drain()
+    for group in steps:
+        story.broker.execute(f"select mqpg.subscribe('{group}', 'orders')".encode())
+    story.broker.execute("select mqpg.send('orders', '{}'::text, tag => 'x')")
+    story.drain()
+    everything = [story.apply_all(group) for group in steps]
+    for group, (first, second) in steps.items():
+        story.broker.execute(first.format(group).encode())
+        story.broker.execute(second.format(group).encode())
+    assert [story.apply_all(group) for group in steps] == [1, 1] < everything
+    groups = {"board": trio.consumer, **dict.fromkeys(steps, trio.consumer)}
+    require_valid(audit(applied=groups))
+
+
 def test_two_brokers_with_one_journal(
     audit: Audit, story: Story, trio: Trio, databases: Databases, template: str
 ) -> None:
