@@ -98,7 +98,7 @@ def audit(
         typer.Option(
             metavar="FILE",
             help="Audit only what is new since the last valid audit with this file, and compare fingerprints of the "
-            "rest. Everything is audited where the file does not exist yet, or where something has changed. Needs "
+            "rest. Everything is audited if the file does not exist yet, or if something has changed. Needs "
             "--engine sql.",
             show_default=False,
             dir_okay=False,

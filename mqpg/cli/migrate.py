@@ -24,7 +24,7 @@ Owner = Annotated[
     typer.Option(
         "--owner",
         help="The role that owns a new schema; made if it is missing. Default: mqpg_owner, "
-        "or the role that migrates where it may not create that.",
+        "or the role that migrates if it may not create that.",
     ),
 ]
 
