@@ -75,7 +75,7 @@ Filter = Annotated[
     ),
 ]
 
-_PIPED_WIDTH = 200
+_PIPED_WIDTH, _ANY_WIDTH = 200, 100_000
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -85,17 +85,37 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def print_rows(rows: Iterable[Mapping[str, Any]], columns: list[str], *, as_json: bool) -> None:
-    """Print these columns as a table, or the whole rows as a JSON array of objects."""
+    """Print these columns as a table, or the whole rows as a JSON array of objects.
+
+    On a terminal that is too narrow for the table, each row is a block with a line for each column.
+    """
     if as_json:
         print_json([dict(row) for row in rows])
         return
     from rich.console import Console  # workers and consumers, which run all day, print no table
+    from rich.measure import Measurement
     from rich.table import Column, Table
 
+    listed = list(rows)
     table = Table(*(Column(column, overflow="fold") for column in columns))
-    for row in rows:
+    for row in listed:
         table.add_row(*(_cell(row[column]) for column in columns))
-    Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(table)
+    console = Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+    widths = Measurement.get(console, console.options.update(max_width=_ANY_WIDTH), table)
+    if sys.stdout.isatty() and listed and widths.minimum > console.width:
+        _print_blocks(listed, columns)
+    else:
+        console.print(table)
+
+
+def _print_blocks(rows: Iterable[Mapping[str, Any]], columns: list[str]) -> None:
+    """Print a line for each value, so that no name or handle is cut in two, and a blank line after each row."""
+    longest = max(map(len, columns))
+    for row in rows:
+        for column in columns:
+            if row[column] is not None:
+                typer.echo(f"{column:<{longest}}  {printable(str(row[column]))}")
+        typer.echo()
 
 
 def print_result(action: str, /, text: object = None, *, as_json: bool, **facts: Any) -> None:

@@ -1,6 +1,7 @@
 """What `mqpg half list` and `mqpg trace` say to somebody who has to decide half messages."""
 
 import json
+import sys
 
 import pytest
 
@@ -135,6 +136,18 @@ def test_half_messages_whose_producer_group_was_dropped(mq: Session, broker: Bro
     (row,) = json.loads(run("half", "list", "--json")[1])
     assert (row["handle"], row["producer_group"]) == (handle, None)
     assert run("half", "list", "--group", "app", "--json")[1].strip() == "[]"
+
+
+def test_a_handle_can_be_copied_from_a_narrow_terminal(mq: Session, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table would cut it into pieces of five characters."""
+    handle = mq.prepare("orders", "1", "shop", key="a b")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for width, is_table in (("80", False), ("250", True)):
+        monkeypatch.setenv("COLUMNS", width)
+        out = run("half", "list")[1]
+        assert ("┃" in out) == is_table
+        assert any(line.split() == ["handle", handle] for line in out.splitlines()) != is_table
+        assert (handle in out, "orders" in out) == (True, True)
 
 
 def test_what_is_not_listed_is_said(mq: Session, run: Run) -> None:
