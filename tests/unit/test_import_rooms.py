@@ -117,7 +117,7 @@ LAB: Rooms = {
     "lab/fuzz": (("lab.fuzz.*",), ("embedded", "public")),
     "lab/shared": (
         ("lab.audits", "lab.command", "lab.processes", "lab.proxy"),
-        ("audit", "connection", "embedded", "public"),
+        ("audit", "connection", "public"),
     ),
     # floor 9
     "lab/pipeline": (("lab.pipeline.*",), ("embedded", "lab/shared", "public", "spark", "spark/read")),
