@@ -52,6 +52,14 @@ def appended_and_received(mq: Session) -> list[Any]:
     return mq.receive("one")
 
 
+def test_headers_count_like_bodies(mq: Session) -> None:
+    mq.call("alter_topic", "one", max_bytes=50_000)
+    for _ in range(20):
+        mq.send("one", "1", headers=json.dumps({"h": body()}))
+    keep(mq)  # notes that the segment is in use
+    assert measure(mq) == {"one": "topic"}
+
+
 @pytest.mark.parametrize("name", SENDS)
 def test_a_full_topic_takes_no_message(mq: Session, name: str) -> None:
     mq.call("alter_topic", "one", max_bytes=50_000)
