@@ -35,6 +35,10 @@ MAKE_AGAIN = (
     [
         pytest.param("truncate mqpg.ledger", id="truncate"),
         pytest.param("delete from mqpg.ledger", id="delete"),
+        pytest.param(
+            "set session_replication_role = replica; delete from mqpg.ledger; reset session_replication_role",
+            id="delete without triggers",
+        ),
         pytest.param("delete from mqpg.ledger; insert into mqpg.ledger select * from public.copy", id="restore"),
         pytest.param(MAKE_AGAIN, id="make again", marks=pytest.mark.own_database),
     ],
