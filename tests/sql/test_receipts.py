@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.support.broker import Broker, Session, refused, seconds
@@ -94,6 +95,26 @@ def test_spent_when_it_was_acknowledged_or_returned(moded: Session, how: str) ->
         is_refused(moded, got[0].receipt, got[0].message_id, "MQ008")
     else:
         is_done(moded, got[0].receipt, got[0].message_id)
+
+
+@pytest.mark.parametrize("how", ["ack", "receive", "nack"])
+@pytest.mark.parametrize(("first", "second"), [(5, 2), (2, 5)])
+def test_a_receipt_from_before_a_savepoint_is_refused_in_its_transaction(
+    moded: Session, how: str, first: int, second: int
+) -> None:
+    """Both deliveries have one epoch, because a transaction keeps its id."""
+    with moded.transaction():
+        with moded.transaction():
+            before = receive(moded, max_messages=first)[0]
+            raise psycopg.Rollback
+        got = receive(moded, max_messages=second)
+        with refused("MQ007"), moded.transaction():
+            if how == "receive":
+                receive(moded, ack=before.receipt)
+            else:
+                moded.call(how, before.receipt, *[[before.message_id]] * (how == "nack"))
+        moded.ack(got[0].receipt)
+    assert moded.scalar("select max(committed) from mqpg.cursor") == second
 
 
 @pytest.mark.parametrize("last", ["ack", "nack", "final", "receive"])

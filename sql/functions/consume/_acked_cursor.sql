@@ -28,7 +28,8 @@ begin
             and pg_try_advisory_xact_lock(1836150833, (v_id * 1024 + v_parts[2] + 1)::int) then
             v_cursor := mqpg._cursor(v_id, v_parts[2]::int);
             if v_cursor.version = v_parts[3] / 1048576 and v_cursor.epoch = v_parts[3]
-                and cardinality(v_cursor.claims) = 1 then
+                and cardinality(v_cursor.claims) = 1
+                and v_cursor.claims[1].from_offset = v_parts[4] and v_cursor.claims[1].to_offset = v_parts[5] then
                 v_cursor.claims := '{}';
                 return v_cursor;
             end if;

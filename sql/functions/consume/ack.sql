@@ -52,6 +52,8 @@ begin
                 from mqpg.cursor k
                 where k.subscription_id = v_id and k.queue_id = v_parts[2]::smallint
                     and k.version = v_parts[3] / 1048576 and k.epoch = v_parts[3] and cardinality(k.claims) = 1
+                    -- A receipt from before a ROLLBACK TO SAVEPOINT has the same epoch.
+                    and k.claims[1].from_offset = v_parts[4] and k.claims[1].to_offset = v_parts[5]
                 on conflict do nothing
                 returning slot into v_slot;
                 if found then
