@@ -76,7 +76,16 @@ select h.pid, coalesce(a.usename, p.owner) as role, a.application_name as applic
     end as remedy
 from held as h
 left join pg_stat_activity as a on h.pid = a.pid
-left join pg_prepared_xacts as p on h.pid is null and h.virtualtransaction = '-1/' || p.transaction::text
+left join lateral (
+    -- A prepared transaction keeps the virtual id of its session until the server restarts.
+    select g.gid, g.owner
+    from pg_locks as x
+    inner join pg_prepared_xacts as g on x.transactionid = g.transaction
+    where
+        h.pid is null and x.pid is null and x.locktype = 'transactionid'
+        and h.virtualtransaction = x.virtualtransaction
+    limit 1  -- noqa: AM09
+) as p on true
 left join mqpg.subscription as s
     on s.subscription_id = case h.lock_class when 1836150833 then h.lock_key / 1024 when 1836150843 then h.lock_key end
 left join mqpg.topic as t on s.topic_id = t.topic_id

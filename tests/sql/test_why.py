@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from mqpg import migrate
 from mqpg.values.cause import Cause, Remedy
 from mqpg.values.cause_sentences import explain
 from mqpg.values.remedies import COMMANDS, as_sql
 from tests.support.broker import Broker, Session, make_due, message_id, refused, seconds
+from tests.support.servers import temporary_server
 from tests.support.waiting import eventually
 
 IN_COMMANDS = ("appender_not_running", "compensator_not_running")
@@ -553,6 +555,29 @@ def test_a_queue_that_a_transaction_has_locked(mq: Session, broker: Broker) -> N
             row = only(mq, *about)
             assert (row.cause, row.detail["pid"]) == ("queue_locked", consumer.pid)
     assert causes(mq, mid) == ["leased"]
+
+
+def test_a_prepared_transaction_that_works_on_a_queue_or_holds_its_lock_is_named() -> None:
+    with temporary_server(settings={"max_prepared_transactions": "2", "fsync": "off"}) as server:
+        dsn = server.create_database("mqpg")
+        migrate.upgrade(dsn)
+        broker = Broker(dsn)
+        mq, consumer = broker.session(), broker.session("begin")
+        mq.call("create_topic", "one", queues=1)
+        mq.call("subscribe", "g", "one")
+        mid = sent(mq)
+        consumer.receive("one")
+        consumer.execute("prepare transaction 'it''s'")
+        for about in ((mid,), ("g", "one")):
+            row = only(mq, *about)
+            assert (row.cause, row.detail["prepared_transaction"]) == ("queue_locked", "it's")
+        mq.execute("rollback prepared 'it''s'")
+        key = mq.scalar("select subscription_id * 1024 + 1 from mqpg.subscription")
+        consumer.execute(f"begin; create table t(); select pg_advisory_xact_lock(1836150833, {key})")
+        consumer.execute("prepare transaction 'foreign'")
+        assert [row.remedy for row in mq.rows("select * from mqpg.foreign_locks")] == ["rollback prepared 'foreign';"]
+        mq.execute("rollback prepared 'foreign'")
+        broker.close()
 
 
 def test_an_owner_that_is_gone(mq: Session, broker: Broker) -> None:
