@@ -117,6 +117,20 @@ def test_later_retries_come_although_the_clock_was_ahead_at_the_purge(mq: Sessio
     assert [m.payload for m in mq.receive("one")] == [2]
 
 
+def test_notes_of_purges_do_not_pile_up(mq: Session) -> None:
+    """The last one of each subscription stays, because the audit asks for it."""
+    mq.call("subscribe", "other", "one")
+    mq.execute("update mqpg.settings set value = '0 s' where name = 'position_jump_keep'")
+    for _ in range(3):
+        mq.call("purge_topic", "one")
+    mq.call("_delete_old_rows")
+    left = mq.scalar(
+        "select count(*) filter (where f.replaced_at = s.retries_from) from mqpg.former_setting f"
+        " join mqpg.subscription s using (subscription_id) where f.name = 'retries_from'"
+    )
+    assert left == mq.scalar("select count(*) from mqpg.former_setting") == 2
+
+
 def test_what_is_not_in_a_queue_yet_stays(mq: Session) -> None:
     handle = mq.prepare("one", '"half"')
     mq.send("one", '"delayed"', delay=seconds(0.1))

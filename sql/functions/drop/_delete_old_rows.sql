@@ -1,8 +1,8 @@
 -- Deletes rows of the small tables that are no longer needed, at most 10000 of each: copied
 -- messages that need not stay readable any longer (that changes when a tick segment is dropped);
 -- ledger rows and parked entries older than 30 days whose half message is decided or gone; reports
--- of skipped offsets, former dead letters, expired half messages and dropped topics older than the
--- setting `position_jump_keep`.
+-- of skipped offsets and purges, former dead letters, expired half messages and dropped topics older
+-- than the setting `position_jump_keep`.
 -- A ledger row of an undecided half message stays, because the verdict depends on it.
 -- Locks: the rows.
 -- Cost: reads the ledger once, and consume_queue once if messages were copied.
@@ -36,12 +36,21 @@ begin
         delete from mqpg.expired_half e
         where e.expired_at < clock_timestamp() - mqpg._setting('position_jump_keep')::interval returning 1
     ),
+    purge as (      -- but for the last one of each subscription, which explains its retries_from
+        delete from mqpg.former_setting f
+        where f.name = 'retries_from'
+            and f.replaced_at < clock_timestamp() - mqpg._setting('position_jump_keep')::interval
+            and exists (
+                select from mqpg.former_setting n
+                where n.subscription_id = f.subscription_id and n.name = 'retries_from' and n.replaced_at > f.replaced_at)
+        returning 1
+    ),
     topic as (
         delete from mqpg.dropped_topic t
         where t.dropped_at < clock_timestamp() - mqpg._setting('position_jump_keep')::interval returning 1
     )
     select (select count(*) from position_jump) + (select count(*) from letter)
-        + (select count(*) from expired) + (select count(*) from topic)
+        + (select count(*) from expired) + (select count(*) from purge) + (select count(*) from topic)
         into v_rows;
     if v_rows > 0 then
         return query select 'purged', 'position_jump', null::bigint, format('%s rows', v_rows);
