@@ -211,3 +211,9 @@ def test_two_drivers_commit_one_of_two_batches(broker: Broker, mq: Session) -> N
     assert waiting.result(30) is False
     mq.append()
     assert read(mq, "one", 0, 1) == [(0, 1)]
+
+
+def test_a_broadcast_group_has_no_position_of_its_own(mq: Session) -> None:
+    mq.call("subscribe", "b", "one", "broadcast")
+    with refused("MQ001", "broadcast"):
+        mq.call("topic_offsets", "one", None, "b")

@@ -3,7 +3,7 @@
 -- Arguments:
 --   topic: name of the topic.
 --   at: a time; null (default): offset_at is null.
---   consumer_group: a group of mode exclusive or shared; null (default): committed is null.
+--   consumer_group: a group of another mode than broadcast; null (default): committed is null.
 -- Returns: one row for each queue. identity: names this topic in this broker, and a topic that is
 -- created again under the name has another one; oldest_offset: the first that can be read;
 -- next_offset: the one that the next message gets; offset_at: of the first message that became
@@ -11,7 +11,7 @@
 -- all messages before it.
 -- Locks: none.
 -- Cost: a few index lookups for each queue; with `at` some 30 more.
--- Errors: MQ003 (unknown topic), MQ005 (unknown subscription).
+-- Errors: MQ001 (a broadcast group), MQ003 (unknown topic), MQ005 (unknown subscription).
 create function mqpg.topic_offsets(
     topic text, at timestamptz default null, consumer_group text default null
 ) returns table (
@@ -25,6 +25,11 @@ declare
 begin
     if topic_offsets.consumer_group is not null then
         v_subscription := mqpg._require_subscription(topic_offsets.consumer_group, topic_offsets.topic);
+        if v_subscription.mode = 'broadcast' then
+            raise exception using errcode = 'MQ001', message = format(
+                'consumer_group must not be of mode broadcast: each consumer of %L has a position of its own',
+                topic_offsets.consumer_group);
+        end if;
     end if;
     return query
     select v_identity, q.i, mqpg._oldest(v_topic.topic_id, q.i, 0), mqpg._tail(v_topic.topic_id, q.i, 0),
