@@ -59,7 +59,7 @@ class _Text(_Fields):
         parts = [self.time(record), record.levelname.lower(), self._role, " ".join(record.getMessage().split())]
         parts += [f"{key}={_plain(value)}" for key, value in self.fields(record).items()]
         # What others have sent is in errors, and a terminal must not take it for a command.
-        return "\n".join(map(printable, [" ".join(parts), *self.trace(record).splitlines()]))
+        return "\n".join(map(printable, [" ".join(parts), *self.trace(record).expandtabs(4).splitlines()]))
 
 
 class _Json(_Fields):

@@ -12,7 +12,7 @@ import typer
 
 import mqpg
 from mqpg.cli.connecting import broker, rows, show
-from mqpg.cli.options import Dsn, Json, Topic, printable
+from mqpg.cli.options import Dsn, Json, Topic, printable, say
 from mqpg.values import errors
 from mqpg.values.json_output import dumps
 
@@ -95,8 +95,13 @@ def tail(
             row["queue_id"]: max(row["oldest_offset"], row["next_offset"] - count) for row in _depth(mq, topic, queue)
         }
         while True:
-            for message in _from(mq, topic, positions):
-                _print(message, as_json=json)
+            try:
+                for message in _from(mq, topic, positions):
+                    _print(message, as_json=json)
+            except errors.ConnectionFailed as error:
+                if not follow:
+                    raise
+                say(f"mqpg: {' '.join(str(error).split())}; again at once", err=True)
             if not follow:
                 return
             sys.stdout.flush()

@@ -52,4 +52,4 @@ class _Printable(logging.Formatter):
     """Lines without control characters, because what others have sent may be in them."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return "\n".join(map(printable, super().format(record).splitlines()))
+        return "\n".join(map(printable, super().format(record).expandtabs(4).splitlines()))

@@ -7,17 +7,17 @@ import sys
 import time
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import mqpg
 from mqpg.cli.connecting import broker, rows
-from mqpg.cli.options import Dsn, Json, print_rows, printable
+from mqpg.cli.options import Dsn, Json, print_rows, printable, say
 from mqpg.status import Overview, advice, findings, read_overview
 from mqpg.status.finding import Row
 from mqpg.status.workers import in_words, missing_roles
-from mqpg.values.errors import ConfigurationError
+from mqpg.values.errors import ConfigurationError, ConnectionFailed
 from mqpg.values.words import duration, size
 
 __all__ = ["status"]
@@ -78,11 +78,15 @@ def _is_well(mq: mqpg.Client, *, as_json: bool) -> bool:
     found = read_overview(partial(rows, mq))
     todo = findings(found)
     if as_json:
-        said = {"attention": advice(found), "findings": [asdict(one) for one in todo]}
-        typer.echo(json_module.dumps(asdict(found) | said, default=str, indent=2))
+        typer.echo(json_module.dumps(_facts(found), default=str, indent=2))
     else:
         _print_overview(found)
     return not todo
+
+
+def _facts(found: Overview) -> dict[str, Any]:
+    """The overview, and what it says, for JSON."""
+    return asdict(found) | {"attention": advice(found), "findings": [asdict(one) for one in findings(found)]}
 
 
 def _print_overview(found: Overview) -> None:
@@ -116,13 +120,19 @@ def _days_left(found: Overview) -> str:
 def _watch(mq: mqpg.Client, interval: float, count: int | None, *, as_json: bool) -> None:
     before: tuple[float, Overview] | None = None
     while True:
-        now, found = time.monotonic(), read_overview(partial(rows, mq))
-        rates = _rates(before, now, found)
-        if as_json:
-            typer.echo(json_module.dumps(asdict(found) | {"lag_change_per_second": rates}, default=str))
+        try:
+            now, found = time.monotonic(), read_overview(partial(rows, mq))
+        except ConnectionFailed as error:
+            if before is None:
+                raise
+            say(f"mqpg: {' '.join(str(error).split())}; again in {interval:g} s", err=True)
         else:
-            _print_again(found, rates)
-        before = now, found
+            rates = _rates(before, now, found)
+            if as_json:
+                typer.echo(json_module.dumps(_facts(found) | {"lag_change_per_second": rates}, default=str))
+            else:
+                _print_again(found, rates)
+            before = now, found
         count = None if count is None else count - 1
         if count == 0:
             return

@@ -6,13 +6,18 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 import mqpg.web
+from mqpg.cli import messages as messages_module
+from mqpg.cli import status as status_module
 from mqpg.cli.completion import complete_group, complete_producer_group, complete_topic
+from mqpg.errors import ConnectionFailed
+from mqpg.status import overview as overview_module
 from tests.support.broker import Broker, Session
 from tests.support.forking import run_mqpg
 from tests.support.in_process import Run
@@ -288,6 +293,38 @@ def test_the_status_again_and_again(mq: Session, dsn: str, run: Run) -> None:
         lines = process.stdout
         eventually(lambda: json.loads(lines.readline())["lag_change_per_second"]["billing orders"] > 0)
         process.kill()
+
+
+def test_what_runs_on_outlives_a_broker_that_is_away(mq: Session, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    mq.send("orders", "1")
+    mq.append()
+    reads, looks = [True, False, True], [True, False, True]
+    read, look = overview_module.read_overview, messages_module._from
+
+    def read_overview(rows: Any) -> Any:
+        if not reads.pop(0):
+            raise ConnectionFailed("the server\nis away")
+        return read(rows)
+
+    def messages(*arguments: Any) -> Any:
+        if not looks.pop(0):
+            raise ConnectionFailed("the server is away")
+        yield from look(*arguments)
+
+    def pause(seconds: float) -> None:
+        if not looks:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(status_module, "read_overview", read_overview)
+    code, out, err = run("status", "--watch", "--interval", "0.1", "--count", "3", "--json")
+    assert (code, err) == (0, "mqpg: the server is away; again in 0.1 s\n")
+    assert [bool(json.loads(line)["findings"]) for line in out.splitlines()] == [True, True]
+    reads[:] = [False]
+    assert run("status", "--watch")[0] == 3
+    monkeypatch.setattr(messages_module, "_from", messages)
+    monkeypatch.setattr(messages_module, "time", SimpleNamespace(sleep=pause))
+    code, out, err = run("tail", "orders", "--follow")
+    assert (code, len(out.splitlines()), err) == (130, 1, "mqpg: the server is away; again at once\n")
 
 
 def test_names_are_completed(mq: Session, monkeypatch: pytest.MonkeyPatch, dsn: str, tmp_path: Path) -> None:
