@@ -45,11 +45,13 @@ __all__ = [
     "Session",
     "call_soon",
     "call_within",
+    "cancellations",
     "database_url",
     "driver_connection",
     "finish",
     "forgotten_awaits",
     "gather",
+    "in_own_task",
     "in_thread",
     "is_cancelled",
     "is_sqlalchemy",
@@ -288,19 +290,50 @@ def waker(event: Event) -> Callable[[], None]:
     return wake
 
 
-def is_cancelled() -> bool:
-    """Whether somebody wants this task to end, not only a task that it waited for."""
+def cancellations() -> int:
+    """How often somebody has wanted this task to end, not only a task that it waited for.
+
+    Before Python 3.13 a TaskGroup counts once more when it has failed, and older libraries do for their time limits.
+    So what counts is whether the number grows.
+    """
     task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    return 0 if task is None else task.cancelling()
 
 
-def raise_cancellation() -> None:
-    """Raise CancelledError if somebody wants this task to end.
+def is_cancelled(before: int) -> bool:
+    """Whether somebody wants this task to end since there were so many `cancellations`."""
+    return cancellations() > before
+
+
+def raise_cancellation(before: int) -> None:
+    """Raise CancelledError if somebody wants this task to end since there were so many `cancellations`.
 
     A loop that continues after errors asks, because an error of the clean-up may have taken its place.
     """
-    if is_cancelled():
+    if is_cancelled(before):
         raise asyncio.CancelledError
+
+
+def in_own_task(call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The same call of a handler in a task of its own, which counts its own `cancellations`."""
+
+    async def step(given: Any, conn: Any) -> Any:
+        result, error = await asyncio.ensure_future(_caught(call, given, conn))
+        if error is not None:
+            raise error
+        return result
+
+    return step
+
+
+async def _caught(call: Callable[[Any, Any], Any], given: Any, conn: Any) -> tuple[Any, BaseException | None]:
+    """The result, or an error, some of which would end the event loop if a task ended with them."""
+    try:
+        return await finish(call(given, conn)), None
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        return None, error
 
 
 async def gather(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:

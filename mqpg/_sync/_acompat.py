@@ -39,11 +39,13 @@ __all__ = [
     "Session",
     "call_soon",
     "call_within",
+    "cancellations",
     "database_url",
     "driver_connection",
     "finish",
     "forgotten_awaits",
     "gather",
+    "in_own_task",
     "in_thread",
     "is_cancelled",
     "is_sqlalchemy",
@@ -184,13 +186,23 @@ def waker(event: Event) -> Callable[[], None]:
     return event.set
 
 
-def is_cancelled() -> bool:
+def cancellations() -> int:
+    """None, because no other thread can end this one."""
+    return 0
+
+
+def is_cancelled(before: int) -> bool:
     """False, because no other thread can end this one."""
     return False
 
 
-def raise_cancellation() -> None:
+def raise_cancellation(before: int) -> None:
     """Do nothing, because no other thread can end this one."""
+
+
+def in_own_task(call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The call itself, because there are no tasks."""
+    return call
 
 
 def gather(calls: Sequence[Callable[[], None]]) -> None:

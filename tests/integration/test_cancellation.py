@@ -10,6 +10,8 @@ import os
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -162,3 +164,70 @@ async def take_behind(mq: mqpg.AsyncClient, lock: asyncio.Lock) -> Any:
     conn = await mq._take()
     await lock.acquire()
     return conn
+
+
+async def count_a_cancellation() -> None:
+    """Leave the count of cancellations as a TaskGroup that fails does before Python 3.13, and older time limits do."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
+    assert task.cancelling() > 0
+
+
+@pytest.mark.parametrize("timeout", [None, 60])
+@pytest.mark.parametrize("kind", ["broker", "database", "external"])
+async def test_a_task_group_that_fails_in_a_handler_is_its_failure(
+    amq: mqpg.AsyncClient, tmp_path: Path, kind: str, timeout: float | None
+) -> None:
+    await amq.create_topic("orders", queues=1)
+    seen: list[int] = []
+    stop = asyncio.Event()
+
+    async def fail() -> None:
+        raise ValueError("of the group")
+
+    async def handle(message: mqpg.Message) -> None:
+        seen.append(message.payload)
+        if message.payload == 2:
+            stop.set()
+            return
+        if message.payload == 0:
+            await count_a_cancellation()
+            raise KeyError
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail())
+
+    options: dict[str, Any] = {"external": {"effect": "external"}}.get(kind, {})
+    if kind == "database":
+        options = {"database": f"sqlite:///{tmp_path}/local.db", "consumer": "one"}
+    consumer = mqpg.consumer("orders", group="g", timeout=timeout, max_messages=1, max_attempts=1, **options)(handle)
+    await amq.subscribe("g", "orders", consumer.options.wanted_mode, max_attempts=1)
+    await amq.send_batch("orders", [0, 1, 2], keys=["k"] * 3)
+    await amq.append()
+    await consumer.run(amq, stop)
+    await consumer.close()
+    assert seen == [0, 1, 2]
+    assert sorted(letter.payload for letter in await amq.dead_letters("g", "orders")) == [0, 1]
+
+
+async def test_an_error_stays_what_it_is_in_a_task_that_was_cancelled_once(amq: mqpg.AsyncClient) -> None:
+    await amq.create_topic("orders", queues=1)
+
+    @mqpg.consumer("orders", group="g", max_attempts=1)
+    async def bill(message: mqpg.Message) -> None:
+        raise ValueError
+
+    await bill.step(amq)
+    await amq.send("orders", 1)
+    await amq.append()
+
+    async def later() -> None:
+        await count_a_cancellation()
+        with pytest.raises(mqpg.errors.UnknownTopic):
+            await amq.send("none", 1)
+        assert await bill.step(amq) == 1
+
+    await asyncio.create_task(later())
+    assert [letter.payload for letter in await amq.dead_letters("g", "orders")] == [1]

@@ -13,7 +13,7 @@ import psycopg
 import psycopg_pool
 import stamina
 
-from mqpg._async._acompat import BrokerConnection, PgConnection, Pool, raise_cancellation
+from mqpg._async._acompat import BrokerConnection, PgConnection, Pool, cancellations, raise_cancellation
 from mqpg._async._batcher import Batcher
 from mqpg._async.client.execute import REFUSALS, Caller, failure, rows_in
 from mqpg._async.client.same_broker import SameBroker
@@ -368,6 +368,7 @@ class BaseClient(AsyncClosing):
     async def _once(
         self, statement: Statement, values: Mapping[str, Any], seconds: float | None
     ) -> list[Sequence[Any]]:
+        before = cancellations()
         conn = await self._take()
         try:
             with time_limit(seconds):
@@ -377,7 +378,7 @@ class BaseClient(AsyncClosing):
                 return rows
         except BaseException as error:
             conn.blame(error)
-            raise_cancellation()
+            raise_cancellation(before)
             if not isinstance(error, (psycopg.Error, *REFUSALS)):
                 raise
             known = failure(error, values)

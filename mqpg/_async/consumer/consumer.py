@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mqpg._async._acompat import Event, Returns, gather, raise_cancellation, require_event, wait_for
+from mqpg._async._acompat import Event, Returns, cancellations, gather, raise_cancellation, require_event, wait_for
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.client.wakeup import TopicWaiter
 from mqpg._async.consumer.call_handler import HandlerInvoker
@@ -198,8 +198,9 @@ class AsyncConsumer:
         self._client = mq
 
     async def _step(self, mq: AsyncClient) -> int:
+        before = cancellations()
         while True:
-            raise_cancellation()
+            raise_cancellation(before)
             with suppress(IterationLost):
                 return await self._site.step(mq)
 
@@ -213,7 +214,7 @@ class AsyncConsumer:
         waiter, unread = waiters[worker], False
         try:
             while waiters and not stop.is_set():
-                raise_cancellation()
+                raise_cancellation(0)  # the task is its own
                 try:
                     found = await self._site.step(mq, worker, stop)
                     self._invoke.require_not_stuck()
@@ -249,7 +250,7 @@ class AsyncConsumer:
             waiter.close()
 
     async def _pause(self, stop: Event, waiter: TopicWaiter, error: Exception) -> None:
-        raise_cancellation()
+        raise_cancellation(0)
         pause = waiter.failed()
         logger.warning("%r: again in %.2f s after %s", self, pause, reason_of(error))
         await wait_for(stop, pause)

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 
-from mqpg._async._acompat import Event, is_cancelled
+from mqpg._async._acompat import Event, cancellations, is_cancelled
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.consumer.acknowledge import nack_failures
 from mqpg._async.consumer.assignment import QueueAssignment
@@ -162,11 +162,12 @@ class External:
                 _end_process(failure)
 
     async def _attempt(self, mq: AsyncClient, messages: Sequence[Message]) -> Failure | None:
+        before = cancellations()
         try:
             for request, payload in await self._invoke(messages):
                 await mq.reply(request, payload)
         except BaseException as error:
-            if is_cancelled():
+            if is_cancelled(before):
                 raise
             return Failure(messages[0], error)
         return None

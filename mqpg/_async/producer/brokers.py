@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
-from mqpg._async._acompat import Lock, Returns, raise_cancellation
+from mqpg._async._acompat import Lock, Returns, cancellations, raise_cancellation
 from mqpg._async.client.client import AsyncClient, connect_async
 from mqpg._async.closing import AsyncClosing
 from mqpg._async.stores.database import DatabaseAway
@@ -202,6 +202,7 @@ class AsyncBrokers(AsyncClosing):
         ConnectionFailed of `work` means that the broker is away, unless it is a DatabaseAway.
         """
         answers: Answers[T] = Answers()
+        before = cancellations()
         for endpoint in endpoints:
             try:
                 client = await endpoint.client()
@@ -209,7 +210,7 @@ class AsyncBrokers(AsyncClosing):
             except DatabaseAway:
                 raise
             except ConnectionFailed as error:
-                raise_cancellation()
+                raise_cancellation(before)
                 endpoint.failed(error)
                 answers.failures.append(error)
                 continue

@@ -14,7 +14,7 @@ import psycopg
 import psycopg_pool
 import stamina
 
-from mqpg._sync._acompat import BrokerConnection, PgConnection, Pool, raise_cancellation
+from mqpg._sync._acompat import BrokerConnection, PgConnection, Pool, cancellations, raise_cancellation
 from mqpg._sync._batcher import Batcher
 from mqpg._sync.client.execute import REFUSALS, Caller, failure, rows_in
 from mqpg._sync.client.same_broker import SameBroker
@@ -367,6 +367,7 @@ class BaseClient(Closing):
         return seconds * _LONG if seconds is not None and statement.long else seconds
 
     def _once(self, statement: Statement, values: Mapping[str, Any], seconds: float | None) -> list[Sequence[Any]]:
+        before = cancellations()
         conn = self._take()
         try:
             with time_limit(seconds):
@@ -376,7 +377,7 @@ class BaseClient(Closing):
                 return rows
         except BaseException as error:
             conn.blame(error)
-            raise_cancellation()
+            raise_cancellation(before)
             if not isinstance(error, (psycopg.Error, *REFUSALS)):
                 raise
             known = failure(error, values)

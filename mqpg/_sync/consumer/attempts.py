@@ -22,6 +22,7 @@ from mqpg._sync._acompat import (
     DriverConnection,
     PgConnection,
     Returns,
+    cancellations,
     driver_connection,
     is_cancelled,
 )
@@ -184,7 +185,7 @@ class SavepointRunner:
         A message that was handed to the handler and did not come back has used up an attempt,
         whatever ended the handler or the session.
         """
-        called = foreign = False
+        called, foreign, before = False, False, cancellations()
         driver = conn if isinstance(conn, DriverConnection) else driver_connection(conn)
         given = Lent()
         try:
@@ -201,7 +202,7 @@ class SavepointRunner:
                 _require_alive(driver, given)
                 after(conn, messages, replies)
         except BaseException as error:
-            if is_cancelled():
+            if is_cancelled(before):
                 raise
             if called and len(messages) > 1 and ends_process(error):
                 self._watchlist.add(messages, error)

@@ -9,7 +9,7 @@ from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from mqpg._sync._acompat import DriverConnection, PgConnection, Returns, call_within, finish
+from mqpg._sync._acompat import DriverConnection, PgConnection, Returns, call_within, finish, in_own_task
 from mqpg._sync.client.request_reply import is_request
 from mqpg.connection.stopping import stops_with
 from mqpg.connection.time_limit import time_limit
@@ -49,6 +49,7 @@ class HandlerInvoker:
         self._span: Callable[[Any], AbstractContextManager[Any]] = (
             partial(processing, options.group) if options.time_limit is None else nullcontext
         )
+        call = in_own_task(call)
         self._call: Call = call if options.time_limit is None else self._within_time(call)
 
     @property

@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mqpg._sync._acompat import Event, Returns, gather, raise_cancellation, require_event, wait_for
+from mqpg._sync._acompat import Event, Returns, cancellations, gather, raise_cancellation, require_event, wait_for
 from mqpg._sync.client.client import Client
 from mqpg._sync.client.wakeup import TopicWaiter
 from mqpg._sync.consumer.call_handler import HandlerInvoker
@@ -199,8 +199,9 @@ class Consumer:
         self._client = mq
 
     def _step(self, mq: Client) -> int:
+        before = cancellations()
         while True:
-            raise_cancellation()
+            raise_cancellation(before)
             with suppress(IterationLost):
                 return self._site.step(mq)
 
@@ -212,7 +213,7 @@ class Consumer:
         waiter, unread = waiters[worker], False
         try:
             while waiters and not stop.is_set():
-                raise_cancellation()
+                raise_cancellation(0)  # the task is its own
                 try:
                     found = self._site.step(mq, worker, stop)
                     self._invoke.require_not_stuck()
@@ -248,7 +249,7 @@ class Consumer:
             waiter.close()
 
     def _pause(self, stop: Event, waiter: TopicWaiter, error: Exception) -> None:
-        raise_cancellation()
+        raise_cancellation(0)
         pause = waiter.failed()
         logger.warning("%r: again in %.2f s after %s", self, pause, reason_of(error))
         wait_for(stop, pause)

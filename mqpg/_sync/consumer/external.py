@@ -13,7 +13,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 
-from mqpg._sync._acompat import Event, is_cancelled
+from mqpg._sync._acompat import Event, cancellations, is_cancelled
 from mqpg._sync.client.client import Client
 from mqpg._sync.consumer.acknowledge import nack_failures
 from mqpg._sync.consumer.assignment import QueueAssignment
@@ -161,11 +161,12 @@ class External:
                 _end_process(failure)
 
     def _attempt(self, mq: Client, messages: Sequence[Message]) -> Failure | None:
+        before = cancellations()
         try:
             for request, payload in self._invoke(messages):
                 mq.reply(request, payload)
         except BaseException as error:
-            if is_cancelled():
+            if is_cancelled(before):
                 raise
             return Failure(messages[0], error)
         return None

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
-from mqpg._sync._acompat import Lock, Returns, raise_cancellation
+from mqpg._sync._acompat import Lock, Returns, cancellations, raise_cancellation
 from mqpg._sync.client.client import Client, connect
 from mqpg._sync.closing import Closing
 from mqpg._sync.stores.database import DatabaseAway
@@ -203,6 +203,7 @@ class Brokers(Closing):
         ConnectionFailed of `work` means that the broker is away, unless it is a DatabaseAway.
         """
         answers: Answers[T] = Answers()
+        before = cancellations()
         for endpoint in endpoints:
             try:
                 client = endpoint.client()
@@ -210,7 +211,7 @@ class Brokers(Closing):
             except DatabaseAway:
                 raise
             except ConnectionFailed as error:
-                raise_cancellation()
+                raise_cancellation(before)
                 endpoint.failed(error)
                 answers.failures.append(error)
                 continue

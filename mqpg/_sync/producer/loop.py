@@ -11,7 +11,7 @@ from typing import Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._sync._acompat import Event, Returns, raise_cancellation, require_event, start, wait_for
+from mqpg._sync._acompat import Event, Returns, cancellations, raise_cancellation, require_event, start, wait_for
 from mqpg._sync.closing import Closing
 from mqpg.connection.stopping import stops_with
 from mqpg.user_tables.drivers import message_of
@@ -69,16 +69,17 @@ def run_periodically(
     name, and the loop continues. An error of a type in `fatal` ends it.
     """
     require_event(stop)
+    before = cancellations()
     while not stop.is_set():
         try:
             while work() and not stop.is_set():
-                raise_cancellation()
+                raise_cancellation(before)
         except fatal:
             raise
         except Exception as error:
-            raise_cancellation()
+            raise_cancellation(before)
             # An error of a database needs no traceback.
             unexpected = None if isinstance(error, (Error, SQLAlchemyError)) else error
             logger.warning("%s failed and is tried again: %s", what, message_of(error), exc_info=unexpected)
-        raise_cancellation()
+        raise_cancellation(before)
         wait_for(stop, interval)
