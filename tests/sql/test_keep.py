@@ -591,6 +591,14 @@ def test_a_closed_slot_refuses_a_writer_with_an_old_snapshot(brisk: Session, bro
             old.receive("one")
 
 
+def test_a_sealed_slot_refuses_a_session_without_triggers(mq: Session) -> None:
+    """What is written into it would be dropped with it."""
+    assert mq.value("_seal_partition", "delayed", 1)
+    mq.execute("set session_replication_role = replica")
+    with refused("40001", "closed and about to be dropped"):
+        mq.send("one", delay="1 hour")
+
+
 def test_trap_a_transaction_that_knew_the_table_before_the_new_slot_sees_the_carried_state(
     brisk: Session, broker: Broker
 ) -> None:
