@@ -148,9 +148,11 @@ def test_the_dedup_window_changes_between_two_sends_and_never_within_one(mq: Ses
         ("segments_ahead", "2 hours"),
         ("held_limit", "-1"),
         ("segment_age", "999999999999 years"),
+        ("segment_age", None),
+        ("held_limit", None),
     ],
 )
-def test_settings_out_of_range_are_refused(mq: Session, name: str, value: str) -> None:
+def test_settings_out_of_range_are_refused(mq: Session, name: str, value: str | None) -> None:
     before = mq.rows("select * from mqpg.settings order by name")
     with refused("MQ001", f"setting {name} must be"):
         mq.execute("update mqpg.settings set value = %s where name = %s", value, name)

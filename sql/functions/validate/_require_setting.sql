@@ -16,7 +16,7 @@ begin
     exception when invalid_datetime_format or datetime_field_overflow or interval_field_overflow then
         null;
     end;
-    if not v_good then
+    if v_good is not true then    -- null is no value
         raise exception using errcode = 'MQ001', message = format(
             'setting %s must be %s from %s to %s, not %L', new.name,
             case when new.least ~ '^[0-9]+$' then 'a number' else 'an interval' end, new.least, new.most, new.value);
