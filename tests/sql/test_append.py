@@ -201,3 +201,13 @@ def test_an_open_recall_costs_no_lock_for_each_message_that_is_due(mq: Session, 
     assert held < 10
     mq.execute("select pg_sleep(1.1)")
     assert mq.append() == 0
+
+
+def test_a_limit_of_transactions_does_not_end_it(mq: Session) -> None:
+    """The messages of one transaction are never split, so each call would be ended."""
+    if mq.conn.info.server_version < 170000:
+        pytest.skip("PostgreSQL has it from 17 on")
+    with mq.transaction():
+        mq.execute("set local transaction_timeout = '1 h'")
+        mq.append()
+        assert mq.scalar("select current_setting('transaction_timeout')") == "0"

@@ -42,6 +42,11 @@ begin
     -- consumer that stores its offset in another database would see one message twice and another
     -- never.
     perform mqpg._force_sync();
+    -- The messages of a transaction are never split, so a limit that ends this call would end the next
+    -- one, too. PostgreSQL has it from version 17 on.
+    if current_setting('transaction_timeout', true) <> '0' then
+        perform set_config('transaction_timeout', '0', true);
+    end if;
     lock table mqpg.append_lock in exclusive mode;
     v_recent := mqpg._recent_tick();
     select t.* into v_tick from mqpg.tick t where t.tick_id >= v_recent order by t.tick_id desc limit 1;
