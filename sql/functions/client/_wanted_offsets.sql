@@ -18,10 +18,10 @@ begin
     cross join lateral (select case when s.filter is not null or s.tags is not null then (mqpg._matching_offsets(
         s, _wanted_offsets.queue_id, _wanted_offsets.from_offset, _wanted_offsets.to_offset)).offsets end
     ) as c (offsets)
-    cross join lateral generate_series(
-        _wanted_offsets.from_offset, _wanted_offsets.to_offset - 1) as o (queue_offset)
+    -- Not a comparison of each offset with each chosen one, which would be 5 * 10^9.
+    cross join lateral unnest(coalesce(c.offsets, array(
+        select generate_series(_wanted_offsets.from_offset, _wanted_offsets.to_offset - 1)))) as o (queue_offset)
     where s.consumer_group = _wanted_offsets.consumer_group and t.name = _wanted_offsets.topic and s.member = ''
-        and (c.offsets is null or o.queue_offset = any(c.offsets))
         and not exists (
             select from mqpg.position_jump j
             where j.subscription_id = s.subscription_id and j.queue_id = _wanted_offsets.queue_id and not j.back
