@@ -8,7 +8,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from mqpg.connection.dsn import describe
-from mqpg.connection.options import transport
+from mqpg.connection.options import UNLIMITED, transport
 from mqpg.values.errors import ConnectionFailed
 
 __all__ = ["one_line", "text_session"]
@@ -19,7 +19,6 @@ set datestyle = 'ISO';
 set timezone = 'UTC';
 set intervalstyle = 'postgres';
 set client_encoding = 'UTF8';
-set statement_timeout = 0;
 set idle_in_transaction_session_timeout = 0;
 """
 
@@ -34,6 +33,7 @@ def text_session(dsn: str, program: str) -> psycopg.Connection[dict[str, Any]]:
             dsn, autocommit=True, row_factory=dict_row, application_name=program, **transport(dsn)
         )
         connection.execute(_SETTINGS.encode())
+        connection.execute(UNLIMITED)
     except psycopg.Error as error:
         raise ConnectionFailed(f"no connection to {describe(dsn)}: {one_line(error)}") from error
     return connection
