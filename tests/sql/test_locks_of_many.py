@@ -150,6 +150,16 @@ def test_leases_of_many_queues_are_shortened_with_few_locks(wide: Session, broke
     assert wide.scalar(shortened) == (250 if used else QUEUES - 1)
 
 
+def test_a_filter_is_searched_through_many_queues_in_several_calls(wide: Session) -> None:
+    wide.execute("update mqpg.settings set value = '1 hour' where name = 'filter_time'")
+    wide.call("subscribe", "f", "wide", filter="$ == 2")
+    for passed in (250, QUEUES):
+        with wide.transaction():
+            assert wide.receive("wide", group="f") == []
+            assert advisory(wide) < 260
+        assert wide.scalar("select count(*) from mqpg.cursor where action = 'f'") == passed
+
+
 @pytest.mark.own_database  # segments roll
 def test_policies_apply_to_many_queues_in_several_calls(wide: Session) -> None:
     wide.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")

@@ -43,6 +43,7 @@ declare
     v_locked int;           -- the first queue that another call had locked
     v_shut boolean;         -- the lock of all queues was not free
     v_waits int := 0;
+    v_passed int := 0;      -- queues that were searched and gave nothing
     v_version bigint;
 begin
     if _claim_next.subscription.filter is not null or _claim_next.subscription.tags is not null
@@ -150,7 +151,11 @@ begin
                 return;
             end if;
             _claim_next.acked.version := null;      -- it is written
-            if clock_timestamp() >= v_until then
+            v_passed := v_passed + 1;
+            -- It also ends after 250 queues, because the lock table of the server is small. With block_key a
+            -- queue may stay as it was, and the ones behind it would never be looked at.
+            if clock_timestamp() >= v_until or (
+                v_until is not null and v_passed = 250 and _claim_next.subscription.on_failure <> 'block_key') then
                 v_locked := null;
                 exit;
             end if;

@@ -5,9 +5,9 @@
 -- where many consumers share a queue, it waits up to 20 ms for one when all others are empty. It
 -- also waits for keep() where that copies cursors, which takes milliseconds. Messages that the
 -- subscription's filter does not choose are skipped and count as consumed. It passes these, and
--- what has expired, no longer than the setting filter_time, and then returns nothing. Where it
--- returns nothing because a session that does nothing in mqpg holds a lock of the queue or of the
--- subscription, it raises a warning within seconds of polling.
+-- what has expired, no longer than the setting filter_time and in at most 250 queues, and then
+-- returns nothing. Where it returns nothing because a session that does nothing in mqpg holds a
+-- lock of the queue or of the subscription, it raises a warning within seconds of polling.
 -- In one transaction with ack() the claim belongs to the transaction (C1), and a rollback returns
 -- it at once.
 -- Modes: exclusive: a queue with an open claim gives nothing to any consumer. shared: up to 64
