@@ -16,6 +16,7 @@ from mqpg.audit.verdict import Verdict
 from mqpg.errors import NotGranted
 from mqpg.spark.jobs.reconcile import ReconcileOptions, reconcile_in
 from tests.audit.commands import as_role
+from tests.audit.judged import require_valid
 from tests.audit.story import LEDGER_DDL, Story, Trio
 
 JVM = pytest.mark.spark
@@ -37,8 +38,7 @@ def test_the_audit_runs_with_the_right_of_an_auditor(
         ledgers={"shop": as_role(trio.ledger, role)},
         applied={"board": as_role(trio.consumer, role)},
     )
-    report = run_audit(options)
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+    report = require_valid(run_audit(options))
     assert (report.relations[0].confirmed, report.relations[0].ids_equal) == (15, True)
     assert (report.groups[0]["offsets"], report.groups[0]["applied"]) == (66, 65)
 
@@ -61,8 +61,7 @@ def test_an_auditor_reads_what_a_filter_leaves_out(role: str, trio: Trio, story:
     story.drain()
     story.consumer.execute("delete from mqpg_offsets")
     applied = {"board": as_role(trio.consumer, role)}
-    report = run_sql_audit(AuditOptions(dsn=as_role(trio.broker, role), applied=applied))
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+    require_valid(run_sql_audit(AuditOptions(dsn=as_role(trio.broker, role), applied=applied)))
 
 
 @JVM

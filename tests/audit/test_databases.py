@@ -16,6 +16,7 @@ from mqpg.audit.report import Report
 from mqpg.audit.sql.sources import open_source
 from mqpg.audit.sql.sqlalchemy_source import SqlalchemySource
 from mqpg.audit.verdict import Verdict
+from tests.audit.judged import found, require_valid
 from tests.audit.story import LEDGER_DDL, Story, Trio
 
 RunAudit = Callable[[AuditOptions], Report]
@@ -55,7 +56,7 @@ def test_ledger_and_journal_in_sqlite(run_audit: RunAudit, trio: Trio, sqlite: P
         changed.execute("create table mqpg_inbox (consumer_group, topic, message_id, state)")
     changed.close()
     report = run_audit(options)
-    assert {kind: count for kind, count in report.anomalies.items() if count} == {"lost": 1}
+    assert found(report) == {"lost": 1}
     # The lost message was a plain send, so the ledger is not concerned.
     assert (report.relations[0].confirmed, report.relations[0].ids_equal) == (15, True)
 
@@ -84,8 +85,7 @@ def test_journal_and_ledger_in_the_brokers_own_database(run_audit: RunAudit, dsn
                     (row["queue_id"], row["queue_offset"], row["message_id"]),
                 )
             db.execute("select mqpg.ack(%s)", (rows[0]["receipt"],))
-        report = run_audit(AuditOptions(dsn=dsn, drained=True))
-        assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+        report = require_valid(run_audit(AuditOptions(dsn=dsn, drained=True)))
         (relation,) = report.relations
         assert (relation.ledger, relation.confirmed, relation.consumed, relation.ids_equal) == ("shop", 2, 2, True)
 
@@ -97,8 +97,7 @@ def test_a_ledger_table_in_the_brokers_own_database(audit: Callable[..., Report]
         story.broker.execute(
             "insert into mqpg_ledger values (%(handle)s, %(entry)s, %(topic)s, %(created_at)s, %(done_at)s)", row
         )
-    report = audit(ledgers={"shop": trio.broker})
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+    report = require_valid(audit(ledgers={"shop": trio.broker}))
     assert (report.relations[0].confirmed, report.relations[0].ids_equal) == (15, True)
 
 
@@ -113,7 +112,7 @@ def test_tables_in_a_schema(audit: Callable[..., Report], trio: Trio, story: Sto
         ledgers={"shop": make_conninfo(trio.ledger, options=options)},
         applied={"board": make_conninfo(trio.consumer, options=options)},
     )
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+    require_valid(report)
     assert (report.relations[0].confirmed, report.relations[0].ids_equal) == (15, True)
 
 
@@ -131,8 +130,7 @@ def test_deferred_messages_count_as_retrying(audit: Callable[..., Report], story
         "create table mqpg_inbox (consumer_group varchar(127), topic varchar(127), message_id bigint, state varchar(8))"
     )
     story.consumer.execute("insert into mqpg_inbox values ('board', 'orders', %s, 'deferred')", (message,))
-    report = audit()
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    report = require_valid(audit())
     assert report.groups[0]["retrying"] == 1
 
 
@@ -147,8 +145,7 @@ def test_only_what_is_asked_for(audit: Callable[..., Report], story: Story) -> N
     story.broker.execute("select mqpg.create_topic('other', 1)")
     story.broker.execute("select mqpg.send('other', '{}'::text)")
     story.broker.execute("select mqpg.subscribe('idle', 'orders')")
-    report = audit(topics=("orders",), groups=("board",), drained=True)
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+    report = require_valid(audit(topics=("orders",), groups=("board",), drained=True))
     assert [row["topic"] for row in report.topics] == ["orders"]
     assert [row["consumer_group"] for row in report.groups] == ["board"]
 
@@ -160,8 +157,7 @@ def test_dropped_topic_is_not_audited(audit: Callable[..., Report], story: Story
     story.consumer.execute("delete from mqpg_offsets")
     story.broker.execute("select mqpg.send('orders', '{}'::text)")
     story.drain()
-    report = audit()
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+    report = require_valid(audit())
     assert report.groups[0]["applied"] == 1
 
 
@@ -183,8 +179,7 @@ def test_several_databases_of_one_group_are_joined(run_audit: RunAudit, trio: Tr
     one = trio.options()
     ledgers = {"shop": [one.ledgers["shop"], url]}
     applied = {"board": [one.applied["board"], url]}
-    report = run_audit(trio.options(ledgers=ledgers, applied=applied))
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    report = require_valid(run_audit(trio.options(ledgers=ledgers, applied=applied)))
     assert [relation.confirmed for relation in report.relations] == [15]
     for alone in ({"ledgers": ledgers}, {"applied": applied}):
         assert run_audit(trio.options(**alone)).verdict is Verdict.INVALID

@@ -18,6 +18,7 @@ from mqpg.audit.state import load_state
 from mqpg.audit.verdict import Verdict
 from mqpg.errors import DatabaseError
 from tests.audit.all_faults import FAULTS
+from tests.audit.judged import require_valid
 from tests.audit.legal_history import live
 from tests.audit.planting import apply_at
 from tests.audit.random_history import damage
@@ -56,7 +57,7 @@ def work(story: Story, times: int = 3) -> None:
 
 
 def valid(report: Report) -> dict[str, Any]:
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    require_valid(report)
     found: dict[str, Any] = report.run["incremental"]
     return found
 

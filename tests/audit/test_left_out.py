@@ -12,11 +12,8 @@ import pytest
 from mqpg.audit.report import Report
 from mqpg.audit.sql.workspace import BEGIN, LOCK, open_workspace
 from mqpg.audit.verdict import Verdict
+from tests.audit.judged import found
 from tests.audit.story import Story, Trio
-
-
-def found(report: Report) -> dict[str, int]:
-    return {kind: count for kind, count in report.anomalies.items() if count}
 
 
 def test_seek_purge_and_discard_are_no_anomalies(audit: Callable[..., Report], story: Story) -> None:

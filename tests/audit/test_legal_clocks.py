@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from mqpg.audit.report import Report
-from mqpg.audit.verdict import Verdict
 from tests.audit.clock import turn_back
+from tests.audit.judged import found, require_valid
 from tests.audit.story import Row, Story, message_id
 
 pytestmark = pytest.mark.spark
@@ -24,14 +24,6 @@ def send(story: Story, n: int = 5) -> list[int]:
 def receive(story: Story) -> list[Row]:
     query = "select * from mqpg.receive('board', 'orders', 1000, consumer => 'c1') order by queue_offset"
     return story.broker.execute(query).fetchall()
-
-
-def require_valid(report: Report) -> None:
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
-
-
-def found(report: Report) -> dict[str, int]:
-    return {kind: count for kind, count in report.anomalies.items() if count}
 
 
 @pytest.mark.parametrize("by", STEPS)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from mqpg.audit.report import Report
-from mqpg.audit.verdict import Verdict
+from tests.audit.judged import require_valid
 from tests.audit.legal_history import live
 from tests.audit.story import JOURNAL_DDL, Story
 
@@ -15,8 +15,7 @@ pytestmark = pytest.mark.spark
 @pytest.mark.parametrize("seed", [1, 2])
 def test_whatever_consumers_may_do_is_valid(audit: Callable[..., Report], story: Story, seed: int) -> None:
     live(story, seed)
-    report = audit()
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    require_valid(audit())
 
 
 @pytest.mark.parametrize("moved", ["seek('all', 'world', 'latest')", "purge_topic('world')"])
@@ -43,8 +42,7 @@ def test_a_member_that_joined_after_its_group_was_moved(audit: Callable[..., Rep
         for _ in range(10):
             broker.execute("select * from mqpg.keep()")
     assert story.one("select count(*) from mqpg.cursor where version = 1") == 0
-    report = audit()
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    require_valid(audit())
 
 
 def test_a_purge_while_a_retry_waits(audit: Callable[..., Report], story: Story) -> None:
@@ -56,5 +54,4 @@ def test_a_purge_while_a_retry_waits(audit: Callable[..., Report], story: Story)
         pass
     story.broker.execute("select mqpg.purge_topic('orders')")
     story.drain()
-    report = audit(drained=True, groups=("board",))
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    require_valid(audit(drained=True, groups=("board",)))

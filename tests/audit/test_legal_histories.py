@@ -10,6 +10,7 @@ from psycopg.rows import dict_row
 
 from mqpg.audit.report import Report
 from mqpg.audit.verdict import Verdict
+from tests.audit.judged import found, require_valid
 from tests.audit.retention import close_and_drop, dropped
 from tests.audit.story import Story, Trio, message_id
 from tests.fixtures.databases import Databases
@@ -18,16 +19,6 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.spark
 
 Audit = Callable[..., Report]
-
-
-def require_valid(report: Report) -> None:
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
-    assert not any(report.anomalies.values())
-    assert all(equation.holds for equation in report.equations)
-
-
-def found(report: Report) -> dict[str, int]:
-    return {kind: count for kind, count in report.anomalies.items() if count}
 
 
 def drop_bodies(story: Story) -> None:

@@ -10,6 +10,7 @@ import mqpg
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import Report
 from mqpg.audit.verdict import Verdict
+from tests.audit.judged import found, require_valid
 
 pytestmark = pytest.mark.spark
 
@@ -45,9 +46,8 @@ def consume(mq: mqpg.Client, topic: str = "t", messages: int = 5, **options: Any
 def judged(run_audit: RunAudit, dsn: str, **options: Any) -> tuple[Verdict, dict[str, int], list[str]]:
     """The verdict, the anomalies that were found, and the evidence of the notes."""
     report = run_audit(AuditOptions(dsn=dsn, drained=True, **options))
-    found = {kind: count for kind, count in report.anomalies.items() if count}
     assert [note["kind"] for note in report.notes] == ["journal"] * len(report.notes)
-    return report.verdict, found, [note["evidence"] for note in report.notes]
+    return report.verdict, found(report), [note["evidence"] for note in report.notes]
 
 
 def forget(mq: mqpg.Client, topic: str, which: str) -> None:
@@ -104,8 +104,7 @@ def test_a_topic_that_was_dropped_and_created_again(
     mq.subscribe("g", "t", mode="pinned")
     mq.send("t", 1)
     mq.append()
-    report = run_audit(AuditOptions(dsn=dsn, applied={"g": url}))
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    require_valid(run_audit(AuditOptions(dsn=dsn, applied={"g": url})))
 
 
 def test_messages_that_no_consumer_of_the_library_took(run_audit: RunAudit, mq: mqpg.Client, dsn: str) -> None:

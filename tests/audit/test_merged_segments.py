@@ -4,6 +4,7 @@ import pytest
 
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.sql.engine import run_audit
+from tests.audit.judged import found
 from tests.support.broker import Broker, Session
 from tests.support.retention import keep, pass_time, retain, roll
 from tests.support.waiting import eventually
@@ -51,7 +52,7 @@ def _merge(mq: Session) -> None:
 
 def _judge(dsn: str) -> tuple[str, dict[str, int]]:
     report = run_audit(AuditOptions(dsn=dsn))
-    return report.verdict, {kind: n for kind, n in report.anomalies.items() if n}
+    return report.verdict, found(report)
 
 
 def test_segments_without_bodies_and_others_become_one(mq: Session, dsn: str) -> None:

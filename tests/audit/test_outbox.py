@@ -6,6 +6,7 @@ import pytest
 
 from mqpg.audit.report import Report
 from mqpg.audit.verdict import Verdict
+from tests.audit.judged import require_valid
 from tests.audit.outbox_faults import store_row, use_outbox
 from tests.audit.story import Story
 
@@ -18,8 +19,7 @@ def test_an_outbox_enters_the_counting_relations(audit: Callable[..., Report], s
     store_row(story, "under way", "commit", handle)
     story.broker.execute("select mqpg.commit(%s)", (handle,))
     story.drain()
-    report = audit()
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    report = require_valid(audit())
     (relation,) = report.relations
     assert (relation.confirmed, relation.open, relation.consumed, relation.excused) == (15, 1, 15, 1)
 

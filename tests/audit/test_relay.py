@@ -1,6 +1,5 @@
 """Relay topics: each phase is a message, and a ledger is compared with the COMMITs."""
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from sqlalchemy import create_engine, text
 import mqpg
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import Report
-from mqpg.audit.verdict import Verdict
+from tests.audit.judged import found, require_valid
 
 RunAudit = Callable[[AuditOptions], Report]
 
@@ -64,8 +63,7 @@ def test_a_clean_relay_topic_is_valid(run_audit: RunAudit, dsn: str, stage: Any,
     with psycopg.connect(dsn) as conn:
         phases = conn.execute("select count(*) from mqpg.commit_log where headers[1] ? 'mqpg-phase'").fetchone()
     assert phases == (30,)
-    report = audit(run_audit, dsn, stage[3], tmp_path)
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), json.dumps(report.anomalies)
+    report = require_valid(audit(run_audit, dsn, stage[3], tmp_path))
     (topic,) = report.topics
     assert (topic["prepared"], topic["decided_commit"], topic["rolled_back"]) == (15, 12, 3)
     # Each of the 15 has a PREPARE and a decision, and there is one plain message.
@@ -79,20 +77,20 @@ def test_a_commit_without_effect_and_one_for_nothing_are_found(
 ) -> None:
     """The journal lacks one COMMIT, and the ledger lacks the row of another."""
     with psycopg.connect(dsn) as conn:
-        found = conn.execute(
+        decided = conn.execute(
             "select o.message_id, o.deliver_id from mqpg.op_log o where o.op = 'c' and o.stage = 0 order by 1 limit 2"
         ).fetchall()
     engine = create_engine(f"sqlite:///{tmp_path / 'inbox.db'}")
     with engine.begin() as local:
-        local.execute(text("delete from mqpg_applied where message_id = :id"), {"id": found[0][1]})
+        local.execute(text("delete from mqpg_applied where message_id = :id"), {"id": decided[0][1]})
     engine.dispose()
     engine = create_engine(stage[3])
     with engine.begin() as local:
-        local.execute(text("delete from mqpg_ledger where handle like :id"), {"id": f"%.{found[1][0]}.%"})
+        local.execute(text("delete from mqpg_ledger where handle like :id"), {"id": f"%.{decided[1][0]}.%"})
     engine.dispose()
     report = audit(run_audit, dsn, stage[3], tmp_path)
-    assert {kind: count for kind, count in report.anomalies.items() if count} == {"lost": 1, "phantom": 1}
-    assert {example["message_id"] for example in report.examples} == {found[0][1], found[1][1]}
+    assert found(report) == {"lost": 1, "phantom": 1}
+    assert {example["message_id"] for example in report.examples} == {decided[0][1], decided[1][1]}
 
 
 @pytest.mark.parametrize(
@@ -118,4 +116,4 @@ def test_a_decision_that_is_not_what_its_phase_says(
         assert ids is not None
         assert conn.execute(change.encode(), {"ids": ids[0]}).rowcount == 2
     report = audit(run_audit, dsn, stage[3], tmp_path)
-    assert {kind: count for kind, count in report.anomalies.items() if count} == {kind: 2}
+    assert found(report) == {kind: 2}

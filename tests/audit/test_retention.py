@@ -6,7 +6,7 @@ from datetime import timedelta
 import mqpg
 from mqpg import protocols
 from mqpg.audit.report import Report
-from mqpg.audit.verdict import Verdict
+from tests.audit.judged import found, require_valid
 from tests.audit.retention import drop_what_may_go, dropped
 from tests.audit.story import Story, Trio
 
@@ -14,8 +14,7 @@ from tests.audit.story import Story, Trio
 def test_dropped_segments_are_not_audited(audit: Callable[..., Report], story: Story) -> None:
     open_half = story.prepare()  # survives its segment in `held`
     drop_what_may_go(story)
-    report = audit()
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    require_valid(audit())
     story.local(open_half)
     story.commit(open_half)
     story.drain()
@@ -23,7 +22,7 @@ def test_dropped_segments_are_not_audited(audit: Callable[..., Report], story: S
     story.drain()
     story.consumer.execute("delete from mqpg_applied where message_id = %s", (message,))
     second = audit()
-    assert {kind: count for kind, count in second.anomalies.items() if count} == {"lost": 1}, second.examples
+    assert found(second) == {"lost": 1}, second.examples
 
 
 def test_a_seek_back_is_legal_after_its_queue_is_dropped(audit: Callable[..., Report], story: Story) -> None:
@@ -34,13 +33,12 @@ def test_a_seek_back_is_legal_after_its_queue_is_dropped(audit: Callable[..., Re
         "select message_id from mqpg_applied group by 1 having count(*) > 1 order by 1 limit 1"
     ).fetchall()
     drop_what_may_go(story)
-    report = audit()
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    require_valid(audit())
     story.consumer.execute(
         "insert into mqpg_applied select * from mqpg_applied where message_id = %s limit 1", (row["message_id"],)
     )
     second = audit()
-    assert {kind: count for kind, count in second.anomalies.items() if count} == {"duplicated": 1}, second.examples
+    assert found(second) == {"duplicated": 1}, second.examples
 
 
 def test_a_seek_back_over_ranges_that_expired_in_two_slots(audit: Callable[..., Report], story: Story) -> None:
@@ -59,8 +57,7 @@ def test_a_seek_back_over_ranges_that_expired_in_two_slots(audit: Callable[..., 
                 broker.execute("select * from mqpg.keep()")
     assert "cursor" in dropped(story)
     broker.execute("select mqpg.seek('late', 'brief', '1', queue_id => 0)")
-    report = audit()
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    require_valid(audit())
 
 
 def test_a_purged_journal_is_valid(audit: Callable[..., Report], story: Story, trio: Trio) -> None:
@@ -78,11 +75,10 @@ def test_a_purged_journal_is_valid(audit: Callable[..., Report], story: Story, t
     deleted = purge()
     assert 0 < deleted <= before["n"]
     assert purge() == 0
-    report = audit()
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    require_valid(audit())
     message = story.business()
     story.drain()
     purge()
     story.consumer.execute("delete from mqpg_applied where message_id = %s", (message,))
     second = audit()
-    assert {kind: count for kind, count in second.anomalies.items() if count} == {"lost": 1}, second.examples
+    assert found(second) == {"lost": 1}, second.examples

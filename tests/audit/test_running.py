@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 
 from mqpg.audit.report import Report
-from mqpg.audit.verdict import Verdict
+from tests.audit.judged import require_valid
 from tests.audit.story import Story, Trio
 from tests.support.waiting import eventually
 
@@ -36,5 +36,5 @@ def test_running_system_is_valid(audit: Callable[..., Report], trio: Trio) -> No
         for thread in threads:
             thread.join()
     assert errors == []
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    require_valid(report)
     assert report.relations[0].confirmed > 15  # It was read while it ran.
