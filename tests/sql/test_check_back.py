@@ -313,6 +313,27 @@ def test_a_long_back_off_stays_at_its_cap_however_often_it_doubles(check_after: 
     quick.call("check_wait", handle)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param("update mqpg.producer_group set checker_owner = 'former name'", id="its owner was renamed"),
+        pytest.param("alter function public.answer security invoker", id="it lost SECURITY DEFINER"),
+        pytest.param("drop function public.answer", id="it was dropped"),
+    ],
+)
+def test_a_function_that_cannot_be_asked_is_no_reason_to_roll_back(quick: Session, change: str) -> None:
+    quick.call("alter_producer_group", "asks", max_checks=1, on_exhausted="rollback")
+    handle = enqueued(quick, group="asks")
+    quick.execute("insert into public.verdicts values (%s, 'commit')", handle)
+    quick.execute(change)
+    compensated(quick)
+    overdue_now(quick)
+    compensated(quick)
+    assert decision(quick, handle) is None
+    (row,) = quick.rows("select reason from mqpg.half_parked")
+    assert "public.answer" in row.reason
+
+
 # an app is the checker
 
 

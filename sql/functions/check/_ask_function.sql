@@ -25,7 +25,6 @@ set lock_timeout = '1s' set client_min_messages = 'error' as $$
 declare
     v_signature regprocedure;
     v_state text;
-    v_function record;
     v_statements text := mqpg._prepared_statements();
     v_answered boolean := false;
     v_limit interval;
@@ -36,23 +35,7 @@ begin
             to_regprocedure(_ask_function.target || '(text, text, jsonb, json)'),
             to_regprocedure(_ask_function.target || '(text, text, jsonb, jsonb)'));
         v_state := mqpg._function_state(v_signature);
-        select p.prosecdef, r.rolname, pg_get_userbyid(c.proowner) as called_by into v_function
-        from pg_catalog.pg_proc p
-        left join pg_catalog.pg_roles r on r.oid = p.proowner
-        join pg_catalog.pg_proc c on c.oid = 'mqpg._call_checker(regprocedure, text, text, jsonb, json)'::regprocedure
-        where p.oid = v_signature and p.prorettype = 'mqpg.verdict'::regtype and not p.proretset and p.prokind = 'f';
-        problem := case
-            when not found then
-                format('%s(text, text, jsonb, json) returns mqpg.verdict does not exist', _ask_function.target)
-            when v_function.called_by <> 'mqpg_asker' then
-                'no function is asked without the role mqpg_asker: an administrator makes it as docs/operations.md says'
-            when not v_function.prosecdef then
-                format('%s is not SECURITY DEFINER: alter function %s security definer', _ask_function.target,
-                    v_signature)
-            when v_function.rolname is distinct from _ask_function.owner then
-                format('%s belongs to %s, not to %s as when it was named: call alter_producer_group()',
-                    _ask_function.target, v_function.rolname, _ask_function.owner)
-        end;
+        problem := mqpg._checker_problem(v_signature, _ask_function.target, _ask_function.owner);
         if problem is null then
             perform set_config('transaction_read_only', 'on', true);
             verdict := mqpg._call_checker(

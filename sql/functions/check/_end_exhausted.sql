@@ -2,7 +2,8 @@
 -- park it, or roll it back. A rollback needs a fence. In this database any transaction may have
 -- called local_begin(), whatever the group's checker, so a fence is set here and its answer counts,
 -- even if it is commit. A ledger in another database cannot be fenced from SQL, so such a half
--- message is parked.
+-- message is parked. So is one whose function cannot be asked any more, for instance because its owner
+-- was renamed: it knows nothing of the half message only because nobody asks it.
 -- Locks: the caller holds the entry's row; the ledger key and the decision's key, each waited for
 -- at most 50 ms.
 -- Cost: one decision, or one move to the archive.
@@ -17,13 +18,25 @@ declare
         select from mqpg._half_by_id(_end_exhausted.message_id) h where mqpg._ledger_of(h.nonce) is not null);
     v_reason text := format('no verdict after %s check%s', _end_exhausted.checks,
         case _end_exhausted.checks when 1 then '' else 's' end);
+    v_obstacle text;    -- why the function cannot be asked
     v_last text := (
         select c.reason from mqpg.check_log c
         where c.message_id = _end_exhausted.message_id and c.event = 'asked' and c.reason <> 'wait'
         order by c.at desc limit 1);
 begin
-    if _end_exhausted.producer_group.on_exhausted = 'park' or v_elsewhere then
-        if _end_exhausted.producer_group.on_exhausted <> 'park' then
+    if _end_exhausted.producer_group.checker = 'function' then
+        begin
+            v_obstacle := mqpg._checker_problem(
+                coalesce(
+                    to_regprocedure(_end_exhausted.producer_group.checker_target || '(text, text, jsonb, json)'),
+                    to_regprocedure(_end_exhausted.producer_group.checker_target || '(text, text, jsonb, jsonb)')),
+                _end_exhausted.producer_group.checker_target, _end_exhausted.producer_group.checker_owner);
+        exception when others then
+            v_obstacle := sqlerrm;    -- the text names nothing
+        end;
+    end if;
+    if _end_exhausted.producer_group.on_exhausted = 'park' or v_elsewhere or v_obstacle is not null then
+        if _end_exhausted.producer_group.on_exhausted <> 'park' and v_elsewhere then
             v_reason := v_reason || '; a rollback would need a fence in the other database';
         end if;
         perform mqpg._park(_end_exhausted.message_id, _end_exhausted.msg_id, _end_exhausted.producer_group.checker,
