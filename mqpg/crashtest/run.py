@@ -80,6 +80,11 @@ class _Test:
         first, second = self._clean(benches[0]), self._clean(benches[0])
         ran, after = first
         template = self._snapshot(self._scratch.template)
+        if after == template and not ran.outside and not self._is_consumer:
+            raise CannotTry(
+                f"{self._options.target} leaves nothing that a crash could lose: no message, row, line of a file or "
+                "call to the outside"
+            )
         self._clean_state = Clean(template, after, volatile(after, second[1]), ran.outside)
         chosen, left_out = choose(ran.injector.trace, self._options.points)
         result = Result(self._options.target, self.about["kind"], ran.injector.trace, left_out=left_out)

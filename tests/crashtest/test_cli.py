@@ -81,6 +81,7 @@ def test_the_table_and_a_repetition_that_is_accepted(server: Server) -> None:
         (["right:absent"], 2, "module 'right' has no 'absent'"),
         (["right"], 2, "the target must be module:name"),
         (["right:bill", "--message", "{"], 2, "a message must be JSON"),
+        (["os:getpid"], 2, "os:getpid leaves nothing that a crash could lose"),
         (["right:bill", "--setup", "absent.sql"], 2, "--setup absent.sql: [Errno 2] No such file"),
         (["right:bill", "--setup", "broken.sql"], 2, 'broken.sql: syntax error at or near "tabel"'),
         (["right:copy_sqlite", "--setup", "broken.sql"], 2, 'broken.sql: near "tabel": syntax error'),
