@@ -371,6 +371,8 @@ def test_a_redriven_message_whose_failures_are_judged(
     work(story)
     assert valid(incremental())["judged_again"] is None
     assert not failures_of(message, state)
+    story.broker.execute("update mqpg.former_dead_letter set left_at = left_at - interval '400 days'")
+    assert incremental().anomalies["mismatch"] == 2  # that of the story was redriven, too
 
 
 def test_a_redriven_message_that_is_lost_behind_a_judged_history(

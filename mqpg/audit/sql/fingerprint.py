@@ -68,7 +68,8 @@ BROKER: Mapping[str, Fingerprint] = {
     "letter": Fingerprint(
         None,
         "''",
-        "q.subscription_id, q.message_id, q.deliver_id, q.queue_id, q.attempts, q.died_at, q.present, q.excuses",
+        "q.subscription_id, q.message_id, q.deliver_id, q.queue_id, q.attempts, q.died_at, q.left_at, q.present, "
+        "q.excuses",
         CLOSED.format("q.message_id"),
     ),
 }
