@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
@@ -39,6 +39,7 @@ __all__ = [
     "RecordedFailure",
     "TransactionEnded",
     "Watchlist",
+    "decisive",
     "ends_process",
     "handler_traceback",
     "is_commit_refusal",
@@ -138,6 +139,21 @@ def reason_of(error: BaseException) -> str:
     # JSON may hold half a surrogate pair, which no database accepts as a character.
     text = text.encode("utf-8", "backslashreplace").decode()
     return " ".join(text.split()).replace("\x00", "")[:_LONGEST_REASON]
+
+
+def decisive(error: BaseException) -> BaseException:
+    """What counts of an error: in a group, as a TaskGroup raises it, its Reject or Retry, or the only one in it."""
+    errors = list(_errors_in(error))
+    asked = [one for kind in (Reject, Retry) for one in errors if isinstance(one, kind)]
+    return asked[0] if asked else errors[0] if len(errors) == 1 else error
+
+
+def _errors_in(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _errors_in(one)
+    else:
+        yield error
 
 
 def ends_process(error: BaseException) -> bool:

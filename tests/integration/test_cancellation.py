@@ -231,3 +231,38 @@ async def test_an_error_stays_what_it_is_in_a_task_that_was_cancelled_once(amq: 
 
     await asyncio.create_task(later())
     assert [letter.payload for letter in await amq.dead_letters("g", "orders")] == [1]
+
+
+@pytest.mark.parametrize("kind", ["broker", "external"])
+async def test_what_a_task_of_a_group_asks_for(amq: mqpg.AsyncClient, kind: str) -> None:
+    """Reject and Retry count inside of a group, and a lost race of the given connection counts no attempt."""
+    await amq.create_topic("orders", queues=1)
+    attempts: list[tuple[int, int]] = []
+
+    async def ask(error: Exception) -> None:
+        raise error
+
+    async def lose(conn: Any) -> None:
+        await conn.execute("do $$ begin raise exception 'lost' using errcode = '40001'; end $$")
+
+    async def handle(message: mqpg.Message, conn: Any = None) -> None:
+        attempts.append((message.payload, message.attempt))
+        async with asyncio.TaskGroup() as group:
+            if message.payload == 0:
+                group.create_task(ask(mqpg.Reject("no address")))
+            elif message.payload == 1 and message.attempt == 1:
+                group.create_task(ask(mqpg.Retry("later", delay=3600)))
+            elif message.payload == 2 and conn is not None and attempts.count((2, 1)) == 1:
+                group.create_task(lose(conn))
+
+    options: dict[str, Any] = {"effect": "external"} if kind == "external" else {}
+    consumer = mqpg.consumer("orders", group="g", max_messages=1, retry_delay=0, **options)(handle)
+    await consumer.step(amq)
+    for number in range(3):
+        await amq.send("orders", number, key="k")
+    await amq.append()
+    for _ in range(6):
+        with suppress(ExceptionGroup):
+            await consumer.step(amq)
+    assert [(one.payload, one.reason) for one in await amq.dead_letters("g", "orders")] == [(0, "no address")]
+    assert attempts == [(0, 1), (1, 1), (2, 1)] + ([(2, 1)] if kind == "broker" else [])

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import itertools
+import subprocess
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from sqlalchemy import create_engine, text
 
 import mqpg
 from mqpg import errors
+from mqpg.testing import drain
 
 WHERE = ["broker", "database", "external", "shared", "received"]
 
@@ -253,3 +257,86 @@ def test_an_asynchronous_consumer_waits(
         assert letters(mq) == ["RuntimeError: the handler returned a future that was cancelled"]
     else:
         assert (done, letters(mq)) == ([name], [])
+
+
+def _nothing(*args: Any) -> None: ...
+
+
+@contextmanager
+def _entered(message: mqpg.Message) -> Iterator[None]:
+    yield
+
+
+def _of_a_decorator_without_its_arguments(function: Any) -> Callable[..., Any]:
+    def wrapper(*args: Any) -> Any:
+        return function(*args)
+
+    return wrapper
+
+
+@pytest.mark.parametrize("where", ["broker", "external"])
+@pytest.mark.parametrize(
+    ("handler", "middleware", "reason"),
+    [
+        (
+            _nothing,
+            [lambda message, proceed: proceed],
+            "TypeError: the handler returned a function that was not called",
+        ),
+        (_of_a_decorator_without_its_arguments, [], "TypeError: the handler returned a function that was not called"),
+        (lambda message: functools.partial(_nothing, message), [], "returned a partial that was not called"),
+        (lambda message: message.payload.clear, [], "returned a builtin_function_or_method that was not called"),
+        (_entered, [], "_GeneratorContextManager, whose body did not run"),
+    ],
+)
+def test_what_was_not_called_is_a_failure(
+    mq: mqpg.Client, make: Callable[..., Any], where: str, handler: Any, middleware: list[Any], reason: str
+) -> None:
+    drain(mq, make(handler, where, middleware=middleware))
+    (found,) = letters(mq)
+    assert reason in found
+
+
+def test_a_thread_that_is_still_at_work_is_a_failure(mq: mqpg.Client, make: Callable[..., Any]) -> None:
+    go_on = threading.Event()
+
+    def handle(message: mqpg.Message) -> threading.Thread:
+        thread = threading.Thread(target=go_on.wait, args=(60,), daemon=True)
+        thread.start()
+        return thread
+
+    drain(mq, make(handle, "broker"))
+    go_on.set()
+    assert letters(mq) == ["TypeError: the handler returned a Thread that is still at work: wait for it"]
+
+
+def test_a_process_that_is_still_at_work_is_a_failure(mq: mqpg.Client, make: Callable[..., Any]) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def handle(message: mqpg.Message) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(["sleep", "60"]))
+        return started[-1]
+
+    drain(mq, make(handle, "broker"))
+    for process in started:
+        process.kill()
+        process.wait()
+    assert letters(mq) == ["TypeError: the handler returned a Popen that is still at work: wait for it"]
+
+
+class Service:
+    """A handler of a program that has forgotten to make an object of it."""
+
+    def __init__(self, message: Any, conn: Any = None) -> None: ...
+
+
+@pytest.mark.parametrize("handler", [Service, dict, classmethod(_nothing), 5, None])
+def test_what_is_no_handler_is_refused(handler: Any) -> None:
+    with pytest.raises(errors.ConfigurationError, match="a handler must be a function or an object that can be called"):
+        mqpg.consumer("work", group="g")(handler)
+
+
+def test_a_static_method_may_be_asynchronous() -> None:
+    async def handle(message: mqpg.Message) -> None: ...
+
+    assert isinstance(mqpg.consumer("work", group="g")(staticmethod(handle)), mqpg.AsyncConsumer)

@@ -35,6 +35,7 @@ from mqpg.handlers.failures import (
     IterationLost,
     TransactionEnded,
     Watchlist,
+    decisive,
     ends_process,
     is_commit_refusal,
     is_transient,
@@ -195,13 +196,14 @@ class SavepointRunner:
                 try:
                     with lent(conn, given):
                         replies = self._invoke(admitted, conn, partial(_has_ended, conn, driver, given))
-                except BaseException as error:
+                except BaseException as handlers:
                     # So it is not an error of this transaction.
-                    foreign = _is_whole(conn, driver) is True or is_of_another(error, driver)
+                    foreign = _is_whole(conn, driver) is True or is_of_another(decisive(handlers), driver)
                     raise
                 _require_alive(driver, given)
                 after(conn, messages, replies)
-        except BaseException as error:
+        except BaseException as raised:
+            error = decisive(raised)
             if is_cancelled(before):
                 raise
             if called and len(messages) > 1 and ends_process(error):

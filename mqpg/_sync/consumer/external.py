@@ -22,7 +22,7 @@ from mqpg._sync.consumer.call_handler import HandlerInvoker
 from mqpg._sync.consumer.lease import Lease, heartbeat
 from mqpg._sync.consumer.relay_inbox import RelayInbox
 from mqpg.connection.lease_keeper import HeldLease
-from mqpg.handlers.failures import Failure, ends_process
+from mqpg.handlers.failures import Failure, decisive, ends_process
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.values.errors import Error, ReceiptError
 from mqpg.values.messages import Message
@@ -168,7 +168,7 @@ class External:
         except BaseException as error:
             if is_cancelled(before):
                 raise
-            return Failure(messages[0], error)
+            return Failure(messages[0], decisive(error))
         return None
 
 
