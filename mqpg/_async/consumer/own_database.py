@@ -39,7 +39,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection as SyncConnection
 from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._async._acompat import Connection, Event, Returns, run_sync
@@ -418,7 +417,7 @@ class OwnDatabase:
             if is_answer(error):
                 # SQLite's transaction is still open. SQLAlchemy assumes that it has ended, and
                 # would put the connection back into the pool like that.
-                await run_sync(conn, _roll_back)
+                await run_sync(conn, lambda sync: sync.connection.rollback())
             self._runner.blame(applied, error)
             raise
 
@@ -431,7 +430,9 @@ class OwnDatabase:
     @asynccontextmanager
     async def _transaction(self) -> AsyncGenerator[Connection]:
         async with self._database.connect() as conn:
-            if self._database.dialect == "postgresql" and await run_sync(conn, _is_autocommit):
+            if self._database.dialect == "postgresql" and await run_sync(
+                conn, lambda sync: getattr(sync.connection.dbapi_connection, "autocommit", False)
+            ):
                 raise LedgerError(f"the engine of {self._database.describe()} must not be in autocommit mode")
             if self._database.dialect == "sqlite":
                 await begin_immediate(conn)
@@ -444,11 +445,3 @@ class OwnDatabase:
 
 def _may_be_applied(state: str, reason: str | None) -> bool:
     return state == "deferred" and not (reason or "").startswith(_IN_DOUBT)
-
-
-def _is_autocommit(conn: SyncConnection) -> bool:
-    return bool(getattr(conn.connection.dbapi_connection, "autocommit", False))
-
-
-def _roll_back(conn: SyncConnection) -> None:
-    conn.connection.rollback()
