@@ -16,7 +16,8 @@
 -- from its first receive on.
 -- Arguments:
 --   consumer_group, topic: names of the group and the topic.
---   max_messages: return at most so many, 1 to 10000; default 100.
+--   max_messages: return at most so many, 1 to 10000; default 100. `limit` in the query hides messages
+--       that are claimed all the same, and that ack() acknowledges.
 --   lease: how long the messages stay with this consumer, 10 ms to 100 years; default 30 s.
 --   consumer: name of the consumer; required in the modes pinned and broadcast; default null.
 --   queue_id: receive from this queue only, -1 being the retry lane; null (default): any.
