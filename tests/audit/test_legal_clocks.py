@@ -57,6 +57,21 @@ def _write(story: Story, when: str, by: str) -> None:
     story.drain()
 
 
+def test_while_a_delivery_is_open(audit: Audit, story: Story) -> None:
+    """append() shortens its lease, in a version that names no delivery."""
+    send(story)
+    story.append()
+    rows = receive(story)
+    turn_back(story, "1 hour")
+    send(story)
+    story.append()
+    assert story.one("select count(*) from mqpg.cursor where action = 'e' and epoch is null") > 0
+    story._apply("board", rows, rows)
+    story.broker.execute("select mqpg.ack(%s)", (rows[0]["receipt"],))
+    story.drain()
+    require_valid(audit())
+
+
 @pytest.mark.parametrize("by", STEPS)
 def test_between_a_row_in_the_ledger_and_its_commit(audit: Audit, story: Story, by: str) -> None:
     handles = [story.prepare() for _ in range(3)]
