@@ -163,6 +163,17 @@ def test_leases_from_the_wrong_time_end(mq: Session) -> None:
     eventually(lambda: mq.receive("one"))
 
 
+def test_leases_from_the_wrong_time_end_although_nothing_was_appended_for_days(mq: Session) -> None:
+    """The newest tick is then much older than the lease."""
+    mq.send("one")
+    mq.append()
+    mq.receive("one", lease="0.3 s")
+    shift(mq, "30 days")
+    mq.execute("update mqpg.tick set at = at - interval '10 days', due_until = due_until - interval '10 days'")
+    notice(mq)
+    eventually(lambda: mq.receive("one"))
+
+
 def of_cursors_only(mq: Session) -> None:
     """As if no append() had appended anything while the clock was ahead."""
     mq.execute(
