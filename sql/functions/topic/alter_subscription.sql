@@ -26,6 +26,7 @@ declare
     v_may boolean := mqpg._require_privilege('operator');
     v_new mqpg.subscription := mqpg._lock_subscription(alter_subscription.consumer_group, alter_subscription.topic);
     v_mode text := v_new.mode;
+    v_timeout text;
 begin
     v_new.max_attempts := coalesce(alter_subscription.max_attempts, v_new.max_attempts);
     v_new.retry_delay := coalesce(mqpg._seconds(alter_subscription.retry_delay), v_new.retry_delay);
@@ -40,6 +41,7 @@ begin
             'mode may change only between exclusive and shared, not from %s to %s', v_mode, v_new.mode),
             hint = 'Call unsubscribe() and subscribe() to start over in another mode.';
     end if;
+    v_timeout := mqpg._apply_lock_timeout();
     insert into mqpg.former_filter (subscription_id, filter, tags)
     select s.subscription_id, s.filter, s.tags from mqpg.subscription s
     where v_new.subscription_id in (s.subscription_id, s.member_of)
@@ -61,5 +63,6 @@ begin
         perform mqpg._lock_cursors(v_new.subscription_id);
         perform mqpg._await_older_queues(v_new);
     end if;
+    perform set_config('lock_timeout', v_timeout, true);
 end
 $$;

@@ -25,6 +25,7 @@ begin
     perform mqpg._lock_group(s) from mqpg.subscription s where s.topic_id = v_topic.topic_id;
     for v_row in
         select s.* from mqpg.subscription s where s.topic_id = v_topic.topic_id order by s.subscription_id
+        for no key update   -- before the cursors, as alter_subscription() does
     loop
         perform mqpg._lock_cursors(v_row.subscription_id);
         for v_queue in -1..v_topic.queues - 1 loop
