@@ -24,7 +24,11 @@ language sql stable as $$
     select null, null, u.attempt::int, null, false, c.tick_id, c.base_offset + u.start + _retry_of.message_id - u.first_id
     from mqpg._newest_cursor((_retry_of.subscription).subscription_id, -1) as k
     join mqpg.consume_queue c on c.topic_id = (_retry_of.subscription).topic_id and c.queue_id = -1
-        and c.subscription_id = k.subscription_id and c.base_offset > k.committed - 4096
+        and c.subscription_id = k.subscription_id and c.base_offset >= coalesce((
+            select b.base_offset from mqpg.consume_queue b
+            where b.topic_id = (_retry_of.subscription).topic_id and b.queue_id = -1
+                and b.subscription_id = k.subscription_id and b.base_offset <= k.committed
+            order by b.base_offset desc limit 1), 0)
     cross join lateral unnest(c.first_ids, c.starts, c.attempts)
         with ordinality as u(first_id, start, attempt, i)
     where c.base_offset + u.start + _retry_of.message_id - u.first_id >= k.committed
