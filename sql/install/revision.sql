@@ -81,8 +81,12 @@ begin
             raise exception using errcode = 'object_not_in_prerequisite_state',
                 message = 'this database has the tables of mqpg without their rows, as a dump of the schema alone '
                     'leaves them',
-                hint = 'They hold no message. Make them again: drop schema if exists mqpg, mqpg_audit, mqpg_retired '
-                    'cascade, then mqpg migrate again.';
+                hint = case
+                    when exists (select from mqpg.commit_log) then
+                        'There are messages in mqpg.commit_log: restore the whole dump again, into an empty database.'
+                    else 'They hold no message. Make them again: drop schema if exists mqpg, mqpg_audit, mqpg_retired '
+                        'cascade, then mqpg migrate again.'
+                end;
         elsif v_current is null then
             raise exception using errcode = 'object_not_in_prerequisite_state',
                 message = 'the table mqpg.alembic_version does not say which revision this database has',

@@ -9,8 +9,12 @@ begin
         raise exception using errcode = 'MQ016',
             message = 'this database has the tables of mqpg without their rows',
             detail = 'A dump of the schema alone, or one without the data of mqpg, was restored.',
-            hint = 'They hold no message. Make them again: drop schema if exists mqpg, mqpg_audit, mqpg_retired cascade, '
-                'then mqpg migrate.';
+            hint = case
+                when exists (select from mqpg.commit_log) then
+                    'There are messages in mqpg.commit_log: restore the whole dump again, into an empty database.'
+                else 'They hold no message. Make them again: drop schema if exists mqpg, mqpg_audit, mqpg_retired '
+                    'cascade, then mqpg migrate.'
+            end;
     end if;
 end
 $$;
