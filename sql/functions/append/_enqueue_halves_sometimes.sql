@@ -36,7 +36,7 @@ begin
     if v_last is null then
         v_last := (select h.at from mqpg.half_tick h order by h.half_tick_id desc limit 1);
     end if;
-    if v_last is null or v_last not between clock_timestamp() - interval '1 second' and clock_timestamp() then
+    if v_last is null or v_last not between clock_timestamp() - interval '500 milliseconds' and clock_timestamp() then
         begin
             perform mqpg._enqueue_halves(_enqueue_halves_sometimes.snapshot, _enqueue_halves_sometimes.batch_seq);
         exception when others then
