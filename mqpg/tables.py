@@ -47,7 +47,7 @@ def metadata(
     Raises:
         InvalidArgument: `schema` is no name.
     """
-    chosen = locals()
+    chosen = dict(locals())  # a copy: before Python 3.13 a debugger adds later variables
     made = MetaData()
     add_to(made, **chosen)
     return made
