@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import socket
 import sys
@@ -120,10 +121,16 @@ def _add_user(file: Path | None, name: str) -> None:
 def _require_free(host: str, port: int) -> None:
     """Raise ConfigurationError if this process cannot listen there."""
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        for number, (family, _, _, _, address) in enumerate(found, 1):
+            try:
+                with socket.socket(family) as probe:
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    probe.bind(address)
+            except OSError as error:
+                # The server leaves out an address of a family that the machine does not have.
+                if number == len(found) or error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+                    raise
     except OSError as error:
         raise ConfigurationError(f"cannot listen on {host}, port {port}: {error.strerror}") from error
 
