@@ -117,7 +117,7 @@ def consumer(
 
     Raises:
         ConfigurationError: An option is not allowed, or two do not go together, or the handler
-            takes too many parameters or is a generator function.
+            takes too many parameters, or is a generator function, a class, or nothing that can be called.
     """
     options = ConsumerOptions(**locals())  # the arguments are its fields
 

@@ -319,9 +319,12 @@ def in_own_task(call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
     async def step(given: Any, conn: Any) -> Any:
         result, error = await asyncio.ensure_future(_caught(call, given, conn))
-        if error is not None:
+        if error is None:
+            return result
+        try:
             raise error
-        return result
+        finally:
+            del error  # its traceback has this frame: a cycle would keep the message and its connection
 
     return step
 

@@ -110,13 +110,16 @@ class LeaseKeeper:
         return before
 
     def _run(self) -> None:
-        self._idle_since = time.monotonic()
+        self._idle_since, failed = time.monotonic(), False
         while True:
             try:
                 if self._work_or_end():
                     return
+                failed = False
             except Exception:  # whatever it is, the leases of handlers at work must not end with it
-                logger.exception("heartbeats of deliveries failed")
+                if not failed:
+                    logger.exception("heartbeats of deliveries failed")
+                failed = True
                 self._close()
                 time.sleep(_AFTER_ERROR)
 

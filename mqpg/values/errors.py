@@ -153,7 +153,7 @@ class InvalidFilter(InvalidArgument):
 
 
 class PayloadTooLarge(InvalidArgument):
-    """The payload is larger than the topic allows."""
+    """The payload, or the headers, are larger than the topic allows."""
 
     sqlstate = "MQ010"
 
@@ -348,7 +348,7 @@ class HandlerTimeout(Error):
 
 
 class HandlerStuck(Error):
-    """Too many calls of a handler never returned.
+    """Too many calls of a handler do not return.
 
     Only a restart of the process ends their threads.
     """

@@ -133,7 +133,7 @@ class HalfMessages(Batching):
             UnknownTopic: There is no such topic.
             UnknownProducerGroup: There is no such producer group.
             InvalidArgument: An argument is out of range, or the payload is not JSON.
-            PayloadTooLarge: The payload is larger than the topic allows.
+            PayloadTooLarge: Payload or headers are larger than the topic allows.
             TooManyUndecided: The group has more undecided half messages than its `max_undecided`.
             ConnectionFailed: The broker did not answer within `retry_timeout`. It may have stored
                 the half message. No producer knows its handle then, and the check-back rolls it
@@ -202,7 +202,7 @@ class HalfMessages(Batching):
             UnknownProducerGroup: There is no such producer group.
             InvalidArgument: The lists differ in length, or one element is invalid; nothing was
                 stored.
-            PayloadTooLarge: A payload is larger than the topic allows; nothing was stored.
+            PayloadTooLarge: A payload, or headers, are larger than the topic allows; nothing was stored.
             TooManyUndecided: As in `prepare`.
             ConnectionFailed: The broker did not answer within `retry_timeout`.
         """

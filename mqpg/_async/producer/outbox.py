@@ -138,7 +138,7 @@ class AsyncOutboxProducer(AsyncRecovering):
                 answer.
             LedgerError: The table is missing or not as it must be.
             UnknownTopic: There is no such topic.
-            PayloadTooLarge: The payload is larger than the topic allows.
+            PayloadTooLarge: Payload or headers are larger than the topic allows.
         """
         draft = Draft(topic, payload, key, tag, headers, delay)
         if qos == 0 and conn is None:

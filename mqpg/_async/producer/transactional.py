@@ -179,7 +179,7 @@ class AsyncTransactionalProducer(AsyncRecovering):
                 message. With `keep_messages` recovery sends it again, and nothing is raised.
             UnknownTopic: There is no such topic.
             UnknownProducerGroup: There is no such producer group.
-            PayloadTooLarge: The payload is larger than the topic allows.
+            PayloadTooLarge: Payload or headers are larger than the topic allows.
             ConnectionFailed: No broker answers, or the ledger's database does not.
         """
         draft = Draft(topic, payload, key, tag, headers, delay)

@@ -98,7 +98,7 @@ class Send(Batching):
         Raises:
             UnknownTopic: There is no such topic.
             InvalidArgument: An argument is out of range, or the payload is not JSON.
-            PayloadTooLarge: The payload is larger than the topic allows.
+            PayloadTooLarge: Payload or headers are larger than the topic allows.
             OutcomeUnknown: The connection was lost, and the message may or may not have been sent.
             ConnectionFailed: No connection could be made. Nothing was sent.
         """
@@ -152,7 +152,7 @@ class Send(Batching):
             UnknownTopic: There is no such topic.
             InvalidArgument: The lists differ in length, or one element is invalid; nothing was
                 sent.
-            PayloadTooLarge: A payload is larger than the topic allows; nothing was sent.
+            PayloadTooLarge: A payload, or headers, are larger than the topic allows; nothing was sent.
             OutcomeUnknown: The connection was lost, and the messages may or may not have been sent.
             ConnectionFailed: No connection could be made. Nothing was sent.
         """

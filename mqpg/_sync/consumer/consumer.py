@@ -126,14 +126,16 @@ class Consumer:
 
         Raises:
             OffsetBeyondLog: The consumer's offset is beyond the broker's log.
-            LedgerError: A table in the consumer's database is not as it must be.
-            ConfigurationError: The options do not fit the client or the subscription.
+            LedgerError: A table in the consumer's database is not as it must be, or its engine is in
+                autocommit mode.
+            ConfigurationError: The options do not fit the client or the subscription, or `stop` is an
+                event of the other library.
             InvalidArgument: The broker refuses an option.
             NotFound: The topic or the subscription is gone.
             WrongTopicKind: The topic is a relay topic, which this subscription cannot read.
             MissingBody: A message's body is gone from the log.
             SchemaError: The broker's schema is missing, or this release cannot work with it.
-            HandlerStuck: Too many calls of the handler never returned.
+            HandlerStuck: Too many calls of the handler do not return.
         """
         require_event(stop)
         self._serve(mq)
