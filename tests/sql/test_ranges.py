@@ -201,6 +201,18 @@ def test_a_batch_with_a_half_that_was_rolled_back_is_not_committed(mq: Session) 
     assert mq.scalar("select count(*) from mqpg.batch_writer") == 0
 
 
+def test_a_batch_older_than_the_newest_is_no_repetition(mq: Session) -> None:
+    """A checkpoint was restored, or a job of an earlier date runs: its messages may never have been committed."""
+    assert mq.value("commit_once", "pg", [mq.prepare("one", "5")], "query", 5)
+    older = mq.prepare("one", "3")
+    with refused("MQ018", "writer 'query' has committed a later batch than 3"):
+        mq.value("commit_once", "pg", [older], "query", 3)
+    assert mq.scalar("select batch_no from mqpg.batch_writer") == 5
+    assert mq.value("commit_once", "pg", [older], "other", 3), "nothing was decided"
+    mq.append()
+    assert read(mq, "one", 0, 2) == [(0, 5), (1, 3)]
+
+
 def test_two_drivers_commit_one_of_two_batches(broker: Broker, mq: Session) -> None:
     mine, other = [mq.prepare("one", "1")], [mq.prepare("one", "2")]
     second = broker.session()

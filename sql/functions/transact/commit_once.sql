@@ -1,6 +1,8 @@
 -- Commits half messages and the number of the batch that they are in one transaction, for writers that
--- may repeat a batch, such as a stream of Spark. If the writer has committed a batch with that number
--- or a higher one before, it rolls these back instead. Either all are committed or none.
+-- may repeat their newest batch, such as a stream of Spark. If the newest batch of the writer has that
+-- number, it was committed before, and these are rolled back instead. Either all are committed or none.
+-- An older batch raises, because only the number of the newest one is stored: it may be a repetition,
+-- or hold other messages, as after a restore of the checkpoint. It stays undecided.
 -- Arguments:
 --   producer_group: the group that they were prepared for.
 --   handles: the handles from prepare(); none may be null.
@@ -12,7 +14,7 @@
 -- writer, and for other decisions about the half messages.
 -- Cost: that of commit_batch(), and one row.
 -- Errors: MQ001 (argument), MQ002 (name), MQ004 (unknown group), MQ018 (one is decided already, or
--- unknown: nothing was committed).
+-- unknown, or the writer has committed a later batch: nothing was committed).
 create function mqpg.commit_once(
     producer_group text, handles text [], writer text default null, batch_no bigint default null
 ) returns boolean
@@ -35,6 +37,16 @@ begin
         raise exception using errcode = 'MQ001', message = 'batch_no must be null without a writer';
     end if;
     if not v_is_new then
+        if exists (
+            select from mqpg.batch_writer w
+            where w.producer_group_id = v_group.producer_group_id and w.writer = commit_once.writer
+                and w.batch_no > commit_once.batch_no)
+        then
+            raise exception using errcode = 'MQ018', message = format(
+                'writer %L has committed a later batch than %s, so whether this one was committed is not known',
+                commit_once.writer, commit_once.batch_no),
+                hint = 'A stream: its checkpoint is an old one, begin with a new one. A job: name another writer.';
+        end if;
         perform from mqpg._decide_batch(commit_once.handles, 'b', 'producer');
         return false;
     end if;
