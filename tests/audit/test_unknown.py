@@ -62,10 +62,12 @@ def test_loss_by_a_policy_of_which_nothing_is_known(audit: Callable[..., Report]
     assert report.reasons[0].startswith("group slow lost 4 offsets of topic orders by a policy (age)")
 
 
-def test_unknown_names_are_errors(run_audit: RunAudit, trio: Trio) -> None:
+def test_unknown_names_are_errors(run_audit: RunAudit, story: Story, trio: Trio) -> None:
+    story.broker.execute("select mqpg.create_topic('bills')")
     for options, error in (
         ({"topics": ("absent",)}, UnknownTopic),
         ({"groups": ("absent",)}, NotFound),
+        ({"topics": ("bills",), "groups": ("board",)}, NotFound),  # It reads other topics.
         ({"applied": {"absent": trio.consumer}}, NotFound),
         ({"ledgers": {"absent": trio.ledger}}, UnknownProducerGroup),
         ({"ledgers": {"shop": trio.consumer}}, LedgerError),

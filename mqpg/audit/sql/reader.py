@@ -175,6 +175,9 @@ class _Reader:
         for group in (*wanted, *asked):
             if group not in subscribed:
                 raise NotFound(f"no subscription of a consumer group {group!r} in {broker.name}")
+        for group in asked:
+            if not scopes[group]:
+                raise NotFound(f"consumer group {group!r} reads none of the audited topics in {broker.name}")
         if asked:
             self.work.insert("other_group", [(group,) for group in sorted(subscribed - set(asked))])
         own = self._count_journal(broker)
