@@ -26,7 +26,21 @@ end
 $$;
 
 create function mqpg.commit(handle text, payload json) returns mqpg.outcome
-language sql as $$ select mqpg.commit(commit.handle, commit.payload::pg_catalog.text) $$;
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    if commit.payload is null then
+        raise exception using errcode = 'MQ001', message = 'payload must not be null';
+    end if;
+    return mqpg._decide(commit.handle, 'c', 'producer', null, commit.payload::text);
+end
+$$;
 
 create function mqpg.commit(handle text, payload jsonb) returns mqpg.outcome
-language sql as $$ select mqpg.commit(commit.handle, commit.payload::pg_catalog.text) $$;
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    if commit.payload is null then
+        raise exception using errcode = 'MQ001', message = 'payload must not be null';
+    end if;
+    return mqpg._decide(commit.handle, 'c', 'producer', null, commit.payload::text);
+end
+$$;

@@ -28,12 +28,20 @@ $$;
 
 create function mqpg.commit_batch(handles text [], payloads json [])
 returns table (handle text, outcome mqpg.outcome)
-language sql as $$
-select b.handle, b.outcome from mqpg.commit_batch(commit_batch.handles, commit_batch.payloads::pg_catalog.text []) b
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
+    select d.handle, d.outcome
+    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', coalesce(commit_batch.payloads::text [], '{}')) d;
+end
 $$;
 
 create function mqpg.commit_batch(handles text [], payloads jsonb [])
 returns table (handle text, outcome mqpg.outcome)
-language sql as $$
-select b.handle, b.outcome from mqpg.commit_batch(commit_batch.handles, commit_batch.payloads::pg_catalog.text []) b
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
+    select d.handle, d.outcome
+    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', coalesce(commit_batch.payloads::text [], '{}')) d;
+end
 $$;
