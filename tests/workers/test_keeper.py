@@ -189,7 +189,7 @@ def test_a_keeper_with_more_to_do_than_one_iteration_takes_no_pause(
         while not pauses or pauses[-1] == 0:
             pauses.append(keeper.turn(conn))
     assert pauses[-1] == 60
-    assert len(pauses) > 5
+    assert len(pauses) > 3  # how many depends on how fast its threads drop tables
     assert mq.scalar("select to_regclass('mqpg.consume_queue_1')") is None
 
 

@@ -40,7 +40,7 @@ class QueueAssignment:
         self._subscribed = False
         self.noted = False
         self._first = 0  # with which of them a call that reads for no worker begins
-        self._done: dict[int | None, str] = {}  # by worker
+        self._done: dict[int, str] = {}  # by worker; a call that reads for no worker counts as the first
         self._queues: int | None = None  # how many are divided among the workers; None: they are not
         self._next_look = 0.0
         self.mode: Mode = options.wanted_mode
@@ -68,11 +68,11 @@ class QueueAssignment:
                 conn=conn,
             )
             try:
-                messages = call(ack=self._done.get(worker))
+                messages = call(ack=self._done.get(worker or 0))
             except ReceiptError as error:
                 self._report_lost(error)
                 messages = call()
-            self._done.pop(worker, None)
+            self._done.pop(worker or 0, None)
             if messages:
                 return list(messages)
         self._take_added_queues(mq)
@@ -88,11 +88,11 @@ class QueueAssignment:
 
     def ack_later(self, worker: int | None, receipt: str) -> None:
         """Let the worker's next `receive` acknowledge a whole delivery: one call instead of two."""
-        self._done[worker] = receipt
+        self._done[worker or 0] = receipt
 
     def ack_now(self, mq: Client, worker: int) -> None:
         """Acknowledge what no further `receive` of the worker will."""
-        receipt = self._done.pop(worker, None)
+        receipt = self._done.pop(worker or 0, None)
         try:
             if receipt is not None:
                 mq.ack_delivery(receipt)

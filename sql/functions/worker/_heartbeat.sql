@@ -17,9 +17,9 @@ begin
     end if;
     if jsonb_typeof(_heartbeat.detail) <> 'object' or jsonb_path_exists(_heartbeat.detail, 'strict $.**{20 to last}')
         or jsonb_path_exists(_heartbeat.detail,
-            'strict $.** ? (@.type() == "number" && (@ > 1e300 || @ < -1e300))') then
+            'strict $.** ? (@.type() == "number" && (@ > 1e4000 || @ < -1e4000))') then
         raise exception using errcode = 'MQ001',
-            message = 'the detail of a heartbeat must be an object of at most 19 levels, with numbers up to 1e300';
+            message = 'the detail of a heartbeat must be an object of at most 19 levels, with numbers up to 1e4000';
     end if;
     if not mqpg._has_privilege('worker') then
         if _heartbeat.role = 'audit' and _heartbeat.worker_id like 'audit-%' then
