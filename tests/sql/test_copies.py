@@ -2,15 +2,19 @@
 
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from psycopg import sql
 
+import mqpg
 from mqpg import errors, migrate
+from mqpg.workers.ledger_checker import LedgerChecker
 from tests.fixtures.server import Server
 from tests.support.broker import Broker, Session, refused
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.own_database
 COPIED = "copy of a broker on the same cluster"
@@ -92,6 +96,52 @@ def test_an_adopted_copy_is_another_broker(copy: Session, halves: dict[str, str]
     copy.call("compensate")  # the ledger of this database was copied with it
     assert copy.append() == 2
     assert len(copy.receive("one", max_messages=10)) == 4
+
+
+def checked_in(ledger: Path, session: Session, server: Server) -> bool:
+    """Do once what a compensator does with a ledger in another database. Whether no half message of it is left."""
+    dsn = server.dsn(session.conn.info.dbname)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        checker = LedgerChecker(dsn, "shop", f"sqlite:///{ledger}", ["url"], 0.1)
+        checker.leads = True
+        checker._check_groups(connection)
+    return session.rows("select from mqpg.half_pending where producer_group = 'url'") == []
+
+
+def committed_in(ledger: Path, handle: str) -> None:
+    with mqpg.Ledger(f"sqlite:///{ledger}") as table:
+        table.create()
+        with table.database.engine.begin() as conn:
+            table.begin(conn, handle)
+
+
+def test_a_half_that_is_committed_elsewhere_is_parked_in_an_adopted_copy(
+    copy: Session, halves: dict[str, str], server: Server, tmp_path: Path
+) -> None:
+    """The ledger has it under the handle of the original, so it would set a fence."""
+    ledger = tmp_path / "ledger.db"
+    committed_in(ledger, halves["url"])
+    copy.value("adopt")
+    (handle,) = [row.handle for row in copy.rows("select handle from mqpg.half_pending where producer_group = 'url'")]
+    new = copy.prepare("one", group="url", check_after="10 ms")
+    committed_in(ledger, new)
+    eventually(lambda: checked_in(ledger, copy, server))
+    parked = copy.rows("select handle, reason from mqpg.half_parked")
+    assert [row.handle for row in parked] == [handle]
+    assert "does not contain it" in parked[0].reason
+    assert copy.commit(new) == "already_committed"
+    assert copy.value("settle", handle, "commit", "the ledger has it") == "committed"
+
+
+def test_a_half_that_is_committed_elsewhere_is_committed_in_the_place_of_the_original(
+    mq: Session, halves: dict[str, str], server: Server, tmp_path: Path
+) -> None:
+    committed_in(tmp_path / "ledger.db", halves["url"])
+    mq.execute("update mqpg.broker set database_oid = 4294967294")  # that one was dropped
+    mq.value("adopt")
+    eventually(lambda: checked_in(tmp_path / "ledger.db", mq, server))
+    assert mq.rows("select from mqpg.half_parked") == []
+    assert mq.commit(halves["url"]) == "already_committed"
 
 
 def test_a_database_in_the_place_of_its_original_keeps_its_id(mq: Session) -> None:

@@ -1,6 +1,6 @@
 -- Gives the half messages of a copied broker, which gets an id of its own, handles of its own, also
 -- in the queue of overdue ones and in this database's ledger. The handles of the original then name
--- nothing here.
+-- nothing here. Ledgers in other databases keep them, so adopt() has their half messages parked.
 -- Locks: the rows. Cost: a row written for each.
 create function mqpg._rename_halves(broker_id text) returns void
 language plpgsql as $$

@@ -1,6 +1,7 @@
 -- Parks a half message that was prepared before its group got its present ledger, and returns
 -- whether it was one. Its prepare() was still open when alter_producer_group() looked, and the new
--- ledger, which does not contain its handle, would mean rollback.
+-- ledger, which does not contain its handle, would mean rollback. The same is true of half messages
+-- of an adopted copy whose ledger is in another database and knows only the original's handles.
 -- Locks: the caller holds the entry's row. Cost: negligible for all others.
 create function mqpg._park_other_ledger(producer_group mqpg.producer_group, message_id bigint, msg_id bigint)
 returns boolean

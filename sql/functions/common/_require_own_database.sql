@@ -31,8 +31,9 @@ begin
             message = 'this database is a copy of a broker on the same cluster',
             detail = format('database %s recorded%s', v_broker.database_oid, (
                 select format(', which is %I now', d.datname) from pg_database d where d.oid = v_broker.database_oid)),
-            hint = 'Appending would deliver its messages again. Call adopt() (mqpg migrate adopt) to make a broker of '
-                'its own out of it.';
+            hint = 'Appending would deliver its messages again. If it is to replace the original, drop that one first '
+                '(to rename it is not enough); broker id, handles and offsets then stay valid. Then call adopt() '
+                '(mqpg migrate adopt). Without the drop it makes a broker of its own out of the copy.';
     end if;
     if v_broker.timeline <> v_timeline then
         raise exception using errcode = 'MQ016',
