@@ -210,6 +210,24 @@ def test_a_restored_database_applies_again_what_it_had_finished(mq: mqpg.Client,
     work(mq, [member(two[0], "a", fails=0)], lambda: effects(two[0]) == [1, 2, 3, 4])
 
 
+def test_a_restored_database_leaves_out_what_was_discarded(mq: mqpg.Client, two: tuple[Engine, Engine]) -> None:
+    subscribe(mq, queues=1, max_attempts=1)
+    a = member(two[0], "a", fails=9)
+    for number in (1, 5, 3):  # 5 fails
+        send(mq, [number])
+        a.step(mq)
+    assert mq.discard_dead_letters(GROUP, TOPIC) == 1
+    with two[0].begin() as conn:
+        conn.execute(text("delete from effect where id > 1"))
+        conn.execute(text("delete from mqpg_applied where queue_offset > 0"))
+        conn.execute(text("delete from mqpg_inbox"))
+        conn.execute(text("update mqpg_offsets set next_offset = 1, last_message_id = null"))
+    mq.unpin(GROUP, TOPIC)
+    send(mq, [4])
+    member(two[0], "a", fails=9).step(mq)
+    assert effects(two[0]) == [1, 3, 4]
+
+
 def test_two_processes_of_one_name_with_two_databases_repeat_nothing(
     mq: mqpg.Client, two: tuple[Engine, Engine]
 ) -> None:

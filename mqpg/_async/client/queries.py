@@ -176,7 +176,7 @@ class Queries:
     async def dead_among(
         self, consumer_group: str, topic: str, message_ids: Sequence[int], *, former: bool = False
     ) -> set[int]:
-        """Which of these messages are dead letters of the group, or with `former` have been."""
+        """Which of these messages are dead letters of the group or were discarded, or with `former` also redriven."""
         return {row[0] for row in await self._ask(_DEAD_AMONG, consumer_group, topic, message_ids, former)}
 
     async def dropped_among(self, consumer_group: str, topic: str, message_ids: Sequence[int]) -> set[int]:
