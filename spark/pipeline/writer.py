@@ -7,6 +7,7 @@ back. What dead tasks have left expires with the producer group's expire_after.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,10 +23,12 @@ from .options import WriteOptions
 
 __all__ = ["BatchWriter", "StreamWriter"]
 
+_log = logging.getLogger(__name__)
+
 _COLUMNS = ("payload", "key", "tag", "headers", "topic")
 _CALL = 1000  # messages of one call
 _PREPARE = "select h from mqpg.prepare_batch(%s, %s::text[], %s, %s::text[], %s::text[], %s::text[]::jsonb[]) as h"
-_COMMIT = "select mqpg.commit_once(%s, %s::text[], %s, %s)"
+_COMMIT = "select mqpg.commit_once(%s, %s::text[], %s, %s) as is_new"
 _ROLL_BACK = "select count(*) from mqpg.rollback_batch(%s::text[])"
 
 
@@ -82,7 +85,12 @@ class Writing:
             raise Error("Spark does not say which query this is, so a batch that is repeated could not be recognized")
         if handles:
             with Broker(self.options.dsn) as broker:
-                broker.call(_COMMIT, self.options.producer_group, handles, writer, batch)
+                committed = broker.call(_COMMIT, self.options.producer_group, handles, writer, batch)
+            if not committed[0]["is_new"]:
+                _log.warning(
+                    "batch %s of writer %r was committed before: its %s messages are left out",
+                    batch, writer, len(handles),
+                )  # fmt: skip
 
     def _roll_back(self, messages: list[Any]) -> None:
         if handles := _handles(messages):

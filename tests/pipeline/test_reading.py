@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
 
 import mqpg
-from mqpg.errors import ConfigurationError, ConnectionFailed, Error, OffsetOutOfRange, UnknownTopic
+from mqpg.errors import ConfigurationError, ConnectionFailed, Error, OffsetOutOfRange, UnknownTopic, WrongState
 from mqpg.spark.pipeline.broker import Broker, Range
 from mqpg.spark.pipeline.options import ReadOptions, WriteOptions
 from mqpg.spark.pipeline.reader import BatchReader, StreamReader
@@ -136,6 +137,26 @@ def test_columns_of_a_sink_are_checked() -> None:
             BatchWriter(options, StructType(fields), overwrite=False)
     with pytest.raises(ConfigurationError, match="overwrite"):
         BatchWriter(options, SCHEMA, overwrite=True)
+
+
+def test_a_batch_of_a_sink_that_is_left_out_is_told(
+    mq: mqpg.Client, dsn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    schema = StructType([StructField("payload", StringType())])
+
+    def write(number: str) -> None:
+        given = {"dsn": dsn, "topic": "orders", "producerGroup": "spark", "writer": "nightly", "batch": number}
+        writer = BatchWriter(WriteOptions.of(given, stream=False), schema, overwrite=False)
+        writer.commit([writer.write(iter([pa.record_batch({"payload": ["1", "2"]})]))])
+
+    write("20260131")
+    assert not caplog.records
+    write("20260131")
+    assert "batch 20260131 of writer 'nightly' was committed before: its 2 messages are left out" in caplog.messages
+    with pytest.raises(WrongState, match="a later batch than 20260130"):
+        write("20260130")
+    mq.append()
+    assert sum(len(mq.fetch("orders", queue, 0, 10)) for queue in range(4)) == 2
 
 
 def _typed(column: str) -> tuple[str, DataType]:
