@@ -70,14 +70,18 @@ class Reading:
         _keep_modules()
 
     def _tables(self, broker: Broker, part: Range) -> Iterator[pa.Table]:
-        try:
-            yield from broker.read(part, self.options.columns)
-        except OffsetOutOfRange:
-            # Retention took messages after the driver had looked. Nothing of the range was read.
-            if self.options.fail_on_loss:
-                raise
-            rest = self._kept(part, broker.offsets(part.topic))
-            yield from broker.read(rest, self.options.columns)
+        while part.first < part.after:
+            try:
+                yield from broker.read(part, self.options.columns)
+                return
+            except OffsetOutOfRange:
+                # Retention took messages after the driver had looked. Nothing of the range was read.
+                if self.options.fail_on_loss:
+                    raise
+                rest = self._kept(part, broker.offsets(part.topic))
+                if rest == part:
+                    raise  # it has all of them, so the range ends beyond the queue
+                part = rest
 
     def _kept(self, part: Range, found: TopicOffsets) -> Range:
         """What there still is of a range. Raises if messages are lost and that is an error."""

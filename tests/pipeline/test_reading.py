@@ -273,6 +273,23 @@ def test_what_retention_took_is_an_error_or_left_out(
         assert list(reader.read(parts[0])) == []
 
 
+def test_a_task_whose_whole_range_retention_took_reads_nothing(
+    mq: mqpg.Client, stream: Stream, dsn: str, db: psycopg.Connection[Any]
+) -> None:
+    """Retention went beyond the end of the micro-batch."""
+    session = Session(db)
+    fill(mq, 40)
+    reader = stream(failOnDataLoss="false")
+    start = reader.initialOffset()
+    parts = reader.partitions(start, reader.latestOffset(start, ReadMaxRows(20)))
+    assert messages(parts) == 20
+    retain(session, "0 s")
+    roll(session)
+    with Broker(dsn) as broker:
+        assert sum(broker.offsets("orders").oldest.values()) == 40
+    assert [table for part in parts for table in reader.read(part)] == []
+
+
 def test_a_broker_that_ends_while_it_is_read_is_an_error(
     mq: mqpg.Client, dsn: str, db: psycopg.Connection[Any]
 ) -> None:
