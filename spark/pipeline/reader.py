@@ -227,7 +227,7 @@ class StreamReader(Reading, ds.DataSourceStreamReader, SupportsTriggerAvailableN
                 "another broker; begin with a new checkpoint"
             )
         for queue, offset in before["offsets"].items():
-            if offset > found.next[int(queue)] and self.options.fail_on_loss:
+            if offset > found.next[int(queue)]:
                 raise Error(
                     f"queue {queue} of topic {topic!r} ends at offset {found.next[int(queue)]}, and the checkpoint is "
                     f"at {offset}: the broker was restored to an earlier state"
@@ -263,9 +263,13 @@ class StreamReader(Reading, ds.DataSourceStreamReader, SupportsTriggerAvailableN
                 try:
                     broker.advance(self.options.group, topic, upto["identity"], offsets)
                 except OffsetOutOfRange as error:
-                    if self.options.fail_on_loss:
+                    # Retention explains it only for queues that it emptied to beyond the checkpoint.
+                    oldest = broker.offsets(topic).oldest
+                    kept = {queue: offset for queue, offset in offsets.items() if offset >= oldest[queue]}
+                    if self.options.fail_on_loss or kept == offsets:
                         raise
                     _log.warning("%s", error)
+                    broker.advance(self.options.group, topic, upto["identity"], kept)
 
 
 @functools.cache

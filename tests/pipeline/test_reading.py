@@ -239,6 +239,40 @@ def test_a_topic_that_is_created_again_is_an_error(mq: mqpg.Client, stream: Stre
         list(reader.read(parts[0]))
 
 
+def test_a_checkpoint_beyond_the_topic_is_an_error(mq: mqpg.Client, stream: Stream) -> None:
+    """No retention explains it, and the next messages at these offsets would never be read."""
+    fill(mq, 10)
+    for fails in ("true", "false"):
+        reader = stream(failOnDataLoss=fails)
+        start = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+        start["orders"]["offsets"]["0"] += 1
+        with pytest.raises(Error, match="restored to an earlier state"):
+            reader.latestOffset(start, ReadAllAvailable())
+
+
+def test_a_group_beyond_what_retention_took_is_no_error(
+    mq: mqpg.Client, stream: Stream, db: psycopg.Connection[Any], lag: Callable[..., int]
+) -> None:
+    """The checkpoint is an old one of the group, and nothing is left between the two."""
+    session = Session(db)
+    reader = stream(group="lake", failOnDataLoss="false")
+    start = reader.initialOffset()
+    mq.send_batch("orders", [1] * 40, keys=["one"] * 40)  # one queue
+    mq.append()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    reader.commit(end)
+    retain(session, "0 s")
+    roll(session)
+    fill(mq, 40)
+    after = reader.latestOffset(start, ReadAllAvailable())
+    assert messages(reader.partitions(start, after)) == 40
+    assert lag() == 40
+    reader.commit(after)
+    assert lag() == 0
+    with pytest.raises(OffsetOutOfRange, match="the position is beyond it"):
+        reader.commit(end)
+
+
 def test_other_topics_than_those_of_the_checkpoint_are_an_error(mq: mqpg.Client, stream: Stream) -> None:
     mq.create_topic("bills", queues=1)
     start = stream().initialOffset()
@@ -340,7 +374,8 @@ def test_a_checkpoint_and_a_group_that_disagree_are_told(mq: mqpg.Client, stream
     reader.commit(end)
     with pytest.raises(OffsetOutOfRange, match=r"consumer group 'lake' is at offset .* the position is beyond it"):
         reader.latestOffset(start, ReadAllAvailable())
-    stream(group="lake", failOnDataLoss="false").commit(start)
+    with pytest.raises(OffsetOutOfRange, match="the position is beyond it"):
+        stream(group="lake", failOnDataLoss="false").commit(start)
     mq.seek("lake", "orders", "earliest")
     fill(mq, 1)
     more = stream().latestOffset(end, ReadAllAvailable())
