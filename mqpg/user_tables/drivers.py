@@ -23,8 +23,10 @@ __all__ = [
     "is_locked",
     "is_of_another",
     "is_read_only",
+    "is_savepoint_gone",
     "knows_failures",
     "message_of",
+    "was_deadlock",
 ]
 
 # MySQL: no right to the database, table, column, or statement.
@@ -39,6 +41,8 @@ _LOCKED, _LOCKED_STATES = (1205, 1213, 3572), ("55P03", "40P01")
 _FULL, _FULL_STATES = (1021, 1114), ("53100", "58030")
 # MySQL: the victim of a deadlock is rolled back as a whole.
 _ROLLED_BACK = (1213,)
+# MySQL: there is no such savepoint, or no such procedure. The name is one that SQLAlchemy gives.
+_GONE, _SAVEPOINT = 1305, "SAVEPOINT sa_savepoint_"
 
 
 def is_answer(error: BaseException) -> bool:
@@ -84,6 +88,28 @@ def is_full(error: BaseException) -> bool:
     return "disk is full" in message_of(origin)
 
 
+def is_savepoint_gone(error: BaseException) -> bool:
+    """Whether MySQL no longer has a savepoint of SQLAlchemy's, because its transaction has ended."""
+    return _number(error) == _GONE and _SAVEPOINT in message_of(attribute_of(error, "orig"))
+
+
+def was_deadlock(error: BaseException) -> bool:
+    """Whether an error came after one with which MySQL rolls the whole transaction back."""
+    seen: list[BaseException] = []
+    left: list[BaseException | None] = [error]
+    while left:
+        one = left.pop()
+        if one is None or one in seen:
+            continue
+        seen.append(one)
+        if _number(one) in _ROLLED_BACK or (type(one).__module__ != "builtins" and _code(one) in _ROLLED_BACK):
+            return True
+        left += [one.__context__, one.__cause__]
+        if isinstance(one, BaseExceptionGroup):
+            left += one.exceptions
+    return False
+
+
 def is_read_only(error: BaseException) -> bool:
     """Whether this is a standby. It gives no verdict until the URL leads to the primary again."""
     return _sqlstate(error) == "25006" or _number(error) in _READ_ONLY
@@ -97,7 +123,11 @@ def _sqlstate(error: BaseException) -> str | None:
 
 def _number(error: BaseException) -> int | None:
     """The error number of a MySQL driver."""
-    args = attribute_of(attribute_of(error, "orig"), "args")
+    return _code(attribute_of(error, "orig"))
+
+
+def _code(error: object) -> int | None:
+    args = attribute_of(error, "args")
     return args[0] if args and isinstance(args[0], int) else None
 
 

@@ -11,13 +11,14 @@ import select
 import sqlite3
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.exc import DBAPIError
 
 import mqpg
 from mqpg import errors
@@ -251,6 +252,87 @@ def test_statements_that_commit_in_mariadb(mq: mqpg.Client, mariadb_url: Any, sq
     assert letters(mq) == [3] * refused
     handle.close()
     engine.dispose()
+
+
+@pytest.fixture
+def mariadb_engine(mq: mqpg.Client, mariadb_url: str) -> Iterator[Engine]:
+    mq.create_topic("orders", queues=1)
+    engine = create_engine(mariadb_url)
+    with engine.begin() as conn:
+        for table in ("effect", "other", "lockable"):
+            conn.execute(text(f"create table {table} (id int primary key) engine=innodb"))
+        conn.execute(text("insert into lockable values (1), (2)"))
+    yield engine
+    engine.dispose()
+
+
+def lose_a_deadlock(engine: Engine, conn: Any) -> None:
+    """Raise the error of a deadlock, whose victim is the transaction on `conn`."""
+    held = threading.Event()
+    lock = text("select id from lockable where id = :id for update")
+
+    def win() -> None:
+        with engine.connect() as other:
+            for number in range(100, 140):  # the larger transaction survives
+                other.execute(text("insert into other values (:id)"), {"id": number})
+            other.execute(lock, {"id": 2})
+            held.set()
+            other.execute(lock, {"id": 1})
+
+    conn.execute(lock, {"id": 1})
+    thread = threading.Thread(target=win)
+    thread.start()
+    try:
+        assert held.wait(45)
+        conn.execute(lock, {"id": 2})
+    finally:
+        thread.join(45)
+
+
+@pytest.mark.mariadb
+@pytest.mark.parametrize("way", ["deadlock", "wrapped", "swallowed", "procedure"])
+def test_a_transaction_that_mariadb_ends_loses_no_effect(mq: mqpg.Client, mariadb_engine: Engine, way: str) -> None:
+    """Its savepoints are gone, too, and what follows in the delivery would be another transaction."""
+    engine = mariadb_engine
+    with engine.begin() as conn:
+        conn.exec_driver_sql("create procedure ends() begin truncate table other; end")
+    calls: list[int] = []
+
+    @mqpg.consumer("orders", group="g", database=engine, consumer="one", max_attempts=3, retry_delay=0.05, journal=True)
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        calls.append(message.payload)
+        if message.payload == 1:
+            raise ValueError("never")
+        if message.payload == 3 and 4 not in calls:
+            end(conn)
+        conn.execute(text("insert into effect values (:id)"), {"id": message.payload})
+
+    def end(conn: Any) -> None:
+        if way == "procedure":
+            conn.exec_driver_sql("call ends()")
+            return
+        try:
+            lose_a_deadlock(engine, conn)
+        except DBAPIError as error:
+            if way == "wrapped":
+                raise ExceptionGroup("of a task", [KeyError(3), error]) from None
+            if way == "deadlock":
+                raise
+
+    def effects() -> list[int]:
+        with engine.connect() as conn:
+            return list(conn.execute(text("select id from effect order by id")).scalars())
+
+    handle.step(mq)
+    mq.send_batch("orders", [1, 2, 3, 4])
+    mq.append()
+    run(mq, handle, lambda: {*letters(mq), *effects()} == {1, 2, 3, 4})
+    handle.close()
+    if way in ("deadlock", "wrapped"):
+        assert (letters(mq), effects()) == ([1], [2, 3, 4])
+    else:  # it is not known whether the effects of 2 and 3 are committed
+        assert {2, 3} <= set(letters(mq))
+        assert effects() == ([2, 4] if way == "procedure" else [4])
 
 
 def _end_alone(

@@ -40,7 +40,15 @@ from mqpg.handlers.failures import (
     is_transient,
 )
 from mqpg.handlers.outcomes import Reject
-from mqpg.user_tables.drivers import has_failed, in_transaction, is_full, is_of_another, knows_failures
+from mqpg.user_tables.drivers import (
+    has_failed,
+    in_transaction,
+    is_full,
+    is_of_another,
+    is_savepoint_gone,
+    knows_failures,
+    was_deadlock,
+)
 from mqpg.values.choices import OnFailure
 from mqpg.values.errors import WrongState
 from mqpg.values.messages import RETRY_LANE, Message
@@ -213,6 +221,8 @@ class SavepointRunner:
                 raise IterationLost from error
             if is_full(error) and not foreign:  # SQLite has rolled the whole transaction back by itself
                 raise
+            if is_savepoint_gone(error):
+                raise self._undone_by_server(error, given, messages if called else [], result) from error
             if given.by is not None and given.lost_savepoint and in_transaction(driver):
                 self._watchlist.add(given.by, error)  # nothing undoes a part of the transaction any more
                 raise IterationLost from error
@@ -224,6 +234,20 @@ class SavepointRunner:
         result.applied += messages
         result.replies += replies
         return None
+
+    def _undone_by_server(
+        self, error: BaseException, given: Lent, called: Sequence[Message], result: DeliveryResult
+    ) -> Exception:
+        """What to raise where MySQL no longer has the savepoint: what follows would be another transaction.
+
+        The victim of a deadlock is rolled back as a whole. Without one, or if the handler swallowed it, nobody
+        knows whether the transaction was committed, as a procedure does that creates a table.
+        """
+        if not called or was_deadlock(error):
+            if called:
+                self._watchlist.add(called, error)
+            return IterationLost()
+        return _ended(given, called, result)
 
 
 def what_stands(ended: TransactionEnded) -> DeliveryResult:
