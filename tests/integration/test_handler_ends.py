@@ -335,6 +335,28 @@ def test_a_transaction_that_mariadb_ends_loses_no_effect(mq: mqpg.Client, mariad
         assert effects() == ([2, 4] if way == "procedure" else [4])
 
 
+def test_an_offset_that_cannot_be_written_is_not_passed_over(mq: mqpg.Client, tmp_path: Path) -> None:
+    """Its row is locked, so only the end of the transaction can take it away, or the handler."""
+    mq.create_topic("orders", queues=1)
+    engine = create_engine(f"sqlite:///{tmp_path / 'shop.db'}")
+    with engine.begin() as conn:
+        conn.execute(text("create table effect (id int)"))
+
+    @mqpg.consumer("orders", group="g", database=engine, consumer="one")
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        insert(message, conn)
+        conn.execute(text("delete from mqpg_offsets"))
+
+    handle.step(mq)
+    mq.send("orders", 1)
+    mq.append()
+    with pytest.raises(errors.DatabaseError, match="rolled back by the server"):
+        handle.step(mq)
+    with engine.connect() as conn:
+        assert conn.execute(text("select count(*) from effect")).scalar() == 0
+    engine.dispose()
+
+
 def _end_alone(
     mq: mqpg.Client,
     effects: Callable[[], list[int]],

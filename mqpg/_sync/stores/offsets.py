@@ -14,6 +14,7 @@ from mqpg._sync.stores.create_tables import ensure_tables
 from mqpg._sync.stores.database import UserDatabase
 from mqpg.user_tables.dialects import chunks
 from mqpg.user_tables.tables import FAMILIES, clock, inbox, offsets
+from mqpg.values.errors import DatabaseError
 from mqpg.values.messages import BrokerInfo, Message
 
 __all__ = ["Offsets", "Position"]
@@ -107,7 +108,10 @@ class Offsets:
         return Position(first.queue_offset, None, info.incarnation, first_offset=first.queue_offset)
 
     def move(self, conn: Connection, last: Message, known: Position, info: BrokerInfo) -> None:
-        """Move the position behind `last`: everything up to it is applied or deferred."""
+        """Move the position behind `last`: everything up to it is applied or deferred.
+
+        Raises DatabaseError where the row that this transaction has locked is gone, and the transaction with it.
+        """
         values = {
             "next_offset": last.queue_offset + 1,
             "last_message_id": last.message_id,
@@ -117,7 +121,9 @@ class Offsets:
             "consumer": self._consumer,
         }
         where = (*self._where(offsets, info.broker_id), offsets.c.queue_id == last.queue_id)
-        self._database.execute(conn, update(offsets).where(*where).values(**values))
+        moved = self._database.execute(conn, update(offsets).where(*where).values(**values))
+        if moved.rowcount == 0:
+            raise DatabaseError(f"database {self._database.describe()}: the transaction was rolled back by the server")
 
     def states(
         self, conn: Connection, broker_id: str, messages: Sequence[Message]
