@@ -9,12 +9,14 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.rows import dict_row, namedtuple_row, scalar_row
 from sqlalchemy import Engine, create_engine, text, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import Session
 
 from mqpg import Json, errors
+from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.protocols import AsyncInbox, Inbox
 from mqpg.user_tables.tables import prepared
 from tests.support.business import business, rows
@@ -242,6 +244,15 @@ def test_bodies(inbox: Inbox, begin: Begin) -> None:
         with begin() as conn:
             inbox.prepare(conn, f"b{number}", body)
             assert inbox.commit(conn, f"b{number}") == ({"a": 1} if isinstance(body, Json) else body)
+
+
+@pytest.mark.parametrize("factory", [dict_row, scalar_row, namedtuple_row])
+def test_bodies_on_connections_with_a_row_factory(new_database: Callable[..., str], factory: Any) -> None:
+    dsn = new_database(empty=True)
+    with Inbox(to_sqlalchemy(dsn), name="billing") as inbox, psycopg.connect(dsn, row_factory=factory) as conn:
+        inbox.create_inbox()
+        inbox.prepare(conn, "a", 47)
+        assert inbox.commit(conn, "a") == 47
 
 
 def test_bad_arguments(inbox: Inbox, engine: Engine) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from psycopg.rows import tuple_row
 from sqlalchemy import Executable
 from sqlalchemy.dialects.postgresql import psycopg as dialect
 
@@ -58,11 +59,11 @@ class StoreStatement:
         """The first column of its first row, or None if there is no row."""
         if not isinstance(conn, DriverConnection):
             return (await conn.execute(in_schema(self._clause, schema), values)).scalar()
-        row: Any = await (await conn.execute(self._query(schema), values)).fetchone()
-        if row is None:
-            return None
-        # The connection may have a row factory that makes dictionaries.
-        return next(iter(row.values())) if isinstance(row, dict) else row[0]
+        # The connection may have a row factory that makes dictionaries, objects or single values.
+        async with conn.cursor(row_factory=tuple_row) as cursor:
+            await cursor.execute(self._query(schema), values)
+            row = await cursor.fetchone()
+        return None if row is None else row[0]
 
 
 async def bare_connection(conn: Connection) -> PgConnection | Connection:
