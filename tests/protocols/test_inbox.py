@@ -257,7 +257,7 @@ def test_bodies_on_connections_with_a_row_factory(new_database: Callable[..., st
 
 def test_bad_arguments(inbox: Inbox, engine: Engine) -> None:
     with engine.begin() as conn:
-        for id in ("", "x" * 201, "\u00e9", "\0", None, 7):
+        for id in ("", "x" * 201, "\u00e9", "\0", "a ", " ", None, 7):
             with pytest.raises(errors.InvalidArgument, match="id must"):
                 inbox.commit(conn, id)  # type: ignore[arg-type]
         for body in (None, Json("null"), b"bytes", object()):
@@ -266,8 +266,9 @@ def test_bad_arguments(inbox: Inbox, engine: Engine) -> None:
     for wrong in (None, engine, "url"):
         with pytest.raises(errors.InvalidArgument, match="conn must"):
             inbox.commit(wrong, "a")  # type: ignore[arg-type]
-    with pytest.raises(errors.InvalidName):
-        Inbox(engine, name="")
+    for name in ("", "billing "):
+        with pytest.raises(errors.InvalidName):
+            Inbox(engine, name=name)
 
 
 async def test_async(sqlite: Engine) -> None:

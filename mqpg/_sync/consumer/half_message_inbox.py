@@ -68,7 +68,9 @@ class Inbox(Closing):
         create_tables: bool = True,
     ) -> None:
         if not _is_short_ascii(name, _LONGEST_NAME):
-            raise InvalidName(f"name must have 1 to {_LONGEST_NAME} ASCII characters, not {shown(name)}")
+            raise InvalidName(
+                f"name must have 1 to {_LONGEST_NAME} ASCII characters and no blank at its end, not {shown(name)}"
+            )
         self.name = name
         self._remember = remember
         self._database = UserDatabase(database, schema, create_tables)
@@ -177,8 +179,13 @@ def _connection(conn: Caller) -> PgConnection | Connection:
 def _id(value: str) -> str:
     if _is_short_ascii(value, _LONGEST_ID):
         return value
-    raise InvalidArgument(f"id must have 1 to {_LONGEST_ID} ASCII characters, not {shown(value)}")
+    raise InvalidArgument(
+        f"id must have 1 to {_LONGEST_ID} ASCII characters and no blank at its end, not {shown(value)}"
+    )
 
 
 def _is_short_ascii(value: object, longest: int) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= longest and value.isascii() and "\0" not in value
+    if not isinstance(value, str) or not value.isascii() or "\0" in value:
+        return False
+    # MySQL compares keys without the blanks at their end.
+    return 0 < len(value) <= longest and not value.endswith(" ")
