@@ -184,7 +184,7 @@ def is_autocommit(driver: Any) -> bool:
     flags = getattr(driver, "server_status", None)
     if isinstance(flags, int):  # pymysql, aiomysql: the last answer's; 1 is "in a transaction"
         return not flags & 1
-    return in_transaction(driver) is False
+    return _says_autocommit(driver) or in_transaction(driver) is False
 
 
 def commits_each_statement(driver: Any) -> bool:
@@ -194,7 +194,16 @@ def commits_each_statement(driver: Any) -> bool:
         return flags & 3 == 2
     # By default Python's sqlite3 begins a transaction before it writes, and not before it reads.
     begins_later = isinstance(getattr(driver, "isolation_level", None), str)
-    return in_transaction(driver) is False and not begins_later
+    return _says_autocommit(driver) or (in_transaction(driver) is False and not begins_later)
+
+
+def _says_autocommit(driver: Any) -> bool:
+    """Whether a driver that shows neither flags nor a state says so when it is asked."""
+    mode = getattr(driver, "get_autocommit", None)  # mysqlclient
+    if callable(mode):
+        return bool(mode())
+    inside = getattr(driver, "is_in_transaction", None)  # asyncpg
+    return callable(inside) and not inside()
 
 
 def message_of(error: object) -> str:
