@@ -62,7 +62,7 @@ def refused(mq: mqpg.Client, consumer: mqpg.Consumer, first: int, end: int) -> N
             consumer.step(mq)
         said = str(raised.value)
         assert f"offsets {first} to {end - 1} of queue 0 of topic {TOPIC} were finished by consumer a" in said
-        assert f"set next_offset of mqpg_offsets to {end}" in said
+        assert f"set next_offset and first_offset of mqpg_offsets to {end}" in said
         assert "let a consumer named a" in said
 
 

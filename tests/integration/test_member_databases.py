@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -346,6 +347,34 @@ def test_a_commit_without_its_prepare_is_no_repetition(mq: mqpg.Client, two: tup
     work(mq, [a, b], lambda: effects(two[0]) == [1, 2])
     assert effects(two[1]) == []
     assert not list(mq.dead_letters(GROUP, TOPIC))
+
+
+def test_a_commit_is_no_repetition_in_a_database_that_was_moved_over_its_prepare(
+    mq: mqpg.Client, two: tuple[Engine, Engine], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The error says how it is moved, and then the database does not count as one that passed the PREPARE."""
+    done, a, b = relayed(mq, two)
+    mq.rollback(done)
+    handle = mq.prepare(TOPIC, {"id": 2}, "shop")
+    mq.append()
+    b.step(mq)
+    mq.unpin(GROUP, TOPIC)
+    mq.commit(handle)
+    mq.append()
+    with pytest.raises(errors.WrongState, match="finished by consumer b") as raised:
+        a.step(mq)
+    remedy = re.search(r"set (\w+(?: and \w+)*) of mqpg_offsets to (\d+)", str(raised.value))
+    assert remedy is not None
+    values = ", ".join(f"{column} = {remedy[2]}" for column in remedy[1].split(" and "))
+    with two[0].begin() as conn:
+        conn.execute(text(f"update mqpg_offsets set {values}, last_message_id = null"))
+    a.step(mq)
+    assert f"COMMIT of {handle} without its PREPARE" in caplog.text
+    work(mq, [a], lambda: bool(list(mq.dead_letters(GROUP, TOPIC))))
+    assert f"COMMIT of {handle} without its PREPARE" in str(mq.dead_letters(GROUP, TOPIC)[0].reason)
+    mq.unpin(GROUP, TOPIC)
+    assert mq.redrive(GROUP, TOPIC) == 1
+    work(mq, [b], lambda: effects(two[1]) == [2])
 
 
 def test_a_rollback_without_its_prepare_does_nothing(mq: mqpg.Client, two: tuple[Engine, Engine]) -> None:

@@ -245,8 +245,9 @@ class OwnDatabase:
                 raise WrongState(
                     f"offsets {first} to {end - 1} of queue {missing[0].queue_id} of topic {self._options.topic} were "
                     f"finished by consumer {owner} and are not in {self._database.describe()}: if {owner} had another "
-                    f"database, of which this one may be a copy, set next_offset of mqpg_offsets to {end} here; "
-                    f"if this one was restored, unpin the queue and let a consumer named {owner} apply them here"
+                    f"database, of which this one may be a copy, set next_offset and first_offset of mqpg_offsets to "
+                    f"{end} here; if this one was restored, unpin the queue and let a consumer named {owner} apply "
+                    "them here"
                 )
 
     async def _require_alone(self, mq: AsyncClient, missing: Sequence[Message]) -> None:
@@ -264,7 +265,8 @@ class OwnDatabase:
                 raise WrongState(
                     f"offsets {first} to {end - 1} of queue {queue_id} of topic {topic} were finished by another "
                     f"process of the name {owner}, which has another database than {self._database.describe()}: give "
-                    f"each process a name of its own, and set next_offset of mqpg_offsets to {end} here"
+                    f"each process a name of its own, and set next_offset and first_offset of mqpg_offsets to {end} "
+                    "here"
                 )
 
     async def _by_others(
