@@ -257,6 +257,24 @@ def test_a_restored_broker_is_told_again(mq: mqpg.Client, dsn: str, orders: str,
         assert rows(sqlite, "mqpg_outbox") == 0
 
 
+def test_a_connected_producer_notices_a_restored_broker(
+    mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An adoption closes no connection, so what the client knows of the broker may be from before it."""
+    from mqpg._sync.producer import outbox as outboxing
+
+    producer = outbox(mq, sqlite)
+    with monkeypatch.context() as patched:
+        patched.setattr(outboxing, "decide", lambda *arguments: None)
+        with producer.transaction(orders, 1) as tx:
+            tx.execute(INSERT, {"id": 1})
+    with psycopg.connect(dsn) as conn:
+        conn.execute("truncate mqpg.commit_log, mqpg.op_log, mqpg.dedup")
+        conn.execute("update mqpg.broker set incarnation = incarnation + 1")
+    assert producer.recover(older_than=AT_ONCE) == 1
+    assert (delivered(mq, orders), rows(sqlite, "mqpg_outbox")) == ([1], 0)
+
+
 def test_an_unknown_message_of_this_life_is_evidence(
     mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -353,7 +353,7 @@ class AsyncOutboxProducer(AsyncRecovering):
     async def _commit(self, mq: AsyncClient, row: StoredMessage) -> bool:
         assert row.handle is not None  # P4 writes it
         outcome = await mq.commit(row.handle, Json(row.payload))
-        if outcome is Outcome.UNKNOWN and int(row.handle.split(".")[1]) < (await mq.info()).incarnation:
+        if outcome is Outcome.UNKNOWN and int(row.handle.split(".")[1]) < await mq.queries.incarnation():
             # The broker was restored to a time before PREPARE. What it lost is still in the outbox.
             handle = await prepare_message(mq, row, self.outbox)
             await self.outbox.store_handle(row, handle)

@@ -354,7 +354,7 @@ class OutboxProducer(Recovering):
     def _commit(self, mq: Client, row: StoredMessage) -> bool:
         assert row.handle is not None  # P4 writes it
         outcome = mq.commit(row.handle, Json(row.payload))
-        if outcome is Outcome.UNKNOWN and int(row.handle.split(".")[1]) < (mq.info()).incarnation:
+        if outcome is Outcome.UNKNOWN and int(row.handle.split(".")[1]) < mq.queries.incarnation():
             # The broker was restored to a time before PREPARE. What it lost is still in the outbox.
             handle = prepare_message(mq, row, self.outbox)
             self.outbox.store_handle(row, handle)
