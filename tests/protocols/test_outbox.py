@@ -275,6 +275,45 @@ def test_a_connected_producer_notices_a_restored_broker(
     assert (delivered(mq, orders), rows(sqlite, "mqpg_outbox")) == ([1], 0)
 
 
+@pytest.mark.parametrize("full", ["group", "topic"])
+def test_a_full_group_or_topic_is_emptied_by_recovery(
+    mq: mqpg.Client,
+    dsn: str,
+    orders: str,
+    sqlite: Engine,
+    full: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It learns the handles of prepares whose answers were lost from their dedup ids, which needs no room."""
+    from mqpg._sync.producer import outbox as outboxing
+
+    producer = outbox(mq, sqlite)
+    prepare = outboxing.prepare_message
+
+    def lost(*arguments: Any) -> str:
+        prepare(*arguments)
+        raise errors.ConnectionFailed("the answer is lost")
+
+    mq.alter_producer_group("shop", max_undecided=2)
+    with monkeypatch.context() as patched:
+        patched.setattr(outboxing, "prepare_message", lost)
+        for number in range(3):
+            with pytest.raises(errors.ConnectionFailed), producer.transaction(orders, number):
+                pass
+    with psycopg.connect(dsn) as conn:
+        conn.execute("select mqpg._enqueue_halves_now('test')")
+        if full == "topic":
+            conn.execute("update mqpg.producer_group set overfull_at = null")
+            conn.execute("update mqpg.topic set full_of = 'topic'")
+    refusal = errors.TooManyUndecided if full == "group" else errors.NoSpace
+    with pytest.raises(refusal):
+        mq.prepare(orders, 4, "shop")
+    with pytest.raises(refusal):
+        mq.prepare(orders, 4, "shop", dedup_id="never seen")
+    assert producer.recover(older_than=AT_ONCE) == 3
+    assert (rows(sqlite, "mqpg_outbox"), undecided(dsn)) == (0, 0)
+
+
 def test_an_unknown_message_of_this_life_is_evidence(
     mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -105,6 +105,12 @@ begin
         from mqpg.producer_group g
         where g.name = prepare.producer_group and g.overfull_at is null offset 0) as g;
     if not found or not mqpg._may(v_to.senders, v_to.producers) then
+        if v_to.topic_id is null and prepare.dedup_id is not null then
+            v_first := mqpg._prepared_without_room(prepare.topic, prepare.producer_group, prepare.dedup_id);
+            if v_first is not null then
+                return v_first;
+            end if;
+        end if;
         perform mqpg._require_topic(prepare.topic, 'send'), mqpg._require_producer_group(prepare.producer_group);
         perform mqpg._require_room(prepare.producer_group);
         if v_to.topic_id is null then
