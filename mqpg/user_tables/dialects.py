@@ -33,6 +33,9 @@ _PREFIXED = text(
     f"select count(*) from information_schema.statistics {_MINE} and index_name = 'PRIMARY' and sub_part is not null"
 )
 
+# Journals of SQLite with which a commit to several files is atomic. A database in memory has "memory".
+_ON_DISK = ("delete", "truncate", "persist")
+
 # Every database takes that many parameters.
 _CHUNK = 500
 
@@ -58,6 +61,7 @@ def verify(conn: Connection, table: Table) -> None:
     - A key on the first letters would confuse two handles.
     - An engine without transactions would not undo a row.
     - An unlogged table loses in a crash what was committed.
+    - In an attached file a row may be committed without its effect in the other file.
     """
     catalog = inspect(conn)
     where = f"table {table.fullname} in {_where(conn)}"
@@ -84,6 +88,8 @@ def verify(conn: Connection, table: Table) -> None:
         _verify_postgresql(conn, table, where)
     if conn.dialect.name in MYSQL:
         _verify_mysql(conn, table, where)
+    if conn.dialect.name == "sqlite" and table.schema is not None:
+        _verify_attached(conn, table.schema, where)
 
 
 def _verify_postgresql(conn: Connection, table: Table, where: str) -> None:
@@ -103,6 +109,22 @@ def _verify_mysql(conn: Connection, table: Table, where: str) -> None:
         raise LedgerError(f"{where} must be in the engine InnoDB, not {engine}, which has no transactions")
     if conn.execute(_PREFIXED, values).scalar():
         raise LedgerError(f"the primary key of {where} must be on whole columns, not on their first letters")
+
+
+def _verify_attached(conn: Connection, schema: str, where: str) -> None:
+    """SQLite commits to two files at once only if both have a rollback journal on disk."""
+    files = {name.lower(): file for _, name, file in conn.exec_driver_sql("pragma database_list")}
+    main, attached = files["main"], files.get(schema.lower())
+    if main == attached:  # the same one, or both in memory
+        return
+    quoted = conn.dialect.identifier_preparer.quote_identifier(schema)
+    for place in ("main", quoted):
+        mode = str(conn.exec_driver_sql(f"pragma {place}.journal_mode").scalar()).lower()
+        if mode not in _ON_DISK:
+            raise LedgerError(
+                f"{where} is in an attached file, and with journal_mode={mode} of {place} a crash may commit to one "
+                "file without the other: use journal_mode=delete in both, or one file"
+            )
 
 
 def _where(conn: Connection) -> str:

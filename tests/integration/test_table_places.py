@@ -207,6 +207,42 @@ def test_two_schemas_are_two_places(engine: Engine) -> None:
     assert len(names) == 2
 
 
+@pytest.mark.parametrize(
+    ("main", "pragma", "refused"),
+    [
+        ("shop.db", "pragma billing.journal_mode = wal", True),
+        ("shop.db", "pragma main.journal_mode = wal", True),
+        ("shop.db", "pragma billing.journal_mode = off", True),
+        ("shop.db", "pragma main.journal_mode = memory", True),
+        ("", "pragma billing.journal_mode = delete", True),
+        ("shop.db", "pragma billing.journal_mode = truncate", False),
+        ("shop.db", "pragma main.journal_mode = persist", False),
+    ],
+)
+def test_two_files_that_are_not_committed_at_once_are_refused(
+    mq: mqpg.Client, tmp_path: Path, main: str, pragma: str, refused: bool
+) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / main if main else ''}")
+
+    def attach(driver: Any, record: Any) -> None:
+        driver.execute(f"attach '{tmp_path / 'billing.db'}' as billing")
+        driver.execute(pragma).fetchall()
+
+    event.listen(engine, "connect", attach)
+    ledger, plain = mqpg.Ledger(engine, schema="billing"), mqpg.Ledger(engine)
+    for one in (ledger, plain):
+        one.create()
+    assert plain.verdict("b.1.7.x") is Verdict.ROLLBACK
+    if refused:
+        with pytest.raises(errors.LedgerError, match="use journal_mode=delete in both, or one file"):
+            ledger.verdict("b.1.7.x")
+        with pytest.raises(errors.LedgerError, match="use journal_mode=delete in both, or one file"):
+            consumer(engine, schema="billing").step(mq)
+    else:
+        assert ledger.verdict("b.1.7.x") is Verdict.ROLLBACK
+    engine.dispose()
+
+
 def consumer_of(engine: Engine, schema: str | None) -> mqpg.Consumer:
     @mqpg.consumer("orders", group="g", database=engine, schema=schema)
     def handle(message: mqpg.Message, conn: Any) -> None:
