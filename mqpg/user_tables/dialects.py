@@ -61,6 +61,7 @@ def verify(conn: Connection, table: Table) -> None:
     - A key on the first letters would confuse two handles.
     - An engine without transactions would not undo a row.
     - An unlogged table loses in a crash what was committed.
+    - READ UNCOMMITTED would show rows that are rolled back later.
     - In an attached file a row may be committed without its effect in the other file.
     """
     catalog = inspect(conn)
@@ -109,6 +110,8 @@ def _verify_mysql(conn: Connection, table: Table, where: str) -> None:
         raise LedgerError(f"{where} must be in the engine InnoDB, not {engine}, which has no transactions")
     if conn.execute(_PREFIXED, values).scalar():
         raise LedgerError(f"the primary key of {where} must be on whole columns, not on their first letters")
+    if conn.get_isolation_level() == "READ UNCOMMITTED":
+        raise LedgerError(f"the engine of {where} must not read what others have not committed (READ UNCOMMITTED)")
 
 
 def _verify_attached(conn: Connection, schema: str, where: str) -> None:

@@ -244,6 +244,25 @@ def test_an_engine_in_autocommit_mode_is_refused(
     engine.dispose()
 
 
+def test_rows_that_nobody_has_committed_are_not_read(mariadb_url: str, mq: mqpg.Client, orders: str) -> None:
+    """Recovery would send a message whose business is rolled back."""
+    engine = create_engine(mariadb_url, isolation_level="READ UNCOMMITTED")
+    for create in (
+        mqpg.Ledger(mariadb_url).create,
+        mqpg.protocols.OutboxProducer(mq, database=mariadb_url).create_outbox,
+    ):
+        create()
+    producer = mqpg.TransactionalProducer(mq, group="shop", ledger=engine)
+    outbox = mqpg.protocols.OutboxProducer(mq, group="shop", database=engine)
+    with pytest.raises(errors.LedgerError, match="READ UNCOMMITTED"):
+        producer.recover(older_than=timedelta(0))
+    with pytest.raises(errors.LedgerError, match="READ UNCOMMITTED"):
+        outbox.recover(older_than=timedelta(0))
+    with mqpg.Ledger(engine) as ledger, pytest.raises(errors.LedgerError, match="READ UNCOMMITTED"):
+        ledger._committed_before("b", 2, "")
+    engine.dispose()
+
+
 # what is committed is on disk before the verdict counts
 
 
