@@ -1,5 +1,6 @@
 """A journal speaks for the time, and the topic, in which the consumers of a group kept it."""
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,25 @@ def test_a_journal_in_the_consumers_database_that_is_switched_on(
     verdict, found, notes = judged(run_audit, dsn, applied={"g": url})
     assert (verdict, found) == (Verdict.VALID, {})
     assert sum(int(note.split()[0]) for note in notes) == 5
+
+
+def test_a_journal_that_no_consumer_kept(run_audit: RunAudit, mq: mqpg.Client, dsn: str, tmp_path: Path) -> None:
+    """Its table is there and empty, so nothing that the group did is judged."""
+    url = f"sqlite:///{tmp_path / 'consumer.db'}"
+    consume(mq, database=url, consumer="one")
+    with sqlite3.connect(tmp_path / "consumer.db") as database:
+        assert database.execute("select count(*) from mqpg_applied").fetchone() == (0,)
+    report = run_audit(AuditOptions(dsn=dsn, applied={"g": url}))
+    assert report.headline == "valid for 0 of 1 groups"
+    assert list(map(str, report.not_judged)) == ["consumer group without a journal: g (5)"]
+    assert judged(run_audit, dsn, applied={"g": url})[:2] == (Verdict.UNKNOWN, {})
+    mq.subscribe("g", "u")  # No consumer takes part in this topic, so none says whether it keeps a journal.
+    assert run_audit(AuditOptions(dsn=dsn, applied={"g": url})).headline == "valid for 0 of 1 groups"
+    consume(mq, messages=0, journal=True, database=url, consumer="one")
+    assert run_audit(AuditOptions(dsn=dsn, applied={"g": url})).headline == "valid for 0 of 1 groups"
+    consume(mq, messages=1, journal=True, database=url, consumer="one")
+    assert run_audit(AuditOptions(dsn=dsn, applied={"g": url})).headline == "valid"
+    assert judged(run_audit, dsn, applied={"g": url})[:2] == (Verdict.VALID, {})
 
 
 def test_one_group_that_keeps_a_journal_of_one_topic(run_audit: RunAudit, mq: mqpg.Client, dsn: str) -> None:

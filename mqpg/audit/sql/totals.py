@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mqpg.audit.conclusions import histograms
-from mqpg.audit.report import PURGED, UNATTRIBUTED, NotJudged
+from mqpg.audit.report import NO_JOURNAL, PURGED, UNATTRIBUTED, NotJudged
 from mqpg.audit.verdict import Relation
 
 from .workspace import Workspace
@@ -37,7 +37,8 @@ class Totals:
         self.holes = work.rows("totals", "holes")[0]["holes"]
         self.doubtful_offsets = work.rows("totals", "doubtful_offsets")
         self.doubtful_jumps = work.rows("totals", "doubtful_jumps")
-        self.not_judged = [NotJudged(PURGED, **row) for row in _sorted(work.rows("totals", "without_ledger_row"))]
+        self.not_judged = [NotJudged(NO_JOURNAL, **row) for row in _sorted(work.rows("totals", "without_journal"))]
+        self.not_judged += [NotJudged(PURGED, **row) for row in _sorted(work.rows("totals", "without_ledger_row"))]
         self.not_judged += [NotJudged(UNATTRIBUTED, **row) for row in _sorted(work.rows("totals", "unattributed"))]
 
 
