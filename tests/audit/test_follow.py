@@ -109,6 +109,20 @@ def test_a_fault_shows_while_it_lasts(follow: Callable[..., Follower], story: St
     assert status(story)["state"] == "stopped"
 
 
+def test_an_audit_that_hangs_shows_since_when(follow: Callable[..., Follower], story: Story) -> None:
+    """The verdict stays that of the audit before it."""
+    follower = follow("--json")
+    follower.until(lambda found: True)
+    with story.consumer.transaction():
+        story.consumer.execute("lock table mqpg_applied")
+        shown = eventually(lambda: (detail := status(story)["detail"]).get("since") and detail, 60)
+        assert shown["verdict"] == "valid"
+        assert story.one("select %s::timestamptz < clock_timestamp()", shown["since"])
+    assert follower.until(lambda found: True)["verdict"] == "valid"
+    assert follower.end()[0] == 0
+    assert "since" not in status(story)["detail"]
+
+
 def test_the_exit_status_is_that_of_the_last_audit(follow: Callable[..., Follower], story: Story) -> None:
     story.consumer.execute("delete from mqpg_applied where message_id = (select min(message_id) from mqpg_applied)")
     follower = follow()

@@ -9,6 +9,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def follow(
         last: Audited | None = None
         try:
             while last is None or not stop.wait(interval):
+                heartbeat.begin()
                 try:
                     report = progress.audit(options)
                     last = Audited(report.verdict, report, None)
@@ -81,6 +83,13 @@ class _Heartbeat:
         self._told, self._ended, self._warned = threading.Event(), False, False
         self._thread = threading.Thread(target=self._run, name="mqpg-audit-heartbeat", daemon=True)
         self._thread.start()
+
+    def begin(self) -> None:
+        """Report, with the next heartbeat, that an audit is under way, and since when.
+
+        The verdict stays that of the audit before, so only this shows that one hangs.
+        """
+        self._detail = self._detail | {"since": datetime.now(UTC).isoformat()}
 
     def tell(self, audited: Audited) -> None:
         """Report a verdict at once."""
