@@ -17,6 +17,7 @@ from typing import Any
 
 from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import expr
 
 import mqpg
 from mqpg.audit.sql.sources import open_source
@@ -112,14 +113,17 @@ def reconcile(options: ReconcileOptions, *, threads: int | None = None) -> list[
 
 
 def reconcile_in(spark: SparkSession, options: ReconcileOptions) -> list[Unsettled]:
-    """Compare once, in a given session. Returns what was found, with the outcome of each commit.
+    """Compare in a given session, and again while more was lost than is committed at a time.
 
-    If a database does not answer (ConnectionFailed), what was committed before stays committed.
+    Returns what was found, with the outcome of each commit. If a database does not answer
+    (ConnectionFailed), what was committed before stays committed.
     """
     found: list[Unsettled] = []
     for dsn in options.dsns or (resolve(None),):
-        hits = _compare(spark, dsn, options)
-        found += _commit_hits(dsn, hits, options) if options.settle else [hit.found for hit in hits]
+        if options.settle:
+            found += _settle(spark, dsn, options)
+        else:
+            found += [hit.found for hit in _compare(spark, dsn, options)]
     return found
 
 
@@ -131,6 +135,19 @@ def missing_commits(spark: SparkSession) -> DataFrame:
     undecided, rolled_back or absent.
     """
     return spark.sql(to_spark(_MISSING))
+
+
+def _settle(spark: SparkSession, dsn: str, options: ReconcileOptions) -> list[Unsettled]:
+    """Commit what was lost at one broker, until nothing more can be committed."""
+    found: list[Unsettled] = []
+    known: set[str] = set()
+    while True:
+        hits = _commit_hits(dsn, _compare(spark, dsn, options), options)
+        found += [hit for hit in hits if hit.handle not in known]  # What cannot be committed is found again.
+        known |= {hit.handle for hit in hits}
+        # A pass that is full and commits nothing would find the same again.
+        if len(hits) < options.max_messages or all(hit.outcome is None for hit in hits):
+            return found
 
 
 @dataclass(frozen=True)
@@ -154,7 +171,9 @@ def _compare(spark: SparkSession, dsn: str, options: ReconcileOptions) -> list[_
         functools.reduce(DataFrame.unionAll, ledgers).createOrReplaceTempView("local_commit")
         work.insert("judged", [(True, -1, 0)])
         work.read_statements(_READ)
-        rows = missing_commits(own).limit(options.max_messages).collect()
+        # What can be committed comes first, or what cannot would fill every pass.
+        order = ("case state when 'undecided' then 0 else 1 end", "message_id")
+        rows = missing_commits(own).orderBy(*map(expr, order)).limit(options.max_messages).collect()
     return sorted((_hit(row.asDict()) for row in rows), key=lambda hit: hit.found.message_id or 0)
 
 

@@ -153,6 +153,27 @@ def test_the_ledger_at_the_broker(spark: SparkSession, mq: mqpg.Client, dsn: str
     assert delivered(mq, "orders") == [1]
 
 
+def test_more_than_one_pass_commits(spark: SparkSession, mq: mqpg.Client, dsn: str, tmp_path: Path) -> None:
+    """What a broker rolled back fills no pass, and is listed once."""
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    handles = [mq.prepare("orders", number, "shop", key="k") for number in range(7)]
+    engine = create_engine(url)
+    with mqpg.Ledger(engine) as ledger:
+        ledger.create()
+        with engine.begin() as conn:
+            for handle in handles:
+                ledger.begin(conn, handle)
+    engine.dispose()
+    for handle in handles[:2]:
+        mq.settle(handle, "rollback", "by mistake")
+    hits = reconcile_in(spark, ReconcileOptions((dsn,), (url,), older_than=AT_ONCE, max_messages=2))
+    assert sorted(hit.handle for hit in hits) == sorted(handles)
+    assert {hit.handle: hit.outcome for hit in hits} == dict.fromkeys(handles[:2]) | dict.fromkeys(
+        handles[2:], mqpg.Outcome.COMMITTED
+    )
+    assert delivered(mq, "orders") == [2, 3, 4, 5, 6]
+
+
 def test_errors(spark: SparkSession, mq: mqpg.Client, dsn: str, other_database: str) -> None:
     with pytest.raises(errors.LedgerError, match="no table mqpg_ledger"):
         reconcile_in(spark, ReconcileOptions((dsn,), (other_database,)))
