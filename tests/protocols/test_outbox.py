@@ -314,6 +314,25 @@ def test_a_full_group_or_topic_is_emptied_by_recovery(
     assert (rows(sqlite, "mqpg_outbox"), undecided(dsn)) == (0, 0)
 
 
+def test_rows_of_a_broker_that_the_producer_does_not_have_are_said(
+    mq: mqpg.Client, orders: str, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = outbox(mq, engine)
+    with engine.begin() as conn:
+        for number in range(3):
+            producer.send(orders, number, conn=conn)
+        conn.execute(text("update mqpg_outbox set broker = 'elsewhere' where payload <> '2'"))
+    assert producer.recover(older_than=AT_ONCE) == 1
+    assert "elsewhere" not in caplog.text
+    with engine.begin() as conn:
+        conn.execute(text("update mqpg_outbox set created_at = '2020-01-01 00:00:00'"))
+    again = outbox(mq, engine)
+    for _ in range(3):
+        assert again.recover(older_than=AT_ONCE) == 0
+    (line,) = [one.getMessage() for one in caplog.records if "elsewhere" in one.getMessage()]
+    assert line == "outbox: 2 messages wait for broker elsewhere, which is none of this producer's"
+
+
 def test_an_unknown_message_of_this_life_is_evidence(
     mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from secrets import randbelow, token_hex
 from typing import Any, Literal
 from uuid import uuid4
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from mqpg._sync._acompat import Connection, Session
@@ -213,6 +213,15 @@ class Outbox:
                 now: Any = (conn.execute(select(clock()))).scalar_one()
                 query = query.where(outbox.c.created_at <= exactly_before(now, older_than))
             return [StoredMessage(*row) for row in self.database.execute(conn, query.limit(limit).offset(skip))]
+
+    def rows_of_others(self, brokers: Collection[str], older_than: timedelta) -> dict[str, int]:
+        """How many rows each broker has that is none of these."""
+        # A row without a broker is one of flush().
+        query = select(outbox.c.broker, func.count()).where(outbox.c.broker.not_in([*brokers, ""]))
+        with self.database.connect() as conn:
+            now: Any = (conn.execute(select(clock()))).scalar_one()
+            query = query.where(outbox.c.created_at <= exactly_before(now, older_than)).group_by(outbox.c.broker)
+            return {row[0]: row[1] for row in self.database.execute(conn, query)}
 
 
 class OutboxEntry:
