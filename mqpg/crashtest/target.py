@@ -60,7 +60,7 @@ def _database(given: Any, target: str) -> str | None:
         return None
     url = _url(given)
     kind = url.get_backend_name()
-    if kind == "sqlite" and (not url.database or Path(url.database).is_absolute() or url.database == ":memory:"):
+    if kind == "sqlite" and not _is_below_here(url.database):
         raise ConfigurationError(
             f"{target} keeps its effect in {url.database or ':memory:'}, which is no scratch database: "
             "give a relative path, for instance sqlite:///shop.db"
@@ -68,3 +68,10 @@ def _database(given: Any, target: str) -> str | None:
     if kind not in ("postgresql", "sqlite"):
         raise ConfigurationError(f"{target} keeps its effect in {kind}: only PostgreSQL and SQLite can be tried")
     return kind
+
+
+def _is_below_here(path: str | None) -> bool:
+    """Whether this is a file below the working directory. A URI of SQLite may name any file."""
+    if not path or path == ":memory:" or path.startswith("file:"):
+        return False
+    return not Path(path).is_absolute() and ".." not in Path(path).parts

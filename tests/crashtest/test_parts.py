@@ -7,12 +7,16 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
+import mqpg
 from mqpg.crashtest import wire
 from mqpg.crashtest.compare import compare, compare_counts, volatile
 from mqpg.crashtest.fault_injector import FaultInjector, Moment, Point, Ruling, Sent, Session
 from mqpg.crashtest.options import Outcome, Result, Tried
 from mqpg.crashtest.points import choose
+from mqpg.crashtest.target import describe
+from mqpg.values.errors import ConfigurationError
 
 
 def sent(text: str, *, by_handler: bool = False, ours: bool = True) -> Sent:
@@ -124,6 +128,20 @@ def test_effects_are_counted() -> None:
     assert compare_counts(Counter({mail: 2}), Counter({mail: 2})) == []
     assert compare_counts(Counter({mail: 2}), Counter({mail: 3}))[0].outcome is Outcome.DOUBLED
     assert compare_counts(Counter({mail: 2}), Counter())[0].outcome is Outcome.LOST
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["sqlite:////var/lib/shop.db", "sqlite:///file:/var/lib/shop.db?uri=true", "sqlite:///../shop.db", "sqlite://"],
+)
+def test_a_file_outside_of_the_working_directory_is_not_tried(url: str) -> None:
+    made = mqpg.consumer("orders", group="copies", database=url)(_handler)
+    with pytest.raises(ConfigurationError, match="which is no scratch database"):
+        describe(made, "shop:copy")
+
+
+def _handler(message: mqpg.Message, conn: Connection) -> None:
+    pass
 
 
 @pytest.mark.parametrize(
