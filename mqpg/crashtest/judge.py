@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mqpg.audit.options import AuditOptions
@@ -14,9 +14,10 @@ from mqpg.crashtest.options import Difference, Outcome
 from mqpg.crashtest.process_run import MOST_FAILURES, Ran
 from mqpg.crashtest.snapshot import Snapshot
 
-__all__ = ["Clean", "audit", "judge_consumer", "judge_producer"]
+__all__ = ["Clean", "audit", "invalid_because", "judge_consumer", "judge_producer"]
 
 _DOUBLED = ("duplicated", "duplicate_send", "phantom", "unconfirmed")
+_DEAD = "dead_letter"
 
 
 @dataclass
@@ -45,11 +46,21 @@ def audit(dsn: str, group: str | None, applied: dict[str, str]) -> list[Differen
     report = run_audit(AuditOptions(dsn=dsn, drained=True, groups=groups, applied=applied))
     if report.verdict is not Verdict.INVALID:
         return []
-    return [
+    return invalid_because(report.anomalies, report.reasons)
+
+
+def invalid_because(anomalies: Mapping[str, int], reasons: Iterable[str]) -> list[Difference]:
+    """What makes an audit invalid: its anomalies, or else the equations and relations that do not hold.
+
+    Dead letters are none of that: they are compared with those of the run without a crash.
+    """
+    found = [
         Difference(Outcome.DOUBLED if kind in _DOUBLED else Outcome.LOST, "audit", count, kind)
-        for kind, count in report.anomalies.items()
-        if count and kind != "dead_letter"
+        for kind, count in anomalies.items()
+        if count and kind != _DEAD
     ]
+    expected = f"{anomalies.get(_DEAD, 0)} {_DEAD}"
+    return found or [Difference(Outcome.DIFFERS, "audit", 1, one) for one in reasons if one != expected]
 
 
 def judge_consumer(

@@ -13,6 +13,7 @@ import mqpg
 from mqpg.crashtest import wire
 from mqpg.crashtest.compare import compare, compare_counts, volatile
 from mqpg.crashtest.fault_injector import FaultInjector, Moment, Point, Ruling, Sent, Session
+from mqpg.crashtest.judge import invalid_because
 from mqpg.crashtest.options import Outcome, Result, Tried
 from mqpg.crashtest.points import choose
 from mqpg.crashtest.target import describe
@@ -142,6 +143,24 @@ def test_a_file_outside_of_the_working_directory_is_not_tried(url: str) -> None:
 
 def _handler(message: mqpg.Message, conn: Connection) -> None:
     pass
+
+
+@pytest.mark.parametrize(
+    ("anomalies", "reasons", "expected"),
+    [
+        ({"lost": 2, "dead_letter": 1}, ("2 lost", "1 dead_letter"), ["audit: 2 lost, for instance lost"]),
+        ({"dead_letter": 1}, ("1 dead_letter",), []),
+        (
+            {"dead_letter": 1, "lost": 0},
+            ("1 dead_letter", "orders: messages does not hold"),
+            ["audit: 1 differs, for instance orders: messages does not hold"],
+        ),
+    ],
+)
+def test_what_makes_an_audit_invalid_is_told(
+    anomalies: dict[str, int], reasons: tuple[str, ...], expected: list[str]
+) -> None:
+    assert [str(one) for one in invalid_because(anomalies, reasons)] == expected
 
 
 @pytest.mark.parametrize(
