@@ -93,7 +93,12 @@ def _set_up(job: dict[str, Any], line: Line) -> None:
 
 def _call(function: Any, mq: mqpg.Client) -> None:
     """Call a set-up with what it wants: nothing, or the client."""
-    result = function(mq) if parameters(function) else function()
+    _finished(function, *([mq] if parameters(function) else []))
+
+
+def _finished(function: Any, *arguments: Any) -> None:
+    """Call a function. What an asynchronous one returns has only to be run."""
+    result = function(*arguments)
     if asyncio.iscoroutine(result):
         asyncio.run(result)
 
@@ -116,7 +121,8 @@ def _consume(job: dict[str, Any], line: Line) -> None:
     if job["database"] == "postgresql":
         changes["database"] = os.environ["MQPG_CRASHTEST_EFFECT"]
     asynchronous = isinstance(made, mqpg.AsyncConsumer)
-    changes["middleware"] = (*options.middleware, watch.middleware(asynchronous=asynchronous))
+    # The first is the outermost, so what the user's middleware does is watched too.
+    changes["middleware"] = (watch.middleware(asynchronous=asynchronous), *options.middleware)
     consumer = made.with_options(**changes)
     if isinstance(consumer, mqpg.AsyncConsumer):
         asyncio.run(_steps_async(consumer, line))
@@ -171,15 +177,13 @@ def _produce(job: dict[str, Any], line: Line) -> None:
     function = load(job["target"], job["modules"])
     with mqpg.connect() as mq:
         if job["wants"] != "producer":
-            result = watch.produce(function, *([mq] if job["wants"] else []))
-            if asyncio.iscoroutine(result):
-                asyncio.run(result)
+            watch.produce(_finished, function, *([mq] if job["wants"] else []))
             return
         # Not as a block, whose recovery would add statements to those that are counted.
         with closing(
             mqpg.TransactionalProducer(mq, group=_GROUP, ledger=os.environ["MQPG_LEDGER_CRASHTEST"])
         ) as producer:
-            watch.produce(function, producer)
+            watch.produce(_finished, function, producer)
 
 
 def _finish(job: dict[str, Any], line: Line) -> None:

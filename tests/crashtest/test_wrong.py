@@ -22,16 +22,24 @@ HANDLERS = {
     "thread": (Outcome.LOST, "Work continues after the handler has returned (thread or task Thread-"),
     "swallows": (Outcome.LOST, "The handler swallows an error"),
     "acknowledges_first": (Outcome.LOST, "ack='receive' acknowledges before the handler works"),
+    "middleware_effect": (
+        Outcome.DOUBLED,
+        "The handler has an effect outside the given connection (HTTP request shop.example:80)",
+    ),
     "mail": (Outcome.DOUBLED, "effect='external' happens at least once"),
 }
 PRODUCERS = {
     "sends_first": (Outcome.DOUBLED, "The message is sent in a transaction of its own"),
     "sends_last": (Outcome.LOST, "The message is sent in a transaction of its own"),
+    "async_http": (
+        Outcome.DOUBLED,
+        "The producer has an effect outside of its transaction (HTTP request shop.example:80)",
+    ),
     "no_ledger": (Outcome.STUCK, "Half messages stay undecided"),
 }
 # How many of the points that are tried first contain one that shows the mistake. The others show it in five.
 POINTS = {"file_effect": 3, "http_effect": 3, "mail": 3, "sends_first": 3}
-POINTS |= {"commits_in_sql": 7, "commits_own_database": 7, "thread": 6}
+POINTS |= {"commits_in_sql": 7, "commits_own_database": 7, "middleware_effect": 7, "async_http": 7, "thread": 6}
 
 
 def check(result: Result, outcome: Outcome, advice: str) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import socket
 import threading
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -137,3 +139,32 @@ def http_effect(message: mqpg.Message, conn: psycopg.Connection) -> None:
     """Calls a server, which is played by a socket of its own."""
     with socket.create_server(("127.0.0.1", PORT)) as server, socket.create_connection(("127.0.0.1", PORT)):
         server.accept()[0].close()
+
+
+def post() -> None:
+    """Post something to a server, which is played by one end of a pair of sockets."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        connection = http.client.HTTPConnection("shop.example")
+        connection.sock = ours
+        connection.request("POST", "/", "paid")
+
+
+def posts_after(message: mqpg.Message, proceed: Callable[[], Any]) -> Any:
+    result = proceed()
+    post()
+    return result
+
+
+@mqpg.consumer("orders", group="billing", middleware=[posts_after])
+def middleware_effect(message: mqpg.Message, conn: psycopg.Connection) -> None:
+    """The handler is right, and its middleware is not."""
+    conn.execute(INSERT, [message.payload["id"]])
+
+
+async def async_http(mq: mqpg.Client) -> None:
+    """Calls a server before its transaction is committed."""
+    with mq.transaction() as conn:
+        conn.execute("insert into placed values ('7')")
+        mq.send("orders", {"id": "7"}, conn=conn)
+        post()
