@@ -13,23 +13,31 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from mqpg.user_tables.tables import FAMILIES
+
 __all__ = ["Row", "Snapshot", "has_table", "take", "with_schemas"]
 
 Row = dict[str, Any]
 Snapshot = dict[str, list[Row]]
 
 _READER = "mqpg-crashtest"
+# What is the library's own. Users may have names that begin in the same way.
+_OURS = {
+    "schemas": ["information_schema", "mqpg", "mqpg_audit", "mqpg_retired", "pgmq"],
+    "tables": [table.name for tables in FAMILIES.values() for table in tables],
+}
 _TABLES = """
 select c.oid, n.nspname, c.relname
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
-where c.relkind in ('r', 'p') and not c.relispartition and n.nspname !~ '^(pg_|mqpg|pgmq|information_schema)'
-    and c.relname !~ '^mqpg_'
+where c.relkind in ('r', 'p') and not c.relispartition and n.nspname !~ '^pg_'
+    and n.nspname <> all(%(schemas)s) and c.relname <> all(%(tables)s)
 order by 2, 3
 """
 _SCHEMAS = """
 select distinct quote_ident(n.nspname)
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
-where c.relkind = 'r' and c.relname ~ '^mqpg_' and n.nspname !~ '^(pg_|mqpg|pgmq|information_schema|public$)'
+where c.relkind = 'r' and c.relname = any(%(tables)s) and n.nspname !~ '^pg_'
+    and n.nspname <> all(%(schemas)s) and n.nspname <> 'public'
 """
 # A sequence does not roll back, so its numbers differ after a crash, and references to them too.
 _GENERATED = """
@@ -75,7 +83,7 @@ def take(dsns: list[str], folder: Path) -> Snapshot:
 def with_schemas(dsn: str) -> str:
     """The DSN of a database, so that mqpg's tables are found in whichever schemas they are."""
     with psycopg.connect(dsn) as conn:
-        schemas = [row[0] for row in conn.execute(_SCHEMAS)]
+        schemas = [row[0] for row in conn.execute(_SCHEMAS, _OURS)]
     path = ",".join(['"$user"', "public", *schemas])
     return make_conninfo(dsn, options="-csearch_path=" + re.sub(r"([\s\\])", r"\\\1", path)) if schemas else dsn
 
@@ -87,7 +95,7 @@ def has_table(dsn: str, table: str) -> bool:
 
 
 def _tables(conn: psycopg.Connection[Any]) -> Iterator[tuple[str, list[Row]]]:
-    for oid, schema, name in conn.execute(_TABLES).fetchall():
+    for oid, schema, name in conn.execute(_TABLES, _OURS).fetchall():
         left_out = {row[0] for row in conn.execute(_GENERATED, {"table": oid})}
         query = sql.SQL("select to_jsonb(t)::text from {} as t").format(sql.Identifier(schema, name))
         rows = [json.loads(row[0]) for row in conn.execute(query)]
@@ -110,7 +118,7 @@ def _sqlite(path: Path) -> Iterator[tuple[str, list[Row]]]:
         conn.row_factory = sqlite3.Row
         names = [row[0] for row in conn.execute("select name from sqlite_master where type = 'table' order by 1")]
         for name in names:
-            if not name.startswith(("mqpg_", "sqlite_")):
+            if not name.startswith("sqlite_") and name not in _OURS["tables"]:
                 quoted = name.replace('"', '""')
                 yield name, [dict(row) for row in conn.execute(f'select * from "{quoted}"')]
     finally:

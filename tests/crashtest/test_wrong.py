@@ -26,6 +26,11 @@ HANDLERS = {
         Outcome.DOUBLED,
         "The handler has an effect outside the given connection (HTTP request shop.example:80)",
     ),
+    "own_connection_to_our_prefix": (Outcome.DOUBLED, "The handler writes on a connection of its own"),
+    "own_sqlite_with_our_prefix": (
+        Outcome.DOUBLED,
+        "The handler has an effect outside the given connection (SQLite database bills.db)",
+    ),
     "mail": (Outcome.DOUBLED, "effect='external' happens at least once"),
 }
 PRODUCERS = {
@@ -51,7 +56,7 @@ def check(result: Result, outcome: Outcome, advice: str) -> None:
 
 @pytest.mark.parametrize("name", HANDLERS)
 def test_handlers(name: str, crash: Callable[..., Result]) -> None:
-    check(crash(f"wrong:{name}", "bill.sql", points=POINTS.get(name, 5)), *HANDLERS[name])
+    check(crash(f"wrong:{name}", "bill.sql", "our_prefix.sql", points=POINTS.get(name, 5)), *HANDLERS[name])
 
 
 @pytest.mark.parametrize("name", PRODUCERS)

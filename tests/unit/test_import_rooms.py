@@ -105,7 +105,18 @@ PROOF: Rooms = {
     "audit/cli": (("mqpg.audit.cli", "mqpg.audit.capture"), ("audit", "audit/sql", "cli", "values")),
     "crashtest": (
         ("mqpg.crashtest.*",),
-        ("audit", "audit/sql", "cli", "connection", "embedded", "handlers", "public", "schema", "values"),
+        (
+            "audit",
+            "audit/sql",
+            "cli",
+            "connection",
+            "embedded",
+            "handlers",
+            "public",
+            "schema",
+            "user_tables",
+            "values",
+        ),
     ),
     "spark/cli": (("mqpg.spark.cli.*",), ("cli", "spark/jobs", "spark/read", "values")),
 }

@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import os
 import socket
+import sqlite3
 import threading
 import uuid
 from collections.abc import Callable
@@ -168,3 +169,17 @@ async def async_http(mq: mqpg.Client) -> None:
         conn.execute("insert into placed values ('7')")
         mq.send("orders", {"id": "7"}, conn=conn)
         post()
+
+
+@mqpg.consumer("orders", group="billing")
+def own_connection_to_our_prefix(message: mqpg.Message) -> None:
+    """Its schema and its table begin as the library's do."""
+    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as own:
+        own.execute("insert into mqpg_demo.mqpg_bills values (%s)", [message.payload["id"]])
+
+
+@mqpg.consumer("orders", group="billing")
+def own_sqlite_with_our_prefix(message: mqpg.Message) -> None:
+    with contextlib.closing(sqlite3.connect("bills.db")) as own, own:
+        own.execute("create table if not exists mqpg_bills (order_id int)")
+        own.execute("insert into mqpg_bills values (?)", [message.payload["id"]])
