@@ -80,7 +80,7 @@ class _Test:
         first, second = self._clean(benches[0]), self._clean(benches[0])
         ran, after = first
         template = self._snapshot(self._scratch.template)
-        if after == template and not ran.outside and not self._is_consumer:
+        if after == template and not ran.outside:
             raise CannotTry(
                 f"{self._options.target} leaves nothing that a crash could lose: no message, row, line of a file or "
                 "call to the outside"

@@ -81,6 +81,7 @@ def test_a_second_database_that_is_not_declared(crash: Callable[..., Result]) ->
         ("wrong:raises", "fails without a crash: ValueError: no such customer"),
         ("wrong:commits", "Leave COMMIT and ROLLBACK to mqpg"),
         ("wrong:commits_openly", "Leave COMMIT and ROLLBACK to mqpg"),
+        ("wrong:nothing", "leaves nothing that a crash could lose"),
         ("right:bill", "no message reaches right:bill"),
     ],
 )

@@ -183,3 +183,8 @@ def own_sqlite_with_our_prefix(message: mqpg.Message) -> None:
     with contextlib.closing(sqlite3.connect("bills.db")) as own, own:
         own.execute("create table if not exists mqpg_bills (order_id int)")
         own.execute("insert into mqpg_bills values (?)", [message.payload["id"]])
+
+
+@mqpg.consumer("orders", group="billing")
+def nothing(message: mqpg.Message) -> None:
+    """Nothing shows whether it was called."""
