@@ -20,20 +20,25 @@ _CALLS = {
     "os.remove": "removed file",
     "os.rename": "renamed file",
 }
+_OVER_CONNECTIONS = ("http.client.send", "smtplib.send")
 
 
 class AuditHook:
     """Reports files that are written, connections and processes, while the handler is at work.
 
+    A connection counts until requests or mails over it do. It may be kept for the next ones, and a process that
+    resumes needs one more, which is no effect.
+
     Args:
-        report: Called with what kind of effect it is, and with its name.
+        report: Called with what kind of effect it is, with its name, and with 1, or with -1 if it counts no longer.
         busy: Whether the effect of this thread counts now.
         ports: TCP ports of this machine that do not count, because they lead to scratch databases.
     """
 
-    def __init__(self, report: Callable[[str, str], None], busy: Callable[[], bool], ports: set[int]) -> None:
+    def __init__(self, report: Callable[[str, str, int], None], busy: Callable[[], bool], ports: set[int]) -> None:
         self._report, self._busy, self._ports = report, busy, ports
         self._inside = threading.local()
+        self._opened: dict[int, tuple[str, str]] = {}  # by the number of the socket
 
     def start(self) -> None:
         """Begin. It lasts as long as the process."""
@@ -45,9 +50,19 @@ class AuditHook:
         self._inside.yes = True
         try:
             if self._busy():
-                self._report(*found)
+                self._count(event, arguments, found)
         finally:
             self._inside.yes = False
+
+    def _count(self, event: str, arguments: tuple[Any, ...], found: tuple[str, str]) -> None:
+        """Report an effect, and that the connection that it goes over counts no longer."""
+        if event == "socket.connect":
+            self._opened[arguments[0].fileno()] = found
+        elif event in _OVER_CONNECTIONS and (sock := arguments[0].sock) is not None:
+            connection = self._opened.pop(sock.fileno(), None)
+            if connection is not None:
+                self._report(*connection, -1)
+        self._report(*found, 1)
 
     def _seen(self, event: str, arguments: tuple[Any, ...]) -> tuple[str, str] | None:
         match event:
@@ -66,7 +81,8 @@ class AuditHook:
             case "os.remove" | "os.rename" | "subprocess.Popen" | "os.system":
                 return _CALLS[event], _name(arguments[0])
             case "smtplib.send":
-                return _CALLS[event], "smtp"
+                # A session begins with commands of its own. A mail has one MAIL.
+                return (_CALLS[event], "smtp") if arguments[1][:5].lower() == b"mail " else None
             case _:
                 return None
 

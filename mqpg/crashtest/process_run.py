@@ -178,8 +178,8 @@ class _Answers:
                 ran.left += left
             case {"raised": text, "asked": asked}:
                 ran.raised += [] if asked else [text]
-            case {"outside": [kind, name]}:
-                ran.outside[kind, name] += 1
+            case {"outside": [kind, name], "times": times}:
+                ran.outside += Counter({(kind, name): times})  # which leaves none that is 0
             case {"failed": text, "usage": usage}:
                 ran.failed, ran.usage = text, usage
             case {"statement": text, "when": when}:

@@ -79,8 +79,8 @@ class Watch:
         strange = threading.get_ident() != self._main and not threading.current_thread().name.startswith("mqpg")
         return self._calls > 0 or strange
 
-    def _outside(self, kind: str, name: str) -> None:
-        self._line.ask(outside=[kind, name])
+    def _outside(self, kind: str, name: str, times: int) -> None:
+        self._line.ask(outside=[kind, name], times=times)
 
 
 def watch_other_databases(line: Line) -> None:

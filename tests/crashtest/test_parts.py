@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import socket
+import sys
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +14,7 @@ from sqlalchemy import Connection
 
 import mqpg
 from mqpg.crashtest import wire
+from mqpg.crashtest.audit_hook import AuditHook
 from mqpg.crashtest.compare import compare, compare_counts, volatile
 from mqpg.crashtest.fault_injector import FaultInjector, Moment, Point, Ruling, Sent, Session
 from mqpg.crashtest.judge import invalid_because
@@ -161,6 +165,29 @@ def test_what_makes_an_audit_invalid_is_told(
     anomalies: dict[str, int], reasons: tuple[str, ...], expected: list[str]
 ) -> None:
     assert [str(one) for one in invalid_because(anomalies, reasons)] == expected
+
+
+def test_mails_and_requests_are_counted_and_not_their_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[Any] = []
+    monkeypatch.setattr(sys, "addaudithook", heard.append)
+    found: Counter[tuple[str, str]] = Counter()
+    AuditHook(lambda kind, name, times: found.update({(kind, name): times}), lambda: True, {5432}).start()
+    (hear,) = heard
+    with socket.socket() as sock, socket.socket() as other:
+        session, web = SimpleNamespace(sock=sock), SimpleNamespace(sock=None, host="shop", port=80)
+        hear("socket.connect", (sock, ("192.0.2.1", 25)))
+        hear("socket.connect", (other, ("192.0.2.1", 25)))
+        hear("socket.connect", (other, ("127.0.0.1", 5432)))
+        for text in (
+            b"ehlo here\r\n",
+            b"mail FROM:<a@b>\r\n",
+            b"rcpt TO:<c@d>\r\n",
+            b"data\r\n",
+            b"MAIL FROM:<a@b>\r\n",
+        ):
+            hear("smtplib.send", (session, text))
+        hear("http.client.send", (web, b"POST"))
+    assert +found == {("connection", "192.0.2.1:25"): 1, ("mail", "smtp"): 2, ("HTTP request", "shop:80"): 1}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,6 +77,35 @@ def test_a_second_database_that_is_not_declared(crash: Callable[..., Result]) ->
     check(result, Outcome.DOUBLED, "The handler writes on a connection of its own")
     assert any("table bill (second database): 1 doubled" in line for one in result.tried for line in one.details)
     assert "SHOP_URL" not in os.environ
+
+
+class _Server(BaseHTTPRequestHandler):
+    """Answers each POST, and keeps its connection."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def test_a_kept_connection_is_not_counted_beside_its_requests(crash: Callable[..., Result], tmp_path: Path) -> None:
+    """A process that resumes needs one more, which is no effect."""
+    messages = ('{"id": 7}', '{"id": 8}')
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Server) as server:
+        threading.Thread(target=server.serve_forever).start()
+        address = tmp_path / "address"
+        address.write_text(str(server.server_port))
+        result = crash("wrong:post_kept_alive", messages=messages, files=(address,), points=9)
+        server.shutdown()
+    assert {one.outcome for one in result.tried} == {Outcome.DOUBLED, Outcome.ONCE}, result.as_dict()
+    details = [line for one in result.tried for line in one.details]
+    assert details
+    assert all(line.startswith("HTTP request 127.0.0.1:") for line in details), details
 
 
 @pytest.mark.parametrize(

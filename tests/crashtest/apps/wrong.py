@@ -10,6 +10,7 @@ import sqlite3
 import threading
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -188,3 +189,15 @@ def own_sqlite_with_our_prefix(message: mqpg.Message) -> None:
 @mqpg.consumer("orders", group="billing")
 def nothing(message: mqpg.Message) -> None:
     """Nothing shows whether it was called."""
+
+
+_kept: list[http.client.HTTPConnection] = []
+
+
+@mqpg.consumer("orders", group="mail", effect="external")
+def post_kept_alive(message: mqpg.Message) -> None:
+    """Posts all messages over one connection. The file `address` has the port of its server."""
+    if not _kept:
+        _kept.append(http.client.HTTPConnection("127.0.0.1", int(Path("address").read_text())))
+    _kept[0].request("POST", "/", str(message.payload["id"]))
+    _kept[0].getresponse().read()
