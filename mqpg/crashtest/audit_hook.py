@@ -38,7 +38,7 @@ class AuditHook:
     def __init__(self, report: Callable[[str, str, int], None], busy: Callable[[], bool], ports: set[int]) -> None:
         self._report, self._busy, self._ports = report, busy, ports
         self._inside = threading.local()
-        self._opened: dict[int, tuple[str, str]] = {}  # by the number of the socket
+        self._opened: dict[int, list[tuple[str, str]]] = {}  # by the number of the socket
 
     def start(self) -> None:
         """Begin. It lasts as long as the process."""
@@ -57,10 +57,12 @@ class AuditHook:
     def _count(self, event: str, arguments: tuple[Any, ...], found: tuple[str, str]) -> None:
         """Report an effect, and that the connection that it goes over counts no longer."""
         if event == "socket.connect":
-            self._opened[arguments[0].fileno()] = found
+            # A name may have several addresses. Those before the last one failed, and left its number free.
+            number, port = arguments[0].fileno(), found[1].rpartition(":")[2]
+            before = [one for one in self._opened.get(number, ()) if one[1].rpartition(":")[2] == port]
+            self._opened[number] = [*before, found]
         elif event in _OVER_CONNECTIONS and (sock := arguments[0].sock) is not None:
-            connection = self._opened.pop(sock.fileno(), None)
-            if connection is not None:
+            for connection in self._opened.pop(sock.fileno(), ()):
                 self._report(*connection, -1)
         self._report(*found, 1)
 

@@ -175,6 +175,7 @@ def test_mails_and_requests_are_counted_and_not_their_connections(monkeypatch: p
     (hear,) = heard
     with socket.socket() as sock, socket.socket() as other:
         session, web = SimpleNamespace(sock=sock), SimpleNamespace(sock=None, host="shop", port=80)
+        hear("socket.connect", (sock, ("2001:db8::1", 25)))  # refused: the name has another address
         hear("socket.connect", (sock, ("192.0.2.1", 25)))
         hear("socket.connect", (other, ("192.0.2.1", 25)))
         hear("socket.connect", (other, ("127.0.0.1", 5432)))
