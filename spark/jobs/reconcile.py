@@ -143,10 +143,11 @@ def _settle(spark: SparkSession, dsn: str, options: ReconcileOptions) -> list[Un
     known: set[str] = set()
     while True:
         hits = _commit_hits(dsn, _compare(spark, dsn, options), options)
-        found += [hit for hit in hits if hit.handle not in known]  # What cannot be committed is found again.
+        new = [hit for hit in hits if hit.handle not in known]  # What cannot be committed is found again.
+        found += new
         known |= {hit.handle for hit in hits}
-        # A pass that is full and commits nothing would find the same again.
-        if len(hits) < options.max_messages or all(hit.outcome is None for hit in hits):
+        # A pass that is full and decides nothing new would find the same again.
+        if len(hits) < options.max_messages or all(hit.outcome is None for hit in new):
             return found
 
 
