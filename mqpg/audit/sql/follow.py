@@ -6,10 +6,10 @@ import json
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,11 @@ from .incremental import open_progress
 __all__ = ["Audited", "follow"]
 
 _BEAT_SECONDS = 10.0
-_BEAT = "select mqpg._heartbeat(%s::text, 'audit'::text, %s::text, %s::int, %s::text, %s::jsonb)"
+_BEAT = """
+select mqpg._heartbeat(
+    %s::text, 'audit'::text, %s::text, %s::int, %s::text, %s::jsonb || jsonb_strip_nulls(jsonb_build_object(
+        'since', clock_timestamp() - make_interval(secs => %s::float8))))
+"""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ class _Heartbeat:
         self._dsn, self._warn = dsn, warn
         self._worker_id = f"audit-{uuid.uuid4().hex[:12]}"
         self._detail: dict[str, Any] = {"verdict": None}
+        self._began: float | None = None  # when the audit that is under way did
         self._told, self._ended, self._warned = threading.Event(), False, False
         self._thread = threading.Thread(target=self._run, name="mqpg-audit-heartbeat", daemon=True)
         self._thread.start()
@@ -89,7 +94,7 @@ class _Heartbeat:
 
         The verdict stays that of the audit before, so only this shows that one hangs.
         """
-        self._detail = self._detail | {"since": datetime.now(UTC).isoformat()}
+        self._began = time.monotonic()
 
     def tell(self, audited: Audited) -> None:
         """Report a verdict at once."""
@@ -103,7 +108,7 @@ class _Heartbeat:
             detail["at"] = report.run["at"].isoformat()
             detail["seconds"] = report.run["seconds"]
             detail["judged_messages"] = report.run["incremental"]["judged"].get("messages", 0)
-        self._detail = detail
+        self._detail, self._began = detail, None
         self._told.set()
 
     def end(self) -> None:
@@ -121,7 +126,9 @@ class _Heartbeat:
                 connection = connection or text_session(self._dsn, "mqpg audit")
                 state = "stopped" if ended else "active"
                 identity = (self._worker_id, socket.gethostname(), os.getpid())
-                connection.execute(_BEAT, (*identity, state, json.dumps(self._detail)))
+                began = self._began
+                seconds = None if began is None else time.monotonic() - began
+                connection.execute(_BEAT, (*identity, state, json.dumps(self._detail), seconds))
             except (psycopg.Error, ConnectionFailed) as error:
                 if not self._warned:
                     self._warn(f"worker_status does not show this audit: {one_line(error)}")
