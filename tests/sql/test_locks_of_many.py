@@ -164,8 +164,8 @@ def test_a_filter_is_searched_through_many_queues_in_several_calls(wide: Session
 def test_policies_apply_to_many_queues_in_several_calls(wide: Session) -> None:
     wide.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")
     retain(wide, "0 s")
-    wide.call("alter_topic", "wide", lose_after="1 second")
     roll(wide)
+    wide.call("alter_topic", "wide", lose_after="1 second")  # not before: a slow roll() would lose them
     wide.execute("update mqpg.segment set closed_at = closed_at - interval '1 hour' where closed_at is not null")
     lost = []
     while (left := wide.scalar("select count(*) from mqpg.losses")) < QUEUES:
