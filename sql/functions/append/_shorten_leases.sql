@@ -7,7 +7,6 @@ create function mqpg._shorten_leases(by interval) returns void
 language plpgsql as $$
 declare
     v_queue record;
-    v_cursor mqpg.cursor;
     v_id int;           -- the subscription whose lock was tried
     v_has_all boolean;  -- that lock was free
     v_locked int := 0;  -- queues that were locked one by one
@@ -31,11 +30,8 @@ begin
                 or not pg_try_advisory_xact_lock(1836150833, v_id * 1024 + v_queue.queue_id + 1);
             v_locked := v_locked + 1;
         end if;
-        -- A receive() may have done it since the query began. If nothing was appended for some time before
-        -- the clock's step, `by` is too little.
-        v_cursor := mqpg._cursor(v_id, v_queue.queue_id);
-        perform mqpg._shorten_claims(v_cursor, greatest(_shorten_leases.by, v_cursor.at - clock_timestamp()))
-        where v_cursor.at > clock_timestamp();
+        -- If nothing was appended for some time before the clock's step, `by` is too little.
+        perform mqpg._shorten_claims(v_id, v_queue.queue_id, _shorten_leases.by);
     end loop;
 end
 $$;

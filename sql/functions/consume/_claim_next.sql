@@ -39,7 +39,6 @@ declare
             coalesce(v_awaited, _claim_next.only_queue, _claim_next.topic.queues - 1), v_from_tick, v_to_tick,
             v_most, _claim_next.acked.queue_id) as q;
     v_nth int;
-    v_cursor mqpg.cursor;
     v_locked int;           -- the first queue that another call had locked
     v_shut boolean;         -- the lock of all queues was not free
     v_waits int := 0;
@@ -65,9 +64,7 @@ begin
                 -- The server's clock was ahead, and no append() noticed it (_note_clock_step()).
                 if pg_try_advisory_xact_lock(1836150833, v_id * 1024 + v_waiting.queue_id + 1)
                     and pg_try_advisory_xact_lock_shared(1836150843, v_id) then
-                    v_cursor := mqpg._cursor(v_id, v_waiting.queue_id);
-                    perform mqpg._shorten_claims(v_cursor, v_cursor.at - clock_timestamp())
-                    where v_cursor.at > clock_timestamp();
+                    perform mqpg._shorten_claims(v_id, v_waiting.queue_id);
                 end if;
                 continue;
             end if;
