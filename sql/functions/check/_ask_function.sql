@@ -31,9 +31,7 @@ declare
 begin
     timed_out := false;
     begin
-        v_signature := coalesce(
-            to_regprocedure(_ask_function.target || '(text, text, jsonb, json)'),
-            to_regprocedure(_ask_function.target || '(text, text, jsonb, jsonb)'));
+        v_signature := mqpg._checker_signature(_ask_function.target);
         v_state := mqpg._function_state(v_signature);
         problem := mqpg._checker_problem(v_signature, _ask_function.target, _ask_function.owner);
         if problem is null then

@@ -27,9 +27,7 @@ begin
     if _end_exhausted.producer_group.checker = 'function' then
         begin
             v_obstacle := mqpg._checker_problem(
-                coalesce(
-                    to_regprocedure(_end_exhausted.producer_group.checker_target || '(text, text, jsonb, json)'),
-                    to_regprocedure(_end_exhausted.producer_group.checker_target || '(text, text, jsonb, jsonb)')),
+                mqpg._checker_signature(_end_exhausted.producer_group.checker_target),
                 _end_exhausted.producer_group.checker_target, _end_exhausted.producer_group.checker_owner);
         exception when others then
             v_obstacle := sqlerrm;    -- the text names nothing
