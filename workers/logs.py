@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from mqpg.values.errors import ConfigurationError
-from mqpg.values.words import printable
+from mqpg.values.words import printable, printable_lines
 
 __all__ = ["LogFormat", "configure"]
 
@@ -59,7 +59,8 @@ class _Text(_Fields):
         parts = [self.time(record), record.levelname.lower(), self._role, " ".join(record.getMessage().split())]
         parts += [f"{key}={_plain(value)}" for key, value in self.fields(record).items()]
         # What others have sent is in errors, and a terminal must not take it for a command.
-        return "\n".join(map(printable, [" ".join(parts), *self.trace(record).expandtabs(4).splitlines()]))
+        trace = self.trace(record)
+        return printable(" ".join(parts)) + (f"\n{printable_lines(trace)}" if trace else "")
 
 
 class _Json(_Fields):

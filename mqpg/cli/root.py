@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from mqpg.cli.plugins import PluginGroup
-from mqpg.values.words import printable
+from mqpg.values.words import printable_lines
 
 __all__ = ["app"]
 
@@ -52,4 +52,4 @@ class _Printable(logging.Formatter):
     """Lines without control characters, because what others have sent may be in them."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return "\n".join(map(printable, super().format(record).expandtabs(4).splitlines()))
+        return printable_lines(super().format(record))

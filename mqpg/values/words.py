@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from typing import Any
 
-__all__ = ["Words", "counted", "duration", "printable", "size", "span"]
+__all__ = ["Words", "counted", "duration", "printable", "printable_lines", "size", "span"]
 
 _UNITS = (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
 
@@ -43,6 +43,11 @@ def duration(seconds: float) -> str:
 def printable(text: str) -> str:
     """Make control characters visible, so that no terminal takes somebody else's text for a command."""
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def printable_lines(text: str) -> str:
+    """Make text of several lines printable, each line by itself. Tabs become blanks."""
+    return "\n".join(map(printable, text.expandtabs(4).splitlines()))
 
 
 def size(of_bytes: float) -> str:
