@@ -53,7 +53,7 @@ class QueueAssignment:
         It has `most` messages at most, or as many as the options say. It acknowledges what
         `ack_later` noted. Without a worker it may be of any queue.
         """
-        options = self._options
+        options, whose = self._options, worker or 0
         for turn in self._turns_of(worker):
             queue_id = turn[0]
             turn.rotate(-1)
@@ -68,11 +68,11 @@ class QueueAssignment:
                 conn=conn,
             )
             try:
-                messages = call(ack=self._done.get(worker or 0))
+                messages = call(ack=self._done.get(whose))
             except ReceiptError as error:
                 self._report_lost(error)
                 messages = call()
-            self._done.pop(worker or 0, None)
+            self._done.pop(whose, None)
             if messages:
                 return list(messages)
         self._take_added_queues(mq)
@@ -92,7 +92,7 @@ class QueueAssignment:
 
     def ack_now(self, mq: Client, worker: int) -> None:
         """Acknowledge what no further `receive` of the worker will."""
-        receipt = self._done.pop(worker or 0, None)
+        receipt = self._done.pop(worker, None)
         try:
             if receipt is not None:
                 mq.ack_delivery(receipt)
