@@ -33,8 +33,8 @@ name their broker, so a group may read topics of one name at several brokers.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -51,15 +51,14 @@ from mqpg._async.consumer.attempts import DeliveryResult, SavepointRunner, what_
 from mqpg._async.consumer.call_handler import HandlerInvoker, Reply
 from mqpg._async.consumer.log_check import LogCheck
 from mqpg._async.consumer.relay_inbox import RelayInbox
-from mqpg._async.stores.database import UserDatabase, begin_immediate
+from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.journal import Journal
 from mqpg._async.stores.offsets import Offsets
 from mqpg.handlers.failures import Failure, IterationLost, RecordedFailure, TransactionEnded, reason_of
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.user_tables.dialects import MYSQL
 from mqpg.user_tables.drivers import is_answer
 from mqpg.values.choices import OnFailure
-from mqpg.values.errors import Error, LedgerError, ReceiptError, WrongState
+from mqpg.values.errors import Error, ReceiptError, WrongState
 from mqpg.values.messages import Message
 
 __all__ = ["OwnDatabase"]
@@ -147,7 +146,7 @@ class OwnDatabase:
         If it was rolled back, they are done again, but not by this handler.
         """
         info = await mq.info()
-        async with self._transaction() as conn:
+        async with self._database.transaction() as conn:
             if ended.xid is not None and await is_rolled_back(conn, ended.xid):
                 self._runner.suspect(ended.messages, ended)
                 raise IterationLost
@@ -294,7 +293,7 @@ class OwnDatabase:
         The result has failures of earlier deliveries too.
         """
         info = await mq.info()
-        async with self._transaction() as conn:
+        async with self._database.transaction() as conn:
             position = await self._offsets.position(conn, info.broker_id, messages[0].queue_id, lock=True)
             if position is None:
                 position = await self._offsets.begin(conn, messages[0], info)
@@ -349,7 +348,7 @@ class OwnDatabase:
     async def _apply_retries(self, mq: AsyncClient, messages: Sequence[Message]) -> DeliveryResult:
         """Apply a delivery of the retry lane, under its inbox rows."""
         broker_id = await self._broker_id(mq)
-        async with self._transaction() as conn:
+        async with self._database.transaction() as conn:
             states = await self._offsets.states(conn, broker_id, messages)
             for message in await self._never_applied(mq, conn, [m for m in messages if m.message_id not in states]):
                 await self._offsets.defer(conn, broker_id, message, "redriven")
@@ -428,21 +427,6 @@ class OwnDatabase:
     ) -> None:
         if self._options.journal:
             await self._journal.write(conn, messages, broker_id)
-
-    @asynccontextmanager
-    async def _transaction(self) -> AsyncGenerator[Connection]:
-        async with self._database.connect() as conn:
-            if self._database.dialect == "postgresql" and await run_sync(
-                conn, lambda sync: getattr(sync.connection.dbapi_connection, "autocommit", False)
-            ):
-                raise LedgerError(f"the engine of {self._database.describe()} must not be in autocommit mode")
-            if self._database.dialect == "sqlite":
-                await begin_immediate(conn)
-            elif self._database.dialect in MYSQL:
-                # Otherwise looking for a missing row locks the gap, and two first iterations
-                # deadlock.
-                await conn.execution_options(isolation_level="READ COMMITTED")
-            yield conn
 
 
 def _may_be_applied(state: str, reason: str | None) -> bool:

@@ -34,8 +34,8 @@ name their broker, so a group may read topics of one name at several brokers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -52,15 +52,14 @@ from mqpg._sync.consumer.attempts import DeliveryResult, SavepointRunner, what_s
 from mqpg._sync.consumer.call_handler import HandlerInvoker, Reply
 from mqpg._sync.consumer.log_check import LogCheck
 from mqpg._sync.consumer.relay_inbox import RelayInbox
-from mqpg._sync.stores.database import UserDatabase, begin_immediate
+from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.journal import Journal
 from mqpg._sync.stores.offsets import Offsets
 from mqpg.handlers.failures import Failure, IterationLost, RecordedFailure, TransactionEnded, reason_of
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.user_tables.dialects import MYSQL
 from mqpg.user_tables.drivers import is_answer
 from mqpg.values.choices import OnFailure
-from mqpg.values.errors import Error, LedgerError, ReceiptError, WrongState
+from mqpg.values.errors import Error, ReceiptError, WrongState
 from mqpg.values.messages import Message
 
 __all__ = ["OwnDatabase"]
@@ -148,7 +147,7 @@ class OwnDatabase:
         If it was rolled back, they are done again, but not by this handler.
         """
         info = mq.info()
-        with self._transaction() as conn:
+        with self._database.transaction() as conn:
             if ended.xid is not None and is_rolled_back(conn, ended.xid):
                 self._runner.suspect(ended.messages, ended)
                 raise IterationLost
@@ -295,7 +294,7 @@ class OwnDatabase:
         The result has failures of earlier deliveries too.
         """
         info = mq.info()
-        with self._transaction() as conn:
+        with self._database.transaction() as conn:
             position = self._offsets.position(conn, info.broker_id, messages[0].queue_id, lock=True)
             if position is None:
                 position = self._offsets.begin(conn, messages[0], info)
@@ -350,7 +349,7 @@ class OwnDatabase:
     def _apply_retries(self, mq: Client, messages: Sequence[Message]) -> DeliveryResult:
         """Apply a delivery of the retry lane, under its inbox rows."""
         broker_id = self._broker_id(mq)
-        with self._transaction() as conn:
+        with self._database.transaction() as conn:
             states = self._offsets.states(conn, broker_id, messages)
             for message in self._never_applied(mq, conn, [m for m in messages if m.message_id not in states]):
                 self._offsets.defer(conn, broker_id, message, "redriven")
@@ -425,21 +424,6 @@ class OwnDatabase:
     def _after(self, broker_id: str, conn: Connection, messages: Sequence[Message], replies: Sequence[Reply]) -> None:
         if self._options.journal:
             self._journal.write(conn, messages, broker_id)
-
-    @contextmanager
-    def _transaction(self) -> Generator[Connection]:
-        with self._database.connect() as conn:
-            if self._database.dialect == "postgresql" and run_sync(
-                conn, lambda sync: getattr(sync.connection.dbapi_connection, "autocommit", False)
-            ):
-                raise LedgerError(f"the engine of {self._database.describe()} must not be in autocommit mode")
-            if self._database.dialect == "sqlite":
-                begin_immediate(conn)
-            elif self._database.dialect in MYSQL:
-                # Otherwise looking for a missing row locks the gap, and two first iterations
-                # deadlock.
-                conn.execution_options(isolation_level="READ COMMITTED")
-            yield conn
 
 
 def _may_be_applied(state: str, reason: str | None) -> bool:

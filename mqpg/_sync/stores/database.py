@@ -198,6 +198,23 @@ class UserDatabase:
                 )
 
     @contextmanager
+    def transaction(self) -> Generator[Connection]:
+        """A transaction that looks rows up and then writes them, of which the block commits.
+
+        Raises LedgerError for an engine in autocommit mode of PostgreSQL, where it has no savepoints.
+        """
+        with self.connect() as conn:
+            if self.dialect == "postgresql" and run_sync(conn, _is_autocommit):
+                raise LedgerError(f"the engine of {self.describe()} must not be in autocommit mode")
+            if self.dialect == "sqlite":
+                begin_immediate(conn)
+            elif self.dialect in dialects.MYSQL:
+                # Otherwise looking for a missing row locks the gap, and two first iterations
+                # deadlock.
+                conn.execution_options(isolation_level="READ COMMITTED")
+            yield conn
+
+    @contextmanager
     def short_transaction(self, lock_timeout: float) -> Generator[Connection]:
         """A durable READ COMMITTED transaction with `lock_timeout` seconds to wait for locks.
 
@@ -250,6 +267,10 @@ def begin_immediate(conn: Connection) -> None:
         # The engine has begun a transaction itself. Its first write takes the lock.
         if "within a transaction" not in str(error.orig):
             raise
+
+
+def _is_autocommit(conn: SyncConnection) -> bool:
+    return bool(getattr(conn.connection.dbapi_connection, "autocommit", False))
 
 
 # Statements for a connection apart from the pool, outside of transactions.
