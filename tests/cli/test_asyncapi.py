@@ -1,7 +1,7 @@
 """`mqpg asyncapi`: what consumers read, and what a broker has, as an AsyncAPI document."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +37,24 @@ def count(message, conn):
 """
 
 
-def test_consumers_of_a_module(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "asyncapi_shop.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(tmp_path)
-    status, out, err = run("asyncapi", "asyncapi_shop", "--title", "Shop", "--version", "2")
-    assert status == 0, err
-    made = json.loads(out)
+@pytest.fixture
+def describe(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """The document of a module, whose references all lead somewhere."""
+
+    def made_of(name: str, module: str, *options: str) -> Any:
+        (tmp_path / f"{name}.py").write_text(module)
+        monkeypatch.syspath_prepend(tmp_path)
+        status, out, err = run("asyncapi", name, *options)
+        assert status == 0, err
+        made = json.loads(out)
+        assert all(read(made, place) for place in refs(made))
+        return made
+
+    return made_of
+
+
+def test_consumers_of_a_module(describe: Callable[..., Any]) -> None:
+    made = describe("asyncapi_shop", MODULE, "--title", "Shop", "--version", "2")
     assert (made["asyncapi"], made["info"]) == ("3.1.0", {"title": "Shop", "version": "2"})
     channel = made["channels"]["shop_orders"]
     assert (channel["address"], list(channel["messages"])) == ("shop.orders", ["Order"])
@@ -51,7 +63,6 @@ def test_consumers_of_a_module(run: Run, tmp_path: Path, monkeypatch: pytest.Mon
     assert made["components"]["schemas"]["Line"]["required"] == ["item"]
     assert made["channels"]["clicks"]["messages"]["json"]["payload"] is True
     assert set(made["operations"]) == {"billing-shop_orders", "copies-shop_orders", "counts-clicks"}
-    assert all(read(made, place) for place in refs(made))
 
 
 ALIKE = """
@@ -93,14 +104,9 @@ def two(message, conn):
 """
 
 
-def test_names_that_are_alike(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_are_alike(describe: Callable[..., Any]) -> None:
     """Topics, groups and types that are written alike in keys stay apart."""
-    (tmp_path / "asyncapi_alike.py").write_text(ALIKE)
-    monkeypatch.syspath_prepend(tmp_path)
-    status, out, err = run("asyncapi", "asyncapi_alike")
-    assert status == 0, err
-    made = json.loads(out)
-    assert all(read(made, place) for place in refs(made))
+    made = describe("asyncapi_alike", ALIKE)
     read_by = {
         (one["title"], read(made, one["channel"]["$ref"])["address"]): [
             item_of(made, read(made, message["$ref"])["payload"]) for message in one["messages"]
