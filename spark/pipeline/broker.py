@@ -45,7 +45,8 @@ _TEXTS = {
     "payload": r"array_to_string(payloads, E'\x1e')",
 }
 _SEPARATOR = "\x1e"
-_BOUNDS = "select * from mqpg.topic_offsets(%s, %s, %s) order by queue_id"
+_BOUNDS = """select o.*, b.incarnation, s.surviving from mqpg.topic_offsets(%s, %s, %s) o cross join mqpg._broker() b
+    join mqpg._surviving_offsets(%s, %s) s using (queue_id) order by o.queue_id"""
 # Characters that are rare, so that values need no quotes.
 _COPY = r"""copy (select {} from mqpg.fetch_batches({}, {}, {}, {}, {}))
     to stdout (format csv, delimiter E'\x1d', quote E'\x1f')"""
@@ -53,10 +54,11 @@ _COPY = r"""copy (select {} from mqpg.fetch_batches({}, {}, {}, {}, {}))
 
 @dataclass(frozen=True)
 class Range:
-    """Messages of one queue: those at the offsets from `first` to `after` - 1."""
+    """Messages of one queue: those at the offsets from `first` to `after` - 1 of that incarnation."""
 
     topic: str
     identity: str
+    incarnation: int
     queue: int
     first: int
     after: int
@@ -64,13 +66,15 @@ class Range:
 
 @dataclass(frozen=True)
 class TopicOffsets:
-    """The offsets of a topic's queues, see the SQL function topic_offsets()."""
+    """The offsets of a topic's queues, see the SQL functions topic_offsets() and _surviving_offsets()."""
 
     identity: str
+    incarnation: int
     oldest: dict[int, int]
     next: dict[int, int]
     at: dict[int, int]
     committed: dict[int, int]
+    surviving: dict[int, int | None]
 
 
 class Broker(AbstractContextManager["Broker"]):
@@ -95,11 +99,18 @@ class Broker(AbstractContextManager["Broker"]):
         except psycopg.Error as error:
             raise translate(error) from error
 
-    def offsets(self, topic: str, at: datetime | None = None, group: str | None = None) -> TopicOffsets:
-        """Look up the offsets of a topic."""
-        rows = self.call(_BOUNDS, topic, at, group)
-        columns = ("oldest_offset", "next_offset", "offset_at", "committed")
-        return TopicOffsets(rows[0]["identity"], *({row["queue_id"]: row[c] for row in rows} for c in columns))
+    def incarnation(self) -> int:
+        """Look up how many lives the broker has had."""
+        return int(self.call("select incarnation from mqpg._broker()")[0]["incarnation"])
+
+    def offsets(
+        self, topic: str, at: datetime | None = None, group: str | None = None, since: int | None = None
+    ) -> TopicOffsets:
+        """Look up the offsets of a topic, and which of those of the incarnation `since` still mean the same."""
+        rows = self.call(_BOUNDS, topic, at, group, topic, since)
+        columns = ("oldest_offset", "next_offset", "offset_at", "committed", "surviving")
+        by_queue = ({row["queue_id"]: row[c] for row in rows} for c in columns)
+        return TopicOffsets(rows[0]["identity"], rows[0]["incarnation"], *by_queue)
 
     def advance(self, group: str, topic: str, identity: str, offsets: Mapping[int, int]) -> None:
         """Let the position of a group follow."""

@@ -1,7 +1,7 @@
 """The source: topics as a batch or a stream.
 
-The offsets of a queue are dense, in the order of commits, and never change. So a range has the same
-messages whenever, and over however many connections, it is read.
+The offsets of a queue are dense, in the order of commits, and do not change within an incarnation of
+the broker. So a range has the same messages whenever, and over however many connections, it is read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from mqpg.values.errors import Error, OffsetOutOfRange, UnknownSubscription
+from mqpg.values.errors import Error, OffsetBeyondLog, OffsetOutOfRange, UnknownSubscription
 
 from .broker import Broker, Range, TopicOffsets
 from .options import ReadOptions, Start
@@ -38,7 +38,8 @@ _log = logging.getLogger(__name__)
 _PART = 200_000  # messages of a partition
 _CALL = 1_000_000  # what one call reads at most
 
-# Of a stream: for each topic its identity, and the offset of the next message of each queue.
+# Of a stream: for each topic its identity, the broker's incarnation, and the offset of the next message of
+# each queue. The end of the first batch also says where that began, because Spark does not store it.
 Offsets = dict[str, Any]
 
 
@@ -67,6 +68,8 @@ class Reading:
                         parsed = parse_payloads(table["payload"], wanted.field(place).type)
                         table = table.set_column(place, "payload", parsed)
                     yield from table.cast(wanted).to_batches()
+            if partition.value and {part.incarnation for part in partition.value} != {broker.incarnation()}:
+                raise OffsetBeyondLog("the broker was promoted or restored after the driver had looked: run it again")
         _keep_modules()
 
     def _tables(self, broker: Broker, part: Range) -> Iterator[pa.Table]:
@@ -148,7 +151,14 @@ class BatchReader(Reading, ds.DataSourceReader):
                 found, first = self._places(broker, topic, self.options.start)
                 _, after = self._places(broker, topic, self.options.end)
                 for queue in found.next:
-                    part = Range(topic, found.identity, queue, first[queue], min(after[queue], found.next[queue]))
+                    part = Range(
+                        topic,
+                        found.identity,
+                        found.incarnation,
+                        queue,
+                        first[queue],
+                        min(after[queue], found.next[queue]),
+                    )
                     if part.first < part.after:
                         ranges.append(self._kept(part, found))
         return self._parts(ranges)
@@ -160,22 +170,24 @@ class StreamReader(Reading, ds.DataSourceStreamReader, SupportsTriggerAvailableN
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         super().__init__(options, schema)
         self._target: dict[str, dict[int, int]] | None = None  # of the trigger availableNow
+        self._began: dict[str, Offsets] = {}
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a query without a checkpoint begins: at the group's position, or by startingOffsets."""
         with Broker(self.options.dsn) as broker:
-            return {topic: self._initial(broker, topic) for topic in self.options.topics}
+            self._began = {topic: self._initial(broker, topic) for topic in self.options.topics}
+        return self._began
 
     def _initial(self, broker: Broker, topic: str) -> Offsets:
         if self.options.group is None:
             found, first = self._places(broker, topic, self.options.start)
-            return _offsets(found.identity, first)
+            return _offsets(found, first)
         try:
             found = broker.offsets(topic, group=self.options.group)
         except UnknownSubscription:
             self._subscribe(broker, topic, self.options.group)
             found = broker.offsets(topic, group=self.options.group)
-        return _offsets(found.identity, found.committed)
+        return _offsets(found, found.committed)
 
     def _subscribe(self, broker: Broker, topic: str, group: str) -> None:
         _, first = self._places(broker, topic, self.options.start)
@@ -201,54 +213,51 @@ class StreamReader(Reading, ds.DataSourceStreamReader, SupportsTriggerAvailableN
                 f"{', '.join(self.options.topics)}: begin with a new checkpoint"
             )
         self.commit(start)
-        ahead = {}
+        ahead, known = {}, {}
         with Broker(self.options.dsn) as broker:
             for topic, before in start.items():
-                for queue, after in self._tails(broker, topic, before).items():
+                known[topic] = found = _still_there(broker, topic, before)
+                for queue, after in (self._target or {}).get(topic, found.next).items():
                     ahead[topic, queue] = max(0, after - before["offsets"].get(str(queue), 0))
         taken = _limited(ahead, limit.max_rows) if isinstance(limit, ReadMaxRows) else ahead
         return {
-            topic: _offsets(
-                before["identity"],
-                {
-                    queue: before["offsets"].get(str(queue), 0) + taken[named, queue]
-                    for named, queue in ahead
-                    if named == topic
-                },
+            topic: self._moved(
+                topic,
+                before,
+                _offsets(
+                    known[topic],
+                    {
+                        queue: before["offsets"].get(str(queue), 0) + taken[named, queue]
+                        for named, queue in ahead
+                        if named == topic
+                    },
+                ),
             )
             for topic, before in start.items()
         }
 
-    def _tails(self, broker: Broker, topic: str, before: Offsets) -> Mapping[int, int]:
-        found = broker.offsets(topic)
-        if found.identity != before["identity"]:
-            raise Error(
-                f"topic {topic!r} is not the one of the checkpoint: it was dropped and created again, or this is "
-                "another broker; begin with a new checkpoint"
-            )
-        for queue, offset in before["offsets"].items():
-            if offset > found.next[int(queue)]:
-                raise Error(
-                    f"queue {queue} of topic {topic!r} ends at offset {found.next[int(queue)]}, and the checkpoint is "
-                    f"at {offset}: the broker was restored to an earlier state"
-                )
-        return self._target.get(topic, found.next) if self._target else found.next
+    def _moved(self, topic: str, before: Offsets, after: Offsets) -> Offsets:
+        if after.items() <= before.items():
+            return before  # and Spark makes no batch of it
+        return after | ({"start": before["offsets"]} if before == self._began.get(topic) else {})
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """What there is, for the progress of the query."""
         with Broker(self.options.dsn) as broker:
             found = {topic: broker.offsets(topic) for topic in self.options.topics}
-        return {topic: _offsets(one.identity, one.next) for topic, one in found.items()}
+        return {topic: _offsets(one, one.next) for topic, one in found.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[ds.InputPartition]:
         """Cut a micro-batch into ranges, in the driver."""
         ranges = []
         with Broker(self.options.dsn) as broker:
             for topic, upto in end.items():
-                found = broker.offsets(topic)
+                if upto == start[topic]:
+                    continue
+                found = _still_there(broker, topic, upto)
+                begin = upto.get("start", start[topic]["offsets"])
                 for queue, after in upto["offsets"].items():
-                    first = start[topic]["offsets"].get(queue, 0)
-                    part = Range(topic, upto["identity"], int(queue), first, after)
+                    part = Range(topic, found.identity, found.incarnation, int(queue), begin.get(queue, 0), after)
                     if part.first < part.after:
                         ranges.append(self._kept(part, found))
         return self._parts(ranges)
@@ -259,6 +268,7 @@ class StreamReader(Reading, ds.DataSourceStreamReader, SupportsTriggerAvailableN
             return
         with Broker(self.options.dsn) as broker:
             for topic, upto in end.items():
+                _still_there(broker, topic, upto)
                 offsets = {int(queue): offset for queue, offset in upto["offsets"].items()}
                 try:
                     broker.advance(self.options.group, topic, upto["identity"], offsets)
@@ -278,9 +288,30 @@ def _keep_modules() -> None:
     gc.freeze()
 
 
-def _offsets(identity: str, offsets: Mapping[int, int]) -> Offsets:
+def _still_there(broker: Broker, topic: str, known: Offsets) -> TopicOffsets:
+    """The offsets of a topic, if those of a checkpoint still have the messages that they had."""
+    found = broker.offsets(topic, since=known.get("incarnation"))
+    if found.identity != known["identity"]:
+        raise Error(
+            f"topic {topic!r} is not the one of the checkpoint: it was dropped and created again, or this is "
+            "another broker; begin with a new checkpoint"
+        )
+    for queue, offset in known["offsets"].items():
+        surviving = found.surviving[int(queue)]
+        end = found.next[int(queue)] if surviving is None else surviving
+        if offset > end or known.get("incarnation", 0) > found.incarnation:
+            raise OffsetBeyondLog(
+                f"the checkpoint is at offset {offset} of queue {queue} of topic {topic!r}, whose messages are those "
+                f"of the checkpoint up to offset {end}: the broker was restored to an earlier state, or a standby "
+                "without its newest messages was promoted; begin with a new checkpoint"
+            )
+    return found
+
+
+def _offsets(found: TopicOffsets, offsets: Mapping[int, int]) -> Offsets:
     # Spark compares offsets as texts, so the queues always come in the same order.
-    return {"identity": identity, "offsets": {str(queue): offsets[queue] for queue in sorted(offsets)}}
+    named = {str(queue): offsets[queue] for queue in sorted(offsets)}
+    return {"identity": found.identity, "incarnation": found.incarnation, "offsets": named}
 
 
 def _limited(ahead: dict[tuple[str, int], int], most: int) -> dict[tuple[str, int], int]:

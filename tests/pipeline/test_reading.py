@@ -11,13 +11,22 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
 
 import mqpg
-from mqpg.errors import ConfigurationError, ConnectionFailed, Error, OffsetOutOfRange, UnknownTopic, WrongState
+from mqpg.errors import (
+    ConfigurationError,
+    ConnectionFailed,
+    Error,
+    OffsetBeyondLog,
+    OffsetOutOfRange,
+    UnknownTopic,
+    WrongState,
+)
 from mqpg.spark.pipeline.broker import Broker, Range
 from mqpg.spark.pipeline.options import ReadOptions, WriteOptions
 from mqpg.spark.pipeline.reader import BatchReader, StreamReader
 from mqpg.spark.pipeline.writer import BatchWriter
 from tests.support.broker import Session
 from tests.support.company import value
+from tests.support.lost_end import Standby
 from tests.support.retention import retain, roll
 
 SCHEMA = StructType([StructField("offset", LongType())])
@@ -250,6 +259,66 @@ def test_a_checkpoint_beyond_the_topic_is_an_error(mq: mqpg.Client, stream: Stre
             reader.latestOffset(start, ReadAllAvailable())
 
 
+@pytest.mark.parametrize("group", [{}, {"group": "lake"}], ids=["alone", "group"])
+def test_offsets_that_were_given_again_are_an_error(
+    mq: mqpg.Client, dsn: str, stream: Stream, lag: Callable[..., int], group: dict[str, str]
+) -> None:
+    """The broker lost the end of its queues, and has given the same offsets to other messages."""
+    fill(mq, 40)
+    reader = stream(**group)
+    begin = reader.initialOffset()
+    survives = reader.latestOffset(begin, ReadAllAvailable())
+    standby = Standby(dsn)
+    fill(mq, 40)
+    lost = reader.latestOffset(survives, ReadAllAvailable())
+    parts = reader.partitions(survives, lost)
+    standby.promote(
+        *(message.message_id for queue in range(4) for message in mq.fetch("orders", queue, nexts(survives)[queue], 40))
+    )
+    fill(mq, 80)
+    for call in (
+        lambda: reader.latestOffset(lost, ReadAllAvailable()),
+        lambda: reader.partitions(survives, lost),
+        lambda: list(reader.read(parts[0])),
+        *([lambda: reader.commit(lost)] if group else []),
+    ):
+        with pytest.raises(OffsetBeyondLog):
+            call()
+    assert not group or lag() == 120, "the group stays where the broker has it"
+    end = reader.latestOffset(survives, ReadAllAvailable())
+    assert messages(reader.partitions(survives, end)) == 80
+    fill(mq, 10)
+    assert messages(reader.partitions(end, reader.latestOffset(end, ReadAllAvailable()))) == 10
+
+
+def test_a_checkpoint_of_a_later_life_is_an_error(mq: mqpg.Client, dsn: str, stream: Stream) -> None:
+    """The broker was restored from before its last promotion."""
+    fill(mq, 40)
+    reader = stream()
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    del end["orders"]["incarnation"]  # as an earlier release wrote it
+    end = reader.latestOffset(end, ReadAllAvailable())
+    end["orders"]["incarnation"] += 1
+    with pytest.raises(OffsetBeyondLog, match="restored"):
+        reader.latestOffset(end, ReadAllAvailable())
+
+
+def test_the_first_batch_begins_where_it_began(mq: mqpg.Client, stream: Stream) -> None:
+    """Spark writes where the first batch ends before it is done, and asks again where it began."""
+    fill(mq, 40)
+    reader = stream(startingOffsets="latest")
+    begin = reader.initialOffset()
+    fill(mq, 30)
+    end = reader.latestOffset(begin, ReadAllAvailable())
+    fill(mq, 20)
+    again = stream(startingOffsets="latest")
+    start = again.initialOffset()
+    assert messages(again.partitions(start, end)) == 30
+    more = again.latestOffset(end, ReadAllAvailable())
+    assert messages(again.partitions(end, more)) == 20
+    assert again.latestOffset(more, ReadAllAvailable()) == more
+
+
 def test_a_group_beyond_what_retention_took_is_no_error(
     mq: mqpg.Client, stream: Stream, db: psycopg.Connection[Any], lag: Callable[..., int]
 ) -> None:
@@ -333,7 +402,7 @@ def test_a_broker_that_ends_while_it_is_read_is_an_error(
     with Broker(dsn) as broker:
         found = broker.offsets("orders")
         queue = max(found.next, key=lambda one: found.next[one])
-        tables = broker.read(Range("orders", found.identity, queue, 0, 500), ("offset", "payload"))
+        tables = broker.read(Range("orders", found.identity, found.incarnation, queue, 0, 500), ("offset", "payload"))
         assert 0 < len(next(tables)) < 500
         db.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'mqpg spark'")
         with pytest.raises(ConnectionFailed):

@@ -141,6 +141,19 @@ def test_a_repeated_batch_takes_effect_once(
     assert (report.verdict.value, sum(report.anomalies.values())) == ("valid", 0)
 
 
+def test_a_first_batch_is_repeated_from_where_it_began(
+    spark: SparkSession, mq: mqpg.Client, dsn: str, tmp_path: Path
+) -> None:
+    source = spark.readStream.format("mqpg").options(dsn=dsn, topic="orders")
+    fill(mq, 40)
+    run(source.load(), tmp_path)
+    forget_last_commit(tmp_path)
+    (tmp_path / "rows").rename(tmp_path / "lost")
+    fill(mq, 40)
+    run(source.option("startingOffsets", "latest").load(), tmp_path)
+    assert spark.read.parquet(str(tmp_path / "rows")).count() == 80
+
+
 @pytest.mark.audits
 def test_a_batch_may_have_a_number(spark: SparkSession, mq: mqpg.Client, dsn: str, tmp_path: Path) -> None:
     rows = [(f'{{"n": {n}}}', str(n), '{"h": 1}') for n in range(50)]

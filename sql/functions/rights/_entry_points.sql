@@ -14,7 +14,7 @@ language sql immutable as $$
         ('produce worker', 'due_checks check_wait'),
         ('produce operator', 'reconcile'),
         ('produce operator worker', 'half_states _lost_halves'),
-        ('receive', 'receive fetch fetch_batches fetch_range topic_offsets advance ack nack extend release unpin ready dead_letters find_by_key trace _bodies'),
+        ('receive', 'receive fetch fetch_batches fetch_range topic_offsets _surviving_offsets advance ack nack extend release unpin ready dead_letters find_by_key trace _bodies'),
         ('receive operator auditor', 'acknowledged'),
         ('receive produce operator auditor', 'why _why _session_facts'),
         ('operator',
