@@ -34,6 +34,22 @@ def halves(mq: Session) -> dict[str, str]:
 
 
 @pytest.fixture
+def elsewhere(mq: Session) -> set[str]:
+    """Overdue half messages whose checkers look for handles in users' tables, which have the original's."""
+    mq.execute("create table public.business (handle text); grant select on public.business to public")
+    mq.execute(
+        "create function public.look(h text, k text, hs jsonb, p jsonb) returns mqpg.verdict security definer"
+        " language sql as $$ select case when exists (select from public.business where handle = h)"
+        " then 'commit' else 'rollback' end::mqpg.verdict $$"
+    )
+    mq.call("create_producer_group", "looked", checker="function", checker_target="public.look", expire_after="20 ms")
+    looked = mq.prepare("one", group="looked", check_after="10 ms")
+    mq.execute("insert into public.business values (%s)", looked)
+    mq.call("create_producer_group", "marked", checker="due_checks")
+    return {looked, mq.prepare("one", group="marked", check_after="10 ms", ledger="0a1b2c3d")}
+
+
+@pytest.fixture
 def copy(halves: dict[str, str], broker: Broker, server: Server) -> Iterator[Session]:
     """A session in a copy."""
     name = psycopg.conninfo.conninfo_to_dict(broker.dsn)["dbname"]
@@ -131,6 +147,20 @@ def test_a_half_that_is_committed_elsewhere_is_parked_in_an_adopted_copy(
     assert "does not contain it" in parked[0].reason
     assert copy.commit(new) == "already_committed"
     assert copy.value("settle", handle, "commit", "the ledger has it") == "committed"
+
+
+def test_what_a_function_or_due_checks_would_look_up_is_parked_in_an_adopted_copy(
+    elsewhere: set[str], copy: Session
+) -> None:
+    copy.value("adopt")
+    assert copy.call("due_checks", "marked") == []
+    copy.call("compensate")
+    copy.call("_expire_halves", 10)
+    parked = copy.rows("select handle from mqpg.half_parked")
+    assert {row.handle[12:] for row in parked} == {handle[12:] for handle in elsewhere}
+    new = copy.prepare("one", group="looked", check_after="10 ms")
+    copy.execute("insert into public.business values (%s)", new)
+    eventually(lambda: copy.call("compensate") and copy.commit(new) == "already_committed")
 
 
 def test_a_half_that_is_committed_elsewhere_is_committed_in_the_place_of_the_original(

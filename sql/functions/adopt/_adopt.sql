@@ -39,9 +39,9 @@ begin
     end if;
     perform mqpg._renew_ids(v_tick, v_foreign);
     if v_is_copy then
-        -- A ledger in another database knows the halves by the original's handles, so that it would roll back what
-        -- is committed there. They are parked: see _park_other_ledger().
-        update mqpg.producer_group g set ledger_since = nextval('mqpg.batch_id') where g.checker = 'url';
+        -- Ledgers in other databases, and users' tables, know the halves by the original's handles, so that what is
+        -- committed there would be rolled back. They are parked: see _park_other_ledger().
+        update mqpg.producer_group g set ledger_since = nextval('mqpg.batch_id') where g.checker <> 'ledger';
     end if;
     update mqpg.broker b set adoption_ticks = b.adoption_ticks || (select max(t.tick_id) from mqpg.tick t);
     update mqpg.topic_growth g set waits_for = null, settled_batch = null, settled_xid = null

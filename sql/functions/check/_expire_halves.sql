@@ -74,8 +74,8 @@ begin
         join mqpg.producer_group g on g.name = p.message ->> 'producer_group'
         cross join lateral (values ((p.message ->> 'message_id')::bigint)) as i(message_id)
         where p.enqueued_at <= v_now - g.expire_after and p.message ->> 'ledger' is null
-            and (g.checker in ('due_checks', 'function')
-                or (g.checker = 'ledger' and i.message_id / 1024 > g.ledger_since))
+            and (g.checker = 'due_checks'
+                or (g.checker in ('function', 'ledger') and i.message_id / 1024 > g.ledger_since))
             and exists (select from mqpg._half_by_id(i.message_id)) and not mqpg._is_decided_half(i.message_id)
         order by random()
         limit _expire_halves.max_messages - v_done

@@ -1,19 +1,23 @@
 -- Parks a half message that was prepared before its group got its present ledger, and returns
 -- whether it was one. Its prepare() was still open when alter_producer_group() looked, and the new
 -- ledger, which does not contain its handle, would mean rollback. The same is true of half messages
--- of an adopted copy whose ledger is in another database and knows only the original's handles.
+-- of an adopted copy whose ledger, or the tables of whose checker, know only the original's handles.
+-- An app that polls due_checks() is asked about those that carry no ledger.
 -- Locks: the caller holds the entry's row. Cost: negligible for all others.
 create function mqpg._park_other_ledger(producer_group mqpg.producer_group, message_id bigint, msg_id bigint)
 returns boolean
 language plpgsql as $$
 begin
     if _park_other_ledger.message_id / 1024 > (_park_other_ledger.producer_group).ledger_since
-        or (_park_other_ledger.producer_group).checker not in ('ledger', 'url') then
+        or ((_park_other_ledger.producer_group).checker = 'due_checks'
+            and not exists (
+                select from mqpg._half_by_id(_park_other_ledger.message_id) h where mqpg._ledger_of(h.nonce) is not null))
+    then
         return false;
     end if;
     perform mqpg._park(_park_other_ledger.message_id, _park_other_ledger.msg_id,
         (_park_other_ledger.producer_group).checker,
-        'prepared before its group got this ledger, which does not contain it');
+        'prepared before its group got this ledger, which does not contain its handle');
     return true;
 end
 $$;
