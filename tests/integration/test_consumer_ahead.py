@@ -95,6 +95,25 @@ def test_a_second_loss_moves_back_to_the_second_adoption(mq: mqpg.Client, dsn: s
     assert business(engine) == list(range(7))
 
 
+def test_a_delivery_that_begins_before_the_offset_is_compared_with_it(
+    mq: mqpg.Client, dsn: str, engine: Engine
+) -> None:
+    """Behind a pooler the client's connections outlast a promotion, so that they tell nothing."""
+    one = consumer(engine)
+    send(mq, 0, 1)
+    consuming.drain(one, mq)
+    standby = Standby(dsn)
+    lost = send(mq, 2, 3)
+    consuming.drain(one, mq)
+    standby.promote(*lost)
+    send(mq, *range(4, 10))
+    with pytest.raises(errors.OffsetBeyondLog, match="mqpg subscription realign"):
+        one.step(mq)
+    protocols.realign(mq, engine, "g", "orders")
+    consuming.drain(one, mq)
+    assert business(engine) == list(range(10))
+
+
 def test_a_journal_that_began_too_late_is_none(mq: mqpg.Client, dsn: str, engine: Engine) -> None:
     send(mq, 0, 1)
     drain(mq, engine, journal=False)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.offsets import Position
 from mqpg.values.errors import OffsetBeyondLog, OffsetOutOfRange
+from mqpg.values.messages import Message
 
 __all__ = ["LogCheck"]
 
@@ -13,8 +16,9 @@ __all__ = ["LogCheck"]
 class LogCheck:
     """Compares a local offset with the log.
 
-    It does so for the first delivery of a queue, after every new connection, and where the offsets
-    do not fit.
+    It does so for the first delivery of a queue, after every new connection, and for a delivery that
+    begins before the offset. A broker that lost messages makes such a delivery, also behind a pooler,
+    whose connections outlast a promotion.
     """
 
     def __init__(self, topic: str, database: UserDatabase) -> None:
@@ -23,16 +27,17 @@ class LogCheck:
         self._generation = -1
         self._compared: set[int] = set()
 
-    async def verify(self, mq: AsyncClient, queue_id: int, position: Position | None, last: int) -> None:
-        """Compare position and log.
-
-        `last` is the end of a delivery. Raises OffsetBeyondLog.
-        """
+    async def verify(self, mq: AsyncClient, position: Position | None, messages: Sequence[Message]) -> None:
+        """Compare position and log at a delivery. Raises OffsetBeyondLog."""
+        queue_id, last = messages[0].queue_id, messages[-1].queue_offset
         # A broker that lost messages, by a promotion or a restore, has new connections.
         if mq.generation != self._generation:
             self._generation = mq.generation
             self._compared.clear()
-        fits = position is None or position.next_offset <= last
+        fits = position is None or position.next_offset <= messages[0].queue_offset
+        if position is not None and not fits:
+            applied = {m.message_id for m in messages if m.queue_offset == position.next_offset - 1}
+            fits = applied == {position.last_message_id}
         if queue_id in self._compared and fits:
             return
         if position is not None:

@@ -200,7 +200,7 @@ class OwnDatabase:
         while True:
             async with self._database.connect() as conn:
                 position = await self._offsets.position(conn, await self._broker_id(mq), queue_id, lock=False)
-            await self._log_check.verify(mq, queue_id, position, last)
+            await self._log_check.verify(mq, position, messages)
             if position is None or max(start, position.next_offset) >= until:
                 return
             start = max(start, position.next_offset)

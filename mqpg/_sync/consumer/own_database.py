@@ -201,7 +201,7 @@ class OwnDatabase:
         while True:
             with self._database.connect() as conn:
                 position = self._offsets.position(conn, self._broker_id(mq), queue_id, lock=False)
-            self._log_check.verify(mq, queue_id, position, last)
+            self._log_check.verify(mq, position, messages)
             if position is None or max(start, position.next_offset) >= until:
                 return
             start = max(start, position.next_offset)
