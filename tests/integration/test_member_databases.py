@@ -411,6 +411,31 @@ def test_a_commit_that_a_later_database_repeats_is_ignored(
     assert not list(mq.dead_letters(GROUP, TOPIC))
 
 
+@pytest.mark.parametrize("attempts", [1, 2], ids=["in doubt", "dead letter"])
+def test_a_commit_outlasts_the_trouble_of_its_prepare(
+    mq: mqpg.Client, two: tuple[Engine, Engine], attempts: int
+) -> None:
+    subscribe(mq, kind="relay", queues=1, max_attempts=2)
+    a = member(two[0], "a", fails=0)
+    send(mq, [2], kind="relay")
+    work(mq, [a], lambda: effects(two[0]) == [2])
+    mq.unpin(GROUP, TOPIC)
+    handle = mq.prepare(TOPIC, {"id": 1}, "shop")
+    mq.append()
+    for _ in range(attempts):
+        assert mq.receive(GROUP, TOPIC, 1, consumer="b")  # dies with it
+        mq.unpin(GROUP, TOPIC)
+    a.step(mq)
+    mq.commit(handle)
+    work(mq, [a], lambda: True)
+    if attempts == 1:
+        assert not list(mq.dead_letters(GROUP, TOPIC))
+    else:
+        work(mq, [a], lambda: len(list(mq.dead_letters(GROUP, TOPIC))) == 2)
+        assert mq.redrive(GROUP, TOPIC) == 2
+    work(mq, [a], lambda: effects(two[0]) == [1, 2])
+
+
 def test_plain_phases_whose_prepare_another_database_has(mq: mqpg.Client, two: tuple[Engine, Engine]) -> None:
     handle, _, b = relayed(mq, two)
     mq.rollback(handle)

@@ -203,6 +203,24 @@ def test_a_commit_whose_effect_fails_comes_again(
     consumer.close()
 
 
+def test_a_commit_whose_prepare_is_a_dead_letter_becomes_one(
+    mq: mqpg.Client, db: psycopg.Connection, relayed: str
+) -> None:
+    mq.subscribe("readers", relayed, max_attempts=1)
+    db.execute("create table business (id int)")
+    handle = mq.prepare(relayed, 1, "shop")
+    mq.append()
+    (prepare,) = mq.receive("readers", relayed)
+    mq.nack(prepare)
+    mq.commit(handle)
+    consumer = reader(None)
+    drain(consumer, mq)
+    assert len(list(mq.dead_letters("readers", relayed))) == 2
+    assert mq.redrive("readers", relayed) == 2
+    drain(consumer, mq)
+    assert db.execute("select id from business").fetchall() == [(1,)]
+
+
 def test_an_inbox_that_cannot_be_written_stops_the_queue(
     mq: mqpg.Client, db: psycopg.Connection, relayed: str, engine: Engine
 ) -> None:

@@ -222,11 +222,18 @@ class Queries:
         return {message_id: (queue_id, offset, unread) for message_id, queue_id, offset, unread in rows}
 
     async def has_passed_prepare(
-        self, consumer_group: str, topic: str, queue_id: int, handle: str, from_offset: int, to_offset: int
+        self,
+        consumer_group: str,
+        topic: str,
+        queue_id: int,
+        handle: str,
+        from_offset: int,
+        to_offset: int,
+        conn: Caller | None = None,
     ) -> bool:
-        """Whether a range of a relay topic's queue has the PREPARE of a handle."""
+        """Whether a group got the PREPARE of a handle that lies in a range of a relay topic's queue."""
         given = (consumer_group, topic, queue_id, handle, from_offset, to_offset)
-        return bool(await self._one(_PASSED_PREPARE, *given))
+        return bool(await self._one(_PASSED_PREPARE, *given, conn=conn))
 
     async def handled_by_others(
         self,

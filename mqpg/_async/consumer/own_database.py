@@ -224,7 +224,7 @@ class OwnDatabase:
             return  # an earlier release did not write who had this database
         for owner, first, end in await self._by_others(mq, names, messages, finished=False):
             for message in messages:
-                if first <= message.queue_offset < end:
+                if first <= message.queue_offset < end and self._inbox.takes_effect(message):
                     self._runner.suspect([message], RecordedFailure(f"{_IN_DOUBT}{owner}"))
 
     async def _require_own(self, mq: AsyncClient, missing: Sequence[Message], last: Message) -> None:

@@ -7,7 +7,8 @@ between two of these steps leaves no trace.
 
 A consumer's own database (C2) may have begun inside a queue, because another one had the queue
 before. Then a COMMIT whose PREPARE lies before that is no repetition: the PREPARE may wait in the
-other database. The message fails, so that it is retried and then a dead letter.
+other database. The message fails, so that it is retried and then a dead letter. So does a COMMIT whose
+PREPARE is a dead letter.
 """
 
 from __future__ import annotations
@@ -132,28 +133,36 @@ class RelayInbox:
             logger.info("%s/%s: COMMIT of %s without a PREPARE is ignored", self._group, self._topic, handle)
         return None
 
+    def takes_effect(self, message: Message) -> bool:
+        """Whether it is more than a PREPARE or a ROLLBACK, which several databases may note."""
+        return not self._relays or _phase(message)[0] in (None, "commit")
+
     async def holds(self, message: Message, conn: Connection) -> bool:
         """Whether it is a COMMIT whose PREPARE is here, so that its effect did not take place."""
         phase, handle = _phase(message)
         return bool(self._relays) and phase == "commit" and await self._prepared.has(conn, handle)
 
     async def _require_repetition(self, message: Message, handle: str, conn: PgConnection | Connection) -> None:
-        """Raise WrongState for a COMMIT whose PREPARE this database has not passed."""
-        if self._offsets is None or self._mq is None or isinstance(conn, DriverConnection):
+        """Raise WrongState for a COMMIT whose PREPARE this database has not passed, or the group did not get."""
+        if self._mq is None:
             return
+        queue_id, first, end, at_broker = message.queue_id, 0, 0, None
         try:
-            queue_id, end = await self._place(self._mq, message)
-            position = await self._offsets.position(conn, (await self._mq.info()).broker_id, queue_id, lock=False)
-            first = 0 if position is None else position.first_offset or 0
-            passed = first == 0 or await self._mq.queries.has_passed_prepare(
-                self._group, self._topic, queue_id, handle, first, end
+            if isinstance(conn, DriverConnection):
+                at_broker = conn
+            elif self._offsets is not None:
+                queue_id, end = await self._place(self._mq, message)
+                position = await self._offsets.position(conn, (await self._mq.info()).broker_id, queue_id, lock=False)
+                first = 0 if position is None else position.first_offset or 0
+            passed = await self._mq.queries.has_passed_prepare(
+                self._group, self._topic, queue_id, handle, first, end, at_broker
             )
         except Error as error:  # the broker does not answer
             raise InboxFailed(f"{self._group}/{self._topic}: {error}") from error
         if not passed:
             raise WrongState(
-                f"COMMIT of {handle} without its PREPARE: this database began queue {queue_id} at offset {first}, "
-                "behind the PREPARE, which may wait in the database of the queue's last owner"
+                f"COMMIT of {handle} without its PREPARE, which is a dead letter, or may wait in the database of the "
+                f"queue's last owner, because this one began queue {queue_id} at offset {first}"
             )
 
     async def _place(self, mq: AsyncClient, message: Message) -> tuple[int, int]:

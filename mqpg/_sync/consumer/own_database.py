@@ -225,7 +225,7 @@ class OwnDatabase:
             return  # an earlier release did not write who had this database
         for owner, first, end in self._by_others(mq, names, messages, finished=False):
             for message in messages:
-                if first <= message.queue_offset < end:
+                if first <= message.queue_offset < end and self._inbox.takes_effect(message):
                     self._runner.suspect([message], RecordedFailure(f"{_IN_DOUBT}{owner}"))
 
     def _require_own(self, mq: Client, missing: Sequence[Message], last: Message) -> None:

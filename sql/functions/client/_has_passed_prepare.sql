@@ -1,22 +1,35 @@
--- Whether a range of a relay topic's queue has the PREPARE of a handle (protocol T4). A consumer
--- asks it that gets a COMMIT without a PREPARE, and whose database began inside the queue.
+-- Whether a group got the PREPARE of a handle that a range of a relay topic's queue has (protocol
+-- T4). A consumer asks it that gets a COMMIT without a PREPARE, and whose database began at
+-- from_offset. From 0 on a queue has it in any case, unless it is a dead letter of the group.
 -- Locks: none.
--- Cost: the messages that the PREPARE's tick gave to the queue; the whole range for a handle that
--- is not one of this broker.
+-- Cost: the group's dead letters; from another offset also the messages that the PREPARE's tick gave
+-- to the queue, or the whole range for a handle that is not one of this broker.
 -- Errors: MQ003 (unknown topic), MQ005 (unknown subscription).
 create function mqpg._has_passed_prepare(
     consumer_group text, topic text, queue_id int, handle text, from_offset bigint, to_offset bigint
 ) returns boolean
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_topic_id int := (mqpg._require_subscription(
-        _has_passed_prepare.consumer_group, _has_passed_prepare.topic)).topic_id;
+    v_subscription mqpg.subscription := mqpg._require_subscription(
+        _has_passed_prepare.consumer_group, _has_passed_prepare.topic);
+    v_topic_id int := v_subscription.topic_id;
     v_tick_id bigint := (
         select mqpg._tick_of_transaction(m.xid)
         from mqpg._message((mqpg._parse_handle(_has_passed_prepare.handle)).message_id) m
         where m.topic_id = v_topic_id and m.kind = 'h' and m.xid > '2'::xid8);    -- 2: restored, see adopt()
     v_range mqpg.claim;
 begin
+    if exists (
+        select from mqpg.dead_letter d
+        cross join lateral mqpg._message(d.deliver_id) m
+        where d.subscription_id = v_subscription.subscription_id
+            and m.headers ->> 'mqpg-handle' = _has_passed_prepare.handle and m.headers ->> 'mqpg-phase' = 'prepare')
+    then
+        return false;
+    end if;
+    if _has_passed_prepare.from_offset = 0 then
+        return true;
+    end if;
     v_range := row(null, _has_passed_prepare.from_offset, _has_passed_prepare.to_offset, 1, null, null, null, null, null);
     if v_tick_id is not null then
         select greatest(min(c.base_offset), v_range.from_offset), least(max(c.base_offset + c.n), v_range.to_offset)
