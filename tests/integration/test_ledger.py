@@ -4,7 +4,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,21 @@ def test_one_that_never_comes_is_rolled_back_and_stays_so(ledger: mqpg.Ledger) -
     with pytest.raises(errors.Fenced), ledger.database.engine.begin() as conn:
         ledger.begin(conn, "b.1.7.x")
     assert [row.entry for row in ledger._open_rows()] == ["fence"]
+
+
+def test_a_full_list_of_identities_tells_what_was_lost(ledger: mqpg.Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest identities go, but not those of an hour ago, in which a half message was prepared."""
+    monkeypatch.setattr("mqpg._sync.stores.ledger_identity._MOST", 3)
+    gone = ledger.identity()
+    for _ in range(3):
+        ledger.identities.add()
+    now = datetime.now(UTC)
+    assert gone not in ledger.known_identities()
+    assert ledger._look_up("b.1.7.x", identity=gone, born_at=now).verdict is mqpg.Verdict.ROLLBACK
+    lost = ledger._look_up("b.1.8.x", identity="0a1b2c3d", born_at=now + timedelta(hours=3))
+    assert (lost.verdict, lost.lost) == (mqpg.Verdict.WAIT, True)
+    monkeypatch.setattr("mqpg._sync.stores.ledger_identity._AGE", 0)
+    assert ledger.identity() != ledger.identity(), "a process that prepares for long renews its own"
 
 
 def test_an_open_one_makes_it_wait_within_the_lock_timeout(ledger: mqpg.Ledger) -> None:

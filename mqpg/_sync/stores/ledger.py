@@ -147,7 +147,7 @@ class Ledger(Closing):
             The identities, newest first; empty for a table of an earlier release.
         """
         with self.database.connect() as conn:
-            return (self.identities.read(conn))[0]
+            return list((self.identities.read(conn))[0])
 
     def refresh(self) -> None:
         """Look whether the table still has the identity of this process, and give it one if not."""
@@ -242,8 +242,8 @@ class Ledger(Closing):
     ) -> Finding:
         """Rule as `verdict` does, and say why it is WAIT. Raises as it does.
 
-        `born_at`: when a half message without identity was prepared. A younger table does not rule on what
-        it has no row of.
+        `born_at`: when the half message was prepared. A table that is younger, or whose identities of that
+        time are not the half message's, does not rule on what it has no row of.
         """
         try:
             self.verify()

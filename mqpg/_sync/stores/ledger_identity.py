@@ -3,7 +3,7 @@
 
 The row is in the table itself, so what takes the table's rows away takes it away, too: DROP, TRUNCATE,
 DELETE, a new table under the old name. It lists the identities that processes gave the table, newest
-first. Each process adds one when it begins to use the ledger, and later from time to time, and
+first, each with its time. Each process adds one when it begins to use the ledger, and then each hour, and
 `prepare` stores it with each half message. A ledger that was restored from an older copy, or is
 another node's, lacks the identity of the half message, and gives no verdict on what it has no row of.
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 from typing import Any
 
@@ -29,6 +29,7 @@ __all__ = ["LedgerIdentity"]
 
 _AGE = 3600.0  # seconds after which a process gives the table another identity
 _MOST = 1000  # identities in the row; the oldest ones go
+_LATE = timedelta(seconds=2 * _AGE)  # from an identity's time to the last half message that is prepared with it
 # When an earlier release made the table, so that nobody knows its age.
 _UNKNOWN = datetime(1970, 1, 1, tzinfo=UTC)
 _MINE = ledger.c.handle == IDENTITY
@@ -51,8 +52,10 @@ class LedgerIdentity:
         self._opened = 0.0
 
     def get(self) -> str:
-        """The identity for `prepare`. The first call adds it."""
-        return self._current or self.add()
+        """The identity for `prepare`. The first call adds it, and one each hour renews it."""
+        if self._current is None or time.monotonic() - self._opened > _AGE:
+            return self.add()
+        return self._current
 
     def refresh(self) -> bool:
         """Whether the table still has the identity of this process. If not, or if it is old, add one."""
@@ -77,17 +80,18 @@ class LedgerIdentity:
             except ConstraintViolated:
                 continue  # another process has inserted the row
 
-    def read(self, conn: Connection, *, lock: bool = False) -> tuple[list[str], datetime | None]:
-        """The identities in the row, and when the table was made. Empty, None: there is no row.
+    def read(self, conn: Connection, *, lock: bool = False) -> tuple[dict[str, str], datetime | None]:
+        """The identities in the row with their times, and when the table was made. Empty, None: there is no row.
 
         Empty with a time: it is not the row that was written, but a copy of it.
         """
         row: Any = (self._database.execute(conn, _ROW.with_for_update() if lock else _ROW)).first()
         if row is None:
-            return [], None
+            return {}, None
         written, *identities = row[0].split()
         made = row[1] if row[1].tzinfo else row[1].replace(tzinfo=UTC)
-        return (identities if written == self._where(conn, _WRITTEN) else []), made
+        kept = identities if written == self._where(conn, _WRITTEN) else []
+        return {one: at for one, _, at in (each.partition("@") for each in kept)}, made
 
     def _where(self, conn: Connection, postgresql: Select[Any]) -> str:
         """Where the row was written, or with _WRITES where it is written now."""
@@ -104,15 +108,21 @@ class LedgerIdentity:
         if identity is None:
             younger = born_at is not None and made is not None and made > born_at
             return "the ledger was made after the half message" if younger else None
-        if identity in identities or len(identities) >= _MOST:
+        if identity in identities:
             return None
+        if len(identities) >= _MOST:
+            oldest = list(identities.values())[-1]
+            # If it is from before the oldest one, it may have been one that went.
+            if not oldest or born_at is None or born_at - _LATE < datetime.fromtimestamp(int(oldest), UTC):
+                return None
         what = "has lost its rows" if made is None else "was made again, or restored from a copy"
         return f"the ledger {what} since the half message was prepared: its identity is not {identity} any more"
 
     def _write(self, conn: Connection, new_table: bool) -> str:
         identities, made = self.read(conn, lock=True)
         identity = token_hex(4)
-        payload = " ".join([self._where(conn, _WRITES), identity, *identities][: _MOST + 1])
+        listed = {identity: str(int(time.time()))} | identities
+        payload = " ".join([self._where(conn, _WRITES), *(f"{one}@{at}" for one, at in listed.items())][: _MOST + 1])
         if made is None:
             values = {"handle": IDENTITY, "entry": "fence", "payload": payload}
             row = insert(ledger).values(**values, created_at=clock() if new_table else _UNKNOWN)
