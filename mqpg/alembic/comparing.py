@@ -78,7 +78,7 @@ def _compare(context: AutogenContext, upgrade: UpgradeOps, schemas: set[str | No
     metadata = [context.metadata] if isinstance(context.metadata, MetaData) else context.metadata or ()
     declared = {identity(one): one for found in metadata for one in declared_in(found)}
     assert context.migration_context is not None
-    made = generated(context.migration_context.script)
+    made = generated(context.migration_context.script, context.opts.get("upgrade_token", "upgrades"))
     connection = context.connection
     if connection is None or not (declared or made):
         return

@@ -22,24 +22,26 @@ _UNDOING = {call.undo: call.name for call in CALLS.values() if call.undo and not
 _MADE_BY = {f"mqpg_{name}": made for undo, made in _UNDOING.items() for name in (undo, made)}
 
 
-def generated(scripts: ScriptDirectory | None) -> set[Made]:
+def generated(scripts: ScriptDirectory | None, token: str = "upgrades") -> set[Made]:
     """What generated migrations have made and nothing has taken back: the call, and the names that it was given.
 
-    A directive that was written by hand is its author's, and what it made is not among them.
+    A directive that was written by hand is its author's, and what it made is not among them. `token` is
+    Alembic's `upgrade_token`: `billing_upgrades` means the function `upgrade_billing` of the template multidb.
     """
+    names = {"upgrade", f"upgrade_{token.removesuffix('_upgrades')}"}
     made: dict[Made, bool] = {}
     for revision in reversed(list(scripts.walk_revisions()) if scripts else []):
         source = Path(revision.path).read_text(encoding="utf-8")
         if "mqpg_" in source:
-            made.update(_directives(source))
+            made.update(_directives(source, names))
     return {thing for thing, stands in made.items() if stands}
 
 
-def _directives(source: str) -> Iterator[tuple[Made, bool]]:
-    """What the directives of `upgrade()` are about, in their order, and whether a generated one makes it."""
+def _directives(source: str, names: set[str]) -> Iterator[tuple[Made, bool]]:
+    """What the directives of these functions are about, in their order, and whether a generated one makes it."""
     lines = set(_generated_lines(source))
     for function in ast.parse(source).body:
-        if isinstance(function, ast.FunctionDef) and function.name.partition("_")[0] == "upgrade":
+        if isinstance(function, ast.FunctionDef) and function.name in names:
             for node in sorted(ast.walk(function), key=lambda node: getattr(node, "lineno", 0)):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MADE_BY:
                     made = _MADE_BY[node.func.attr]
