@@ -48,6 +48,7 @@ PRODUCE_CASES = [
     case(f"send('t', {BIG}::json)", "MQ010", "payload"),
     case(f"send('t', {BIG}::jsonb)", "MQ010", "payload"),
     case("send('t', '1', headers => jsonb_build_object('h', repeat('x', 2000000)))", "MQ010", "headers"),
+    case("send('t', '1', headers => jsonb_build_object('mqpg-earlier-ids', repeat('x', 3500000)))", "MQ010", "headers"),
     case(
         "send('t', '1', headers => (select jsonb_agg('1e9999'::jsonb) from generate_series(1, 120)))",
         "MQ010",
