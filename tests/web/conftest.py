@@ -3,12 +3,41 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from starlette.testclient import TestClient
 
 import mqpg.web
+from mqpg.schema.copies import settle_in
+from tests.fixtures.databases import Databases
+from tests.fixtures.server import Server
 from tests.support.broker import Broker, Session
 from tests.web.story import Operator, Story, log_in, password_file
+
+
+@pytest.fixture(scope="module")
+def told(databases: Databases, template: str) -> Iterator[tuple[str, Story]]:
+    """The name of a database where the story has happened, and the story. Tests get copies."""
+    with databases.lent(template) as dsn:
+        broker = Broker(dsn)
+        story = Story(broker.session())
+        broker.close()
+        yield str(conninfo_to_dict(dsn)["dbname"]), story
+
+
+@pytest.fixture
+def dsn(request: pytest.FixtureRequest, server: Server, databases: Databases) -> Iterator[str]:
+    """DSN of a broker for this test alone. The story has happened there if the test asks for it."""
+    if "story" not in request.fixturenames:
+        yield request.getfixturevalue("new_database")()
+        return
+    name = databases.copy(request.getfixturevalue("told")[0])
+    with psycopg.connect(server.dsn(name)) as connection:
+        settle_in(connection)  # the same broker, moved, so that the story's handles are its own
+        connection.execute("update mqpg.worker set seen_at = clock_timestamp()")
+    yield server.dsn(name)
+    databases.drop(name)
 
 
 @pytest.fixture
@@ -20,8 +49,8 @@ def mq(dsn: str) -> Iterator[Session]:
 
 
 @pytest.fixture
-def story(mq: Session) -> Story:
-    return Story(mq)
+def story(told: tuple[str, Story]) -> Story:
+    return told[1]
 
 
 @pytest.fixture
@@ -31,6 +60,12 @@ def visitor(dsn: str, story: Story) -> Iterator[TestClient]:
     with TestClient(app, "http://localhost", follow_redirects=False) as client:
         yield client
     app.state.site.source.close()
+
+
+@pytest.fixture(autouse=True)
+def quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hash passwords in this process in a moment instead of a quarter of a second. Commands take their time."""
+    monkeypatch.setattr("mqpg.web.passwords._LOG_ROUNDS", 4)
 
 
 @pytest.fixture

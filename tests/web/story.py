@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cached_property
 from pathlib import Path
 
 from starlette.testclient import TestClient
@@ -99,7 +100,7 @@ class Operator:
     def __init__(self, client: TestClient) -> None:
         self.client = client
 
-    @property
+    @cached_property
     def token(self) -> str:
         return token_of(self.client.get("/topics/orders").text)
 
