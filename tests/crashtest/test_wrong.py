@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from mqpg.crashtest.options import CannotTry, Outcome, Result
+from mqpg.values.errors import ConfigurationError
 
 # Seconds on an idle machine.
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
+
+MESSAGES = ('{"id": 7}',)
 
 # Target, what it leaves, and how the advice begins.
 HANDLERS = {
@@ -109,15 +112,24 @@ def test_a_kept_connection_is_not_counted_beside_its_requests(crash: Callable[..
 
 
 @pytest.mark.parametrize(
-    ("target", "words"),
+    ("target", "setup", "messages", "words"),
     [
-        ("wrong:raises", "fails without a crash: ValueError: no such customer"),
-        ("wrong:commits", "Leave COMMIT and ROLLBACK to mqpg"),
-        ("wrong:commits_openly", "Leave COMMIT and ROLLBACK to mqpg"),
-        ("wrong:nothing", "leaves nothing that a crash could lose"),
-        ("right:bill", "no message reaches right:bill"),
+        ("wrong:raises", "bill.sql", MESSAGES, "wrong:raises fails without a crash: ValueError: no such customer"),
+        ("wrong:commits", "bill.sql", MESSAGES, "Leave COMMIT and ROLLBACK to mqpg"),
+        ("wrong:commits_openly", "bill.sql", MESSAGES, "Leave COMMIT and ROLLBACK to mqpg"),
+        ("wrong:nothing", "bill.sql", MESSAGES, "wrong:nothing leaves nothing that a crash could lose"),
+        ("os:getpid", "bill.sql", (), "os:getpid leaves nothing that a crash could lose"),
+        ("right:bill", "bill.sql", (), "no message reaches right:bill"),
+        ("right:bill", "right:create_topic", ("1",), "right:bill fails without a crash"),
+        ("right:bill", "broken.sql", MESSAGES, 'broken.sql: syntax error at or near "tabel"'),
+        ("right:copy_sqlite", "broken.sql", MESSAGES, 'broken.sql: near "tabel": syntax error'),
+        ("right:absent", "bill.sql", MESSAGES, "module 'right' has no 'absent'"),
+        ("right", "bill.sql", MESSAGES, "the target must be module:name"),
+        ("nowhere:bill", "bill.sql", MESSAGES, "cannot import 'nowhere'"),
     ],
 )
-def test_what_cannot_be_tried(target: str, words: str, crash: Callable[..., Result]) -> None:
-    with pytest.raises(CannotTry, match=words):
-        crash(target, "bill.sql", messages=() if target == "right:bill" else ('{"id": 7}',))
+def test_what_cannot_be_tried(
+    target: str, setup: str, messages: tuple[str, ...], words: str, crash: Callable[..., Result]
+) -> None:
+    with pytest.raises((CannotTry, ConfigurationError), match=words):
+        crash(target, setup, messages=messages)
