@@ -22,6 +22,7 @@ _APART = ("install/", "migrations/")
 _DESCRIBED = ("types/", "tables/", "functions/", "views/", "audit_views/")
 _CREATE = re.compile(r"^create (function|procedure|view|table|type) (mqpg\w*\.\w+)(\(?)", re.M)
 _SENTENCE = re.compile(r".*?(?=\.(?:\s|$))", re.S)
+_COLUMN = re.compile(r"    (?!check |default |primary key |unique |constraint )(\w+) ")
 
 
 def manifest(folder: Traversable) -> list[str]:
@@ -64,9 +65,10 @@ def assemble(folder: Traversable) -> str:
 
 
 def described(text: str) -> str:
-    """Add to a file a COMMENT ON with the first sentence of its header.
+    """Add to a file a COMMENT ON with the first sentence of its header, and one for each column of a table.
 
-    The file has one table, type or view, or one function or its overloads.
+    The file has one table, type or view, or one function or its overloads. The comment of a column is what
+    stands behind `--` beside or above it.
     """
     header = " ".join(line[2:].strip() for line in text.partition("\ncreate ")[0].splitlines())
     sentence = _SENTENCE.match(header)
@@ -75,7 +77,23 @@ def described(text: str) -> str:
     for made in _CREATE.finditer(text):
         arguments = f"({', '.join(_types(text, made.end()))})" if made[3] else ""
         comments.append(f"comment on {made[1]} {made[2]}{arguments} is\n    '{what}';")
+        if made[1] == "table":
+            columns = _columns(text[made.end() :].partition("\n)")[0])
+            comments += [f"comment on column {made[2]}.{name} is\n    '{said}';" for name, said in columns]
     return "\n".join([text, *comments])
+
+
+def _columns(text: str) -> Iterator[tuple[str, str]]:
+    """The columns of a table that have a comment, with it. The text is what its parentheses enclose."""
+    column, above = "", list[str]()
+    for line in text.splitlines():
+        code, _, beside = line.partition("-- ")
+        if named := _COLUMN.match(code):
+            column = named[1]
+        above += [beside] if beside else []
+        if code.strip() and above:
+            yield column, " ".join(above).replace("'", "''")
+            above.clear()
 
 
 def _types(text: str, at: int) -> Iterator[str]:

@@ -2,10 +2,8 @@
 -- a batch is recognized by it.
 create table mqpg.batch_writer (
     producer_group_id int not null references mqpg.producer_group on delete cascade,
-    writer text not null,
-    batch_no bigint not null,
+    writer text not null,  -- Who numbers the batches, such as the id of a query of Spark
+    batch_no bigint not null,  -- The greatest number that was committed
     at timestamptz not null default clock_timestamp(),
     primary key (producer_group_id, writer)
 );
-comment on column mqpg.batch_writer.writer is 'Who numbers the batches, such as the id of a query of Spark';
-comment on column mqpg.batch_writer.batch_no is 'The greatest number that was committed';

@@ -8,46 +8,26 @@ create sequence mqpg.batch_id as bigint minvalue 1 start 1 cache 1;
 comment on sequence mqpg.batch_id is 'Source of batch ids and of op_log.order_no, so that both share one order';
 
 create table mqpg.commit_log (
-    batch_id bigint not null,
-    xid xid8 not null,
+    batch_id bigint not null,  -- From the sequence batch_id, drawn after xid
+    xid xid8 not null,  -- The writing transaction; the appender compares it with its snapshots
     born_at timestamptz not null,
     topic_id int not null,
-    producer_group_id int,
-    incarnation int,
-    queue_id smallint not null,
-    n smallint not null,
-    kind "char" not null,
-    nonce uuid,
-    check_at timestamptz,
-    delay interval,
-    keys text [],
-    tags text [],
-    headers jsonb [],
-    payloads json [] not null,
-    relay boolean,
+    producer_group_id int,  -- Half messages only
+    incarnation int,  -- Half messages only: the broker's incarnation when it was prepared, part of its handle
+    queue_id smallint not null,  -- The topic's queue that all messages of the batch belong to
+    n smallint not null,  -- Number of messages in the batch, 1 to 1024
+    kind "char" not null,  -- n normal | h half message | d delayed | f final payload that a commit brought for a half
+    nonce uuid,  -- Half messages only: the secret of the batch, from which the nonces of its handles are computed
+    check_at timestamptz,  -- Half messages only: from this time on an undecided one is overdue
+    delay interval,  -- Half messages only: time between the commit and the delivery; null: none
+    keys text [],  -- One element per message (null: without key); null when no message has a key
+    tags text [],  -- One element per message; null when no message has a tag
+    headers jsonb [],  -- One element per message; null when no message has headers
+    payloads json [] not null,  -- One element per message, byte for byte as sent
+    relay boolean,  -- true: half messages of a relay topic, whose phases also travel as messages; else null
+    -- Of all contents, see _checksum(); of an earlier release, of the bodies; null: the topic did not ask for it
     checksum bigint
 ) partition by range (batch_id);
-comment on column mqpg.commit_log.batch_id is 'From the sequence batch_id, drawn after xid';
-comment on column mqpg.commit_log.xid is 'The writing transaction; the appender compares it with its snapshots';
-comment on column mqpg.commit_log.producer_group_id is 'Half messages only';
-comment on column mqpg.commit_log.incarnation is
-    'Half messages only: the broker''s incarnation when it was prepared, part of its handle';
-comment on column mqpg.commit_log.queue_id is 'The topic''s queue that all messages of the batch belong to';
-comment on column mqpg.commit_log.n is 'Number of messages in the batch, 1 to 1024';
-comment on column mqpg.commit_log.kind is
-    'n normal | h half message | d delayed | f final payload that a commit brought for a half';
-comment on column mqpg.commit_log.nonce is
-    'Half messages only: the secret of the batch, from which the nonces of its handles are computed';
-comment on column mqpg.commit_log.check_at is 'Half messages only: from this time on an undecided one is overdue';
-comment on column mqpg.commit_log.delay is 'Half messages only: time between the commit and the delivery; null: none';
-comment on column mqpg.commit_log.keys is 'One element per message (null: without key); null when no message has a key';
-comment on column mqpg.commit_log.tags is 'One element per message; null when no message has a tag';
-comment on column mqpg.commit_log.headers is 'One element per message; null when no message has headers';
-comment on column mqpg.commit_log.payloads is 'One element per message, byte for byte as sent';
-comment on column mqpg.commit_log.relay is
-    'true: half messages of a relay topic, whose phases also travel as messages; else null';
-comment on column mqpg.commit_log.checksum is
-    'Of all contents, see _checksum(); of an earlier release, of the bodies; null: the topic did not ask for it';
 
 create unique index commit_log_batch on mqpg.commit_log (batch_id);
 alter table mqpg.commit_log replica identity using index commit_log_batch;

@@ -5,18 +5,12 @@
 create table mqpg.dead_letter (
     subscription_id int not null references mqpg.subscription on delete cascade,
     message_id bigint not null,
-    deliver_id bigint not null,
-    queue_id smallint not null,
-    attempts int not null,
-    reason text,
-    history jsonb,
+    deliver_id bigint not null,  -- Message id that the body lies under
+    queue_id smallint not null,  -- The topic's queue that the message came by
+    attempts int not null,  -- How often the message was delivered
+    reason text,  -- Why the last attempt failed
+    history jsonb,  -- [{attempt, delivered_at, consumer, failed_at, reason}, …], as far as it is known
     died_at timestamptz not null default clock_timestamp(),
     primary key (subscription_id, message_id)
 );
-comment on column mqpg.dead_letter.deliver_id is 'Message id that the body lies under';
-comment on column mqpg.dead_letter.queue_id is 'The topic''s queue that the message came by';
-comment on column mqpg.dead_letter.attempts is 'How often the message was delivered';
-comment on column mqpg.dead_letter.reason is 'Why the last attempt failed';
-comment on column mqpg.dead_letter.history is
-    '[{attempt, delivered_at, consumer, failed_at, reason}, …], as far as it is known';
 create index dead_letter_latest on mqpg.dead_letter (subscription_id, died_at, message_id);

@@ -3,11 +3,9 @@
 -- Two sends within one window therefore always meet in a slot. An id that is free again has more rows;
 -- see _register_dedup_ids().
 create table mqpg.dedup (
-    message_id bigint not null,
-    slot bigint not null,
+    message_id bigint not null,  -- The message that was stored first under the id
+    slot bigint not null,  -- Time in units of the setting dedup_window since 1970, rounded down
     topic_id int not null,
     dedup_id text not null,
     primary key (topic_id, dedup_id, slot)
 ) partition by range (slot);
-comment on column mqpg.dedup.message_id is 'The message that was stored first under the id';
-comment on column mqpg.dedup.slot is 'Time in units of the setting dedup_window since 1970, rounded down';

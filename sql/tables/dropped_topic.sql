@@ -2,11 +2,9 @@
 -- whose transaction was open during the drop belongs to no existing topic, which the view orphans
 -- shows.
 create table mqpg.dropped_topic (
-    topic_id int primary key,
+    topic_id int primary key,  -- The id that the topic had
     name text not null,
-    forced boolean not null,
+    forced boolean not null,  -- Whether drop_topic() was called with force
     dropped_at timestamptz not null default clock_timestamp(),
     by text not null default session_user
 );
-comment on column mqpg.dropped_topic.topic_id is 'The id that the topic had';
-comment on column mqpg.dropped_topic.forced is 'Whether drop_topic() was called with force';

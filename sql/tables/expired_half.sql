@@ -4,13 +4,10 @@
 create table mqpg.expired_half (
     message_id bigint primary key,
     handle text not null,
-    producer_group text,
+    producer_group text,  -- Null: the group was dropped while prepare() was open
     topic text not null,
     prepared_at timestamptz not null,
     expired_at timestamptz not null default clock_timestamp(),
-    outcome mqpg.outcome not null,
+    outcome mqpg.outcome not null,  -- rolled_back, or committed where the ledger of this database had a local row
     reason text not null
 );
-comment on column mqpg.expired_half.producer_group is 'Null: the group was dropped while prepare() was open';
-comment on column mqpg.expired_half.outcome is
-    'rolled_back, or committed where the ledger of this database had a local row';

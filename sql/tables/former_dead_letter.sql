@@ -6,14 +6,11 @@ create table mqpg.former_dead_letter (
     attempts int not null,
     reason text,
     history jsonb,
-    died_at timestamptz not null,
-    left_at timestamptz not null default clock_timestamp(),
-    fate text not null check (fate in ('redriven', 'discarded')),
+    died_at timestamptz not null,  -- When it became a dead letter
+    left_at timestamptz not null default clock_timestamp(),  -- When it was redriven or discarded
+    fate text not null check (fate in ('redriven', 'discarded')),  -- redriven | discarded
     by text not null default session_user
 );
 -- Without a key; publications need one for DELETE.
 alter table mqpg.former_dead_letter replica identity full;
-comment on column mqpg.former_dead_letter.died_at is 'When it became a dead letter';
-comment on column mqpg.former_dead_letter.left_at is 'When it was redriven or discarded';
-comment on column mqpg.former_dead_letter.fate is 'redriven | discarded';
 create index former_dead_letter_message on mqpg.former_dead_letter (message_id);

@@ -7,16 +7,15 @@
 create table mqpg.former_setting (
     setting_id bigint primary key default nextval('mqpg.position_jump_jump_id_seq'),
     topic_id int not null references mqpg.topic on delete cascade,
+    -- Of retries_from, mode and on_failure; null: the topic's
     subscription_id int references mqpg.subscription on delete cascade,
     name text not null check (
         name in (
             'retention', 'message_ttl', 'lose_after', 'lose_over', 'checksums', 'retries_from', 'mode', 'on_failure')),
-    value text,
+    value text,  -- As text; null: none; 'unknown': it was before the broker noted it
+    -- Until when it held; of retries_from exactly the new value
     replaced_at timestamptz not null default clock_timestamp(),
     by text not null default session_user
 );
-comment on column mqpg.former_setting.subscription_id is 'Of retries_from, mode and on_failure; null: the topic''s';
-comment on column mqpg.former_setting.value is 'As text; null: none; ''unknown'': it was before the broker noted it';
-comment on column mqpg.former_setting.replaced_at is 'Until when it held; of retries_from exactly the new value';
 create index former_setting_topic on mqpg.former_setting (topic_id);
 create index former_setting_subscription on mqpg.former_setting (subscription_id);

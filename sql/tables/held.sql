@@ -2,13 +2,13 @@
 -- Readers look here when the segment is gone.
 create table mqpg.held (
     message_id bigint primary key,
-    xid xid8 not null,
+    xid xid8 not null,  -- The transaction that wrote the message
     born_at timestamptz not null,
     topic_id int not null,
     producer_group_id int,
     incarnation int,
     queue_id smallint not null,
-    kind "char" not null,
+    kind "char" not null,  -- As in commit_log: n normal | h half message | d delayed | f final payload
     nonce uuid,
     check_at timestamptz,
     delay interval,
@@ -16,11 +16,7 @@ create table mqpg.held (
     tag text,
     headers jsonb,
     payload json not null,
-    relay boolean,
-    copied_at timestamptz not null default clock_timestamp()
+    relay boolean,  -- true: a half message of a relay topic; else null
+    copied_at timestamptz not null default clock_timestamp()  -- When keep() copied it out of its segment
 );
-comment on column mqpg.held.xid is 'The transaction that wrote the message';
-comment on column mqpg.held.kind is 'As in commit_log: n normal | h half message | d delayed | f final payload';
-comment on column mqpg.held.relay is 'true: a half message of a relay topic; else null';
-comment on column mqpg.held.copied_at is 'When keep() copied it out of its segment';
 create index held_topic_key on mqpg.held (topic_id, key);

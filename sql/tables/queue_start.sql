@@ -3,12 +3,9 @@
 -- read it.
 create table mqpg.queue_start (
     subscription_id int not null references mqpg.subscription on delete cascade,
-    queue_id smallint not null,
-    start_offset bigint,
+    queue_id smallint not null,  -- -1: the retry lane
+    start_offset bigint,  -- The first offset that it was to get; null: of an earlier release
+    -- Offsets that consumers with a journal received; null: no consumer of this release has said so
     journal int8multirange,
     primary key (subscription_id, queue_id)
 );
-comment on column mqpg.queue_start.queue_id is '-1: the retry lane';
-comment on column mqpg.queue_start.start_offset is 'The first offset that it was to get; null: of an earlier release';
-comment on column mqpg.queue_start.journal is
-    'Offsets that consumers with a journal received; null: no consumer of this release has said so';

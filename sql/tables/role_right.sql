@@ -9,19 +9,15 @@ create table mqpg.role_right (
     role regrole not null,
     privilege text not null
     check (privilege in ('send', 'produce', 'receive', 'operator', 'auditor', 'worker')),
+    -- send: the topic; receive: the topic, for every group that reads it; null: all topics
     topic_id int references mqpg.topic on delete cascade,
-    producer_group_id int references mqpg.producer_group on delete cascade,
+    producer_group_id int references mqpg.producer_group on delete cascade,  -- produce: the group; null: all groups
+    -- receive: the group's subscription to one topic; else null
     subscription_id int references mqpg.subscription on delete cascade,
-    consumer_group text,
-    granted_by text not null,
+    consumer_group text,  -- receive: this group, on all topics that it reads; else null
+    granted_by text not null,  -- The role that granted it
     granted_at timestamptz not null default clock_timestamp()
 );
-comment on column mqpg.role_right.topic_id is
-    'send: the topic; receive: the topic, for every group that reads it; null: all topics';
-comment on column mqpg.role_right.producer_group_id is 'produce: the group; null: all groups';
-comment on column mqpg.role_right.subscription_id is 'receive: the group''s subscription to one topic; else null';
-comment on column mqpg.role_right.consumer_group is 'receive: this group, on all topics that it reads; else null';
-comment on column mqpg.role_right.granted_by is 'The role that granted it';
 create unique index role_right_once on mqpg.role_right (
     privilege, role, coalesce(topic_id, 0), coalesce(producer_group_id, 0), coalesce(subscription_id, 0),
     coalesce(consumer_group, '')

@@ -3,14 +3,11 @@
 -- shadow the function mqpg._setting.
 create table mqpg.settings (
     name text primary key,
-    value text not null,
-    least text not null,
-    most text not null,
+    value text not null,  -- The current value, as text
+    least text not null,  -- The smallest allowed value, a number or an interval
+    most text not null,  -- The greatest allowed value
     description text not null
 );
-comment on column mqpg.settings.value is 'The current value, as text';
-comment on column mqpg.settings.least is 'The smallest allowed value, a number or an interval';
-comment on column mqpg.settings.most is 'The greatest allowed value';
 insert into mqpg.settings (name, value, least, most, description) values
 ('segment_ids', '268435456', '1', '1099511627776',
     'batch ids in a commit_log segment; closing one early skips the rest'),

@@ -10,36 +10,24 @@ create table mqpg.subscription (
     subscription_id int generated always as identity primary key,
     consumer_group text not null,
     topic_id int not null references mqpg.topic on delete cascade,
+    -- Mode broadcast: the consumer's name; empty in the group's own row and in other modes
     member text not null default '',
+    -- Mode broadcast: the group's own row; null in that row and in other modes
     member_of int references mqpg.subscription on delete cascade,
-    mode text not null,
-    start text not null,
-    filter jsonpath,
-    tags text [],
-    max_attempts int not null,
-    retry_delay interval not null,
-    on_failure text not null default 'skip',
+    mode text not null,  -- exclusive | shared | pinned | broadcast
+    start text not null,  -- As given to subscribe(): earliest | latest | a time
+    filter jsonpath,  -- jsonpath that chooses messages; null: all
+    tags text [],  -- Tags that choose messages; null: all
+    max_attempts int not null,  -- Deliveries until a message becomes a dead letter
+    retry_delay interval not null,  -- Time until the second attempt; doubles with each further one
+    on_failure text not null default 'skip',  -- skip | block_key | block_queue
     paused boolean not null default false,
-    retries_from timestamptz not null default '-infinity',
+    retries_from timestamptz not null default '-infinity',  -- Retries that were written before this time are purged
     created_at timestamptz not null default clock_timestamp(),
-    receivers mqpg.grantee [] not null default '{}',
+    receivers mqpg.grantee [] not null default '{}',  -- Roles that may receive; a copy of role_right for the hot path
+    -- Secrets of 244 random bits that receipts are signed with: the first one signs, every one verifies
     receipt_secrets bytea [] not null default array[uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())],
     unique (topic_id, consumer_group, member)
 );
-comment on column mqpg.subscription.member is
-    'Mode broadcast: the consumer''s name; empty in the group''s own row and in other modes';
-comment on column mqpg.subscription.member_of is
-    'Mode broadcast: the group''s own row; null in that row and in other modes';
-comment on column mqpg.subscription.mode is 'exclusive | shared | pinned | broadcast';
-comment on column mqpg.subscription.start is 'As given to subscribe(): earliest | latest | a time';
-comment on column mqpg.subscription.filter is 'jsonpath that chooses messages; null: all';
-comment on column mqpg.subscription.tags is 'Tags that choose messages; null: all';
-comment on column mqpg.subscription.max_attempts is 'Deliveries until a message becomes a dead letter';
-comment on column mqpg.subscription.retry_delay is 'Time until the second attempt; doubles with each further one';
-comment on column mqpg.subscription.on_failure is 'skip | block_key | block_queue';
-comment on column mqpg.subscription.retries_from is 'Retries that were written before this time are purged';
-comment on column mqpg.subscription.receivers is 'Roles that may receive; a copy of role_right for the hot path';
-comment on column mqpg.subscription.receipt_secrets is
-    'Secrets of 244 random bits that receipts are signed with: the first one signs, every one verifies';
 create index subscription_consumer_group on mqpg.subscription (consumer_group);
 create index subscription_member_of on mqpg.subscription (member_of) where member_of is not null;

@@ -2,24 +2,16 @@
 -- append() that moved something. The newest row is the appender's whole state.
 create table mqpg.tick (
     tick_id bigint not null primary key,
-    xid xid8 not null,
-    snapshot pg_snapshot not null,
-    snapshot_xmax xid8 not null,
-    batch_seq bigint not null,
-    floor_id bigint not null,
-    due_until timestamptz not null,
-    messages bigint not null,
-    topic_ids int [] not null,
+    xid xid8 not null,  -- The appending transaction, which got its xid after batch_seq was read
+    snapshot pg_snapshot not null,  -- All rows visible in it have their offsets
+    snapshot_xmax xid8 not null,  -- pg_snapshot_xmax(snapshot), for the index
+    batch_seq bigint not null,  -- The batch id sequence, read before the snapshot was taken
+    floor_id bigint not null,  -- Rows that a later append() may append have greater batch ids
+    due_until timestamptz not null,  -- Delayed messages up to this time are appended
+    messages bigint not null,  -- Number of messages appended
+    topic_ids int [] not null,  -- Topics that got messages
     at timestamptz not null
 ) partition by range (tick_id);
-comment on column mqpg.tick.xid is 'The appending transaction, which got its xid after batch_seq was read';
-comment on column mqpg.tick.snapshot is 'All rows visible in it have their offsets';
-comment on column mqpg.tick.snapshot_xmax is 'pg_snapshot_xmax(snapshot), for the index';
-comment on column mqpg.tick.batch_seq is 'The batch id sequence, read before the snapshot was taken';
-comment on column mqpg.tick.floor_id is 'Rows that a later append() may append have greater batch ids';
-comment on column mqpg.tick.due_until is 'Delayed messages up to this time are appended';
-comment on column mqpg.tick.messages is 'Number of messages appended';
-comment on column mqpg.tick.topic_ids is 'Topics that got messages';
 create sequence mqpg.tick_mark as bigint minvalue 0 start 0 cache 1;
 comment on sequence mqpg.tick_mark is
     'The newest tick_id, or a greater one: a statement that names it opens no partitions of later ticks';
