@@ -404,6 +404,15 @@ def test_a_change_of_what_ends_meanwhile_is_refused(mq: Session, broker: Broker,
         altering.result(45)
 
 
+def test_the_end_of_a_producer_group_waits_with_a_time_out(mq: Session, other: Session) -> None:
+    with mq.transaction():
+        mq.call("alter_producer_group", "pg", max_checks=5)
+        with within(10), refused("55P03"):
+            other.call("drop_producer_group", "pg")
+    other.call("drop_producer_group", "pg")
+    assert other.scalar("show lock_timeout") == "0"
+
+
 ENDING: dict[str, tuple[Any, ...]] = {
     "unsubscribe": ("g", "one"),
     "drop_topic": ("one", True),

@@ -17,7 +17,7 @@
 --       undecided now. 100 years and more: for ever.
 --   max_undecided: how many half messages may be undecided, 1 to 2147483647; counted again within about
 --       a second.
--- Locks: the group's row, exclusively.
+-- Locks: the group's row, exclusively, up to the setting lock_timeout.
 -- Cost: one update; with another ledger also the undecided half messages.
 -- Errors: MQ001 (argument), MQ004 (unknown group), MQ018 (undecided half messages), 55P03, 40001.
 create function mqpg.alter_producer_group(
@@ -28,9 +28,19 @@ create function mqpg.alter_producer_group(
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_may boolean := mqpg._require_privilege('operator');
-    v_group mqpg.producer_group := mqpg._lock_producer_group(alter_producer_group.producer_group);
-    v_before mqpg.producer_group := v_group;
+    v_group mqpg.producer_group := mqpg._producer_group(alter_producer_group.producer_group);
+    v_before mqpg.producer_group;
+    v_timeout text := mqpg._apply_lock_timeout();
 begin
+    select g.* into v_group from mqpg.producer_group g
+    where g.producer_group_id = v_group.producer_group_id
+    for no key update;
+    if not found then
+        raise exception using errcode = 'MQ004', message = format(
+            'producer group %L was dropped meanwhile', alter_producer_group.producer_group);
+    end if;
+    perform set_config('lock_timeout', v_timeout, true);
+    v_before := v_group;
     v_group.check_after := coalesce(mqpg._seconds(alter_producer_group.check_after), v_group.check_after);
     v_group.max_checks := coalesce(alter_producer_group.max_checks, v_group.max_checks);
     v_group.on_exhausted := coalesce(alter_producer_group.on_exhausted, v_group.on_exhausted);

@@ -24,10 +24,17 @@ create function mqpg.alter_subscription(
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_may boolean := mqpg._require_privilege('operator');
-    v_new mqpg.subscription := mqpg._lock_subscription(alter_subscription.consumer_group, alter_subscription.topic);
-    v_mode text := v_new.mode;
-    v_timeout text;
+    v_new mqpg.subscription := mqpg._subscription(alter_subscription.consumer_group, alter_subscription.topic);
+    v_mode text;
+    v_timeout text := mqpg._apply_lock_timeout();
 begin
+    perform mqpg._lock_group(v_new);
+    select s.* into v_new from mqpg.subscription s where s.subscription_id = v_new.subscription_id for no key update;
+    if not found then
+        raise exception using errcode = 'MQ005', message = format(
+            'consumer group %L was unsubscribed meanwhile', alter_subscription.consumer_group);
+    end if;
+    v_mode := v_new.mode;
     v_new.max_attempts := coalesce(alter_subscription.max_attempts, v_new.max_attempts);
     v_new.retry_delay := coalesce(mqpg._seconds(alter_subscription.retry_delay), v_new.retry_delay);
     v_new.filter := coalesce(alter_subscription.filter, v_new.filter);
@@ -41,7 +48,6 @@ begin
             'mode may change only between exclusive and shared, not from %s to %s', v_mode, v_new.mode),
             hint = 'Call unsubscribe() and subscribe() to start over in another mode.';
     end if;
-    v_timeout := mqpg._apply_lock_timeout();
     insert into mqpg.former_filter (subscription_id, filter, tags)
     select s.subscription_id, s.filter, s.tags from mqpg.subscription s
     where v_new.subscription_id in (s.subscription_id, s.member_of)

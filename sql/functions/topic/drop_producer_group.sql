@@ -4,14 +4,15 @@
 -- without a group, until its producer or settle() decides it.
 -- Arguments:
 --   producer_group: name of the group.
--- Locks: the group's row.
+-- Locks: the group's row, up to the setting lock_timeout.
 -- Cost: the undecided half messages.
--- Errors: MQ004 (unknown group), MQ018 (undecided half messages).
+-- Errors: MQ004 (unknown group), MQ018 (undecided half messages), 55P03.
 create function mqpg.drop_producer_group(producer_group text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_may boolean := mqpg._require_privilege('operator');
     v_group mqpg.producer_group := mqpg._producer_group(drop_producer_group.producer_group);
+    v_timeout text := mqpg._apply_lock_timeout();
 begin
     perform from mqpg.producer_group g where g.producer_group_id = v_group.producer_group_id for update;
     if not found then
@@ -26,5 +27,6 @@ begin
                 'show them.';
     end if;
     delete from mqpg.producer_group g where g.producer_group_id = v_group.producer_group_id;
+    perform set_config('lock_timeout', v_timeout, true);
 end
 $$;
