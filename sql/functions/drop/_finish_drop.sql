@@ -51,12 +51,8 @@ begin
         return;
     end if;
     if v_segment.leaving <> 'commit_log' then
-        select f.parent into v_next
-        from mqpg._family_tables(v_segment.family) with ordinality as f(parent, per_unit, place)
-        where f.place > (
-            select g.place from mqpg._family_tables(v_segment.family) with ordinality as g(parent, per_unit, place)
-            where g.parent = v_segment.leaving)
-        order by f.place limit 1;
+        select f.next_parent into v_next from mqpg._family_tables(v_segment.family) f
+        where f.parent = v_segment.leaving;
     end if;
     update mqpg.segment s set
         leaving = v_next,

@@ -24,7 +24,7 @@ begin
     cross join lateral (
         select mqpg._partition_name(f.parent, s.segment_no) as name,
             to_regclass('mqpg.' || mqpg._partition_name(f.parent, s.segment_no))::oid as oid
-        from mqpg._family_tables(s.family) with ordinality as f(parent, per_unit, place)
+        from mqpg._family_tables(s.family) with ordinality as f(parent, per_unit, next_parent, place)
         where coalesce(
             f.parent = s.leaving, to_regclass('mqpg.' || mqpg._partition_name(f.parent, s.segment_no)) is not null)
         order by f.place limit 1

@@ -45,14 +45,7 @@ begin
         where m.family = v_merge.family;
     else
         v_rows := 0;
-        update mqpg.segment_merge m set copied_to = null, parent = (
-            select f.parent
-            from mqpg._family_tables(v_merge.family) with ordinality as f(parent, per_unit, place)
-            where f.place > (
-                select g.place
-                from mqpg._family_tables(v_merge.family) with ordinality as g(parent, per_unit, place)
-                where g.parent = v_merge.parent)
-            order by f.place limit 1)
+        update mqpg.segment_merge m set copied_to = null, parent = v_table.next_parent
         where m.family = v_merge.family;
     end if;
     return query select 'merging', v_merge.family, v_merge.segment_nos[1], format('%s: %s rows copied', v_merge.parent,

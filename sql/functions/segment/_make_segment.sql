@@ -15,14 +15,9 @@ begin
     from mqpg.segment s where s.family = _make_segment.family
     returning * into v_segment;
     for v_table in select f.parent, f.per_unit from mqpg._family_tables(_make_segment.family) f loop
-        if v_table.per_unit = 1 then
-            perform mqpg._make_partition(
-                v_table.parent, v_segment.segment_no, v_segment.lower_bound, v_segment.upper_bound);
-        else
-            perform mqpg._make_partition(v_table.parent, v_segment.segment_no,
-                (v_segment.lower_bound::bigint * v_table.per_unit)::text,
-                (v_segment.upper_bound::bigint * v_table.per_unit)::text);
-        end if;
+        perform mqpg._make_partition(v_table.parent, v_segment.segment_no,
+            mqpg._scaled_bound(v_segment.lower_bound, v_table.per_unit),
+            mqpg._scaled_bound(v_segment.upper_bound, v_table.per_unit));
     end loop;
     if v_segment.family = 'delayed' then
         update mqpg.clock c set delayed_until = v_segment.upper_bound::timestamptz;
