@@ -27,7 +27,7 @@ begin
     timed_out := false;
     select h.* into v_half from mqpg._half_by_handle(_check_back.handle) h;
     if not v_half.known or mqpg._is_decided_half(v_half.message_id) then
-        perform mqpg._delete_entry(_check_back.msg_id);
+        delete from pgmq.q_mqpg_oplog q where q.msg_id = _check_back.msg_id;
         return;
     end if;
     if mqpg._park_other_ledger(_check_back.producer_group, v_half.message_id, _check_back.msg_id) then
@@ -54,7 +54,7 @@ begin
         if v_verdict <> 'wait' then
             perform mqpg._decide(
                 _check_back.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_by);
-            perform mqpg._delete_entry(_check_back.msg_id);
+            delete from pgmq.q_mqpg_oplog q where q.msg_id = _check_back.msg_id;
         end if;
     exception when lock_not_available then
         v_verdict := 'wait';

@@ -51,7 +51,7 @@ begin
         if v_verdict <> 'wait' then
             perform mqpg._decide(
                 _end_exhausted.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_reason);
-            perform mqpg._delete_entry(_end_exhausted.msg_id);
+            delete from pgmq.q_mqpg_oplog q where q.msg_id = _end_exhausted.msg_id;
             return;
         end if;
     exception when lock_not_available then

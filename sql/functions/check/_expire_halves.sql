@@ -46,7 +46,7 @@ begin
     loop
         select h.* into v_half from mqpg._half_by_handle(v_entry.handle) h;
         if not v_half.known or mqpg._is_decided_half(v_half.message_id) then
-            perform mqpg._delete_entry(v_entry.msg_id);
+            delete from pgmq.q_mqpg_oplog q where q.msg_id = v_entry.msg_id;
             continue;
         end if;
         handle := v_entry.handle;

@@ -3,15 +3,9 @@
 -- Locks: the entry's row; an entry that a check-back holds is left to it.
 -- Cost: one index lookup, one delete.
 create function mqpg._forget_entry(message_id bigint) returns void
-language plpgsql as $$
-declare
-    v_msg_id bigint;
-begin
-    select q.msg_id into v_msg_id from pgmq.q_mqpg_oplog q
-    where (q.message ->> 'message_id')::bigint = _forget_entry.message_id
-    for update skip locked;
-    if found then
-        perform mqpg._delete_entry(v_msg_id);
-    end if;
-end
+language sql as $$
+    delete from pgmq.q_mqpg_oplog q where q.msg_id = any(array(
+        select e.msg_id from pgmq.q_mqpg_oplog e
+        where (e.message ->> 'message_id')::bigint = _forget_entry.message_id
+        for update skip locked))
 $$;
