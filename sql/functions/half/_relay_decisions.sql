@@ -16,7 +16,7 @@ begin
                 mqpg._handle(f.incarnation, u.id, f.nonce)) as headers,
             case when _relay_decisions.op = 'c' then coalesce(p.payload::json, f.payload) else 'null' end as payload
         from unnest(_relay_decisions.halves, _relay_decisions.batches) as u(id, batch)
-        cross join lateral mqpg._half_content(u.id) as f
+        cross join lateral mqpg._message(u.id) as f
         left join lateral (
             select g.payload
             from unnest(_relay_decisions.ids, _relay_decisions.payloads) with ordinality as g(id, payload, o)

@@ -25,10 +25,8 @@ begin
         case when h.topic_id is not null or d.dropped then n.message_id end, t.name, h.key
     from named n
     left join lateral (
-        select m.topic_id, m.key
-        from mqpg._message(n.message_id) m
-        join mqpg._half_by_id(n.message_id) r on true
-        where mqpg._handle_nonce(m.nonce, n.message_id) = uuid_send(n.nonce) and r.incarnation = n.incarnation
+        select m.topic_id, m.key from mqpg._message(n.message_id) m
+        where mqpg._handle_nonce(m.nonce, n.message_id) = uuid_send(n.nonce) and m.incarnation = n.incarnation
     ) as h on true
     cross join lateral (
         select h.topic_id is null and exists (

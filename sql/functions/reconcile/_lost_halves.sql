@@ -19,13 +19,9 @@ begin
     cross join lateral mqpg._parse_handle(u.handle) as p
     join mqpg.broker b on b.broker_id = p.broker_id and p.incarnation < b.incarnation
     where not exists (
-            select from mqpg.commit_log l
-            where l.batch_id = p.message_id / 1024 and l.incarnation = p.incarnation and p.message_id % 1024 < l.n
-                and mqpg._handle_nonce(l.nonce, p.message_id) = uuid_send(p.nonce))
-        and not exists (
-            select from mqpg.held h
-            where h.message_id = p.message_id and h.incarnation = p.incarnation
-                and mqpg._handle_nonce(h.nonce, h.message_id) = uuid_send(p.nonce))
+            select from mqpg._half_by_id(p.message_id) h
+            where h.incarnation = p.incarnation
+                and mqpg._handle_nonce(h.nonce, p.message_id) = uuid_send(p.nonce))
         and not exists (
             select from mqpg.segment s
             where s.family = 'log' and (s.body_dropped_at is not null or s.left_out <> '{}'

@@ -19,7 +19,7 @@ begin
                 then mqpg._checksum(h.final, f.topic_id, p.payload, f.key, f.tag, f.headers)
         end
     from unnest(_store_finals.halves, _store_finals.finals) as h(id, final)
-    join lateral mqpg._half_content(h.id) as f on true
+    join lateral mqpg._message(h.id) as f on true
     join lateral (
         select u.payload from unnest(_store_finals.ids, _store_finals.payloads) with ordinality as u(id, payload, o)
         where u.id = h.id order by u.o limit 1
