@@ -13,7 +13,7 @@ SQL = Path(__file__).resolve().parents[2] / "sql"
 PINNED = "search_path=pg_catalog, pg_temp"
 # They add what their caller may see of other sessions.
 _AS_CALLER = re.compile(r"mqpg\.(why|_session_facts)\(.*\)")
-_CASTS = re.compile(r"mqpg\.(send|prepare)(_batch)?\(text,jsonb?(\[\])?,.*\)")
+_CASTS = re.compile(r"mqpg\.((send|prepare)(_batch)?|commit)\(text,jsonb?(\[\])?(,.*)?\)")
 
 _FUNCTIONS = """
     select p.oid::regprocedure::text as signature, p.proname as name, p.prosecdef as definer,

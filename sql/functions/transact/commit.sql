@@ -25,22 +25,14 @@ begin
 end
 $$;
 
+-- The overloads for json and jsonb only turn the payload into text. They run as the caller, with
+-- every name qualified, so that a call does not become the owner's twice.
 create function mqpg.commit(handle text, payload json) returns mqpg.outcome
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-begin
-    if commit.payload is null then
-        raise exception using errcode = 'MQ001', message = 'payload must not be null';
-    end if;
-    return mqpg._decide(commit.handle, 'c', 'producer', null, commit.payload::text);
-end
+language sql as $$
+    select mqpg.commit(commit.handle, commit.payload::pg_catalog.text)
 $$;
 
 create function mqpg.commit(handle text, payload jsonb) returns mqpg.outcome
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-begin
-    if commit.payload is null then
-        raise exception using errcode = 'MQ001', message = 'payload must not be null';
-    end if;
-    return mqpg._decide(commit.handle, 'c', 'producer', null, commit.payload::text);
-end
+language sql as $$
+    select mqpg.commit(commit.handle, commit.payload::pg_catalog.text)
 $$;
