@@ -1,4 +1,5 @@
--- Whether the caller may use what these roles may use. _may() answers for most calls that write.
+-- Whether the caller may use what these roles may use: it has one of them. A role whose id bears
+-- another name now does not count. _may() answers for most calls that write.
 -- Locks: none. Cost: negligible.
 create function mqpg._is_among(grantees mqpg.grantee []) returns boolean
 language plpgsql stable as $$
@@ -9,7 +10,7 @@ begin
         return true;
     end if;
     foreach v_grantee in array coalesce(_is_among.grantees, '{}') loop
-        if mqpg._names_role(v_grantee) then
+        if pg_get_userbyid(v_grantee.role) = v_grantee.name and pg_has_role(mqpg._caller(), v_grantee.role, 'usage') then
             return true;
         end if;
     end loop;

@@ -36,8 +36,8 @@ begin
                 'or let the reader begin at the position, with a new checkpoint.';
     end if;
     v_claim := row(
-        (v_cursor.version + 1) * 1048576 + pg_current_xact_id()::text::bigint % 1048576, v_cursor.claimed,
-        _advance_queue.to_offset, 1, clock_timestamp() + interval '30 s', null, null, null, null)::mqpg.claim;
+        mqpg._epoch(v_cursor.version + 1), v_cursor.claimed, _advance_queue.to_offset, 1,
+        clock_timestamp() + interval '30 s', null, null, null, null)::mqpg.claim;
     v_version := mqpg._write_cursor(
         v_cursor, mqpg._action('receive'), v_claim.epoch, _advance_queue.to_offset, v_cursor.owner, array[v_claim]);
     v_cursor := mqpg._cursor(v_id, _advance_queue.queue_id);

@@ -3,8 +3,10 @@
 -- count of attempts, and a message that does not fit into it makes the later ones with its key
 -- wait. If about 4096 messages of a queue wait, no fresh one is delivered until a key is free
 -- again. With a filter the search ends at the time `until`.
--- Locks: none; the caller holds the queue's cursor lock.
+-- Locks: if it writes dead letters, the subscription's row, as _require_subscribed(); the caller holds the
+-- queue's cursor lock.
 -- Cost: one cursor version, and what _candidates_by_key() reads.
+-- Errors: MQ005 (unsubscribed meanwhile), 55P03, 40001.
 create function mqpg._claim_by_key(
     subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text,
     until timestamptz
@@ -46,9 +48,11 @@ begin
         for v_message in select b.* from mqpg._candidates_by_key(_claim_by_key.subscription, v_cursor, v_upto) b loop
             if not v_message.blocked and v_message.key = any(v_skipped) is not true then
                 if v_claim.attempt is null and v_message.deliveries >= v_max then
-                    perform mqpg._bury_offset(
-                        _claim_by_key.subscription, v_cursor.queue_id, v_message.queue_offset,
-                        v_message.deliveries);
+                    perform mqpg._require_subscribed(_claim_by_key.subscription);
+                    perform mqpg._bury(v_cursor.subscription_id, array[m.message_id], array[m.deliver_id],
+                        array[v_message.deliveries], 'lease ran out at the last attempt', limited => true)
+                    from mqpg._claimed_messages((_claim_by_key.subscription).topic_id, v_cursor.queue_id, 0, row(
+                        null, v_message.queue_offset, v_message.queue_offset + 1, 1, null, null, null, null, null)) m;
                     v_action := mqpg._action('dead_letter');
                     continue;
                 end if;
