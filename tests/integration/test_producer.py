@@ -245,6 +245,23 @@ def test_a_final_payload_needs_no_broker_before_the_local_commit(
     assert delivered(mq, "orders") == ["final"]
 
 
+def test_rows_of_a_broker_that_the_producer_does_not_have_are_said(
+    producer: mqpg.TransactionalProducer, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    with engine.begin() as conn:
+        for number in range(2):
+            producer.ledger.begin(conn, f"0a1b2c3d4e5f.1.{number}.x")
+    assert producer.recover(older_than=timedelta(0)) == 0
+    assert "0a1b2c3d4e5f" not in caplog.text, "another producer may be about to send them"
+    with engine.begin() as conn:
+        conn.execute(text("update mqpg_ledger set created_at = '2020-01-01 00:00:00'"))
+    again = mqpg.TransactionalProducer(producer.mq, group="shop", ledger=engine)
+    for _ in range(3):
+        assert again.recover(older_than=timedelta(0)) == 0
+    (line,) = [one.getMessage() for one in caplog.records if "0a1b2c3d4e5f" in one.getMessage()]
+    assert line == "ledger: 2 messages wait for broker 0a1b2c3d4e5f, which is none of this producer's"
+
+
 def test_recovery_goes_on_beyond_what_the_broker_refuses(
     producer: mqpg.TransactionalProducer, mq: mqpg.Client, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

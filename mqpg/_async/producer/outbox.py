@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -33,9 +32,9 @@ from mqpg._async.producer.local_transaction import (
 )
 from mqpg._async.producer.loop import AsyncRecovering, run_periodically
 from mqpg._async.producer.prepare_and_decide import decide, identity_at, rollback_half
+from mqpg._async.producer.rows_of_others import RowsOfOthers
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.outbox import Outbox, OutboxEntry, StoredMessage
-from mqpg.connection.backoff import Backoff
 from mqpg.values.choices import Checker
 from mqpg.values.draft import Draft
 from mqpg.values.errors import ConfigurationError, ConnectionFailed, DatabaseError, Error, InvalidArgument, shown
@@ -47,7 +46,6 @@ logger = logging.getLogger("mqpg")
 
 # The other checkers look into a ledger, which this producer does not write.
 _CHECKERS: tuple[Checker, ...] = ("due_checks", "function")
-_OTHERS_AGE = timedelta(minutes=1)  # younger rows may be those of a producer with other brokers
 
 
 class AsyncOutboxProducer(AsyncRecovering):
@@ -82,7 +80,7 @@ class AsyncOutboxProducer(AsyncRecovering):
         self.brokers = AsyncBrokers._around(mq)
         self.group = group
         self.outbox = Outbox(UserDatabase(database, schema, create_tables))
-        self._looks, self._next_look = Backoff(60.0, 3600.0, jitter=0.0), 0.0
+        self._others = RowsOfOthers("outbox", self.outbox.rows_of_others)
 
     async def __aenter__(self) -> Self:
         """Start recovery, and log a warning if the producer group is missing or has another checker."""
@@ -258,13 +256,9 @@ class AsyncOutboxProducer(AsyncRecovering):
                 disk in time.
         """
         await self.outbox.verify()
-        answers = await self.brokers._visit(
-            lambda mq: self._finish_rows(mq, max_rows, older_than), self.brokers.endpoints
+        return await self._others.report(
+            await self.brokers._visit(lambda mq: self._finish_rows(mq, max_rows, older_than), self.brokers.endpoints)
         )
-        finished = sum(answers.all())
-        if not answers.failures and time.monotonic() >= self._next_look:
-            await self._report_others({(await mq.info()).broker_id for mq, _ in answers.results})
-        return finished
 
     async def run_recovery(self, stop: Event, interval: float = 1.0) -> None:
         """Run `recover` periodically, through restarts of any database.
@@ -340,15 +334,6 @@ class AsyncOutboxProducer(AsyncRecovering):
             if finished or len(rows) < max_rows:
                 return finished
             skipped += len(rows)
-
-    async def _report_others(self, brokers: set[str]) -> None:
-        """Log which rows wait for brokers that this producer does not have, each time after a longer pause."""
-        others = await self.outbox.rows_of_others(brokers, _OTHERS_AGE)
-        if not others:
-            self._looks.reset()
-        self._next_look = time.monotonic() + self._looks.next()
-        for broker, count in others.items():
-            logger.error("outbox: %d messages wait for broker %s, which is none of this producer's", count, broker)
 
     async def _finish(self, mq: AsyncClient, row: StoredMessage) -> bool:
         if row.state == "send":

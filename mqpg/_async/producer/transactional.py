@@ -32,6 +32,7 @@ from mqpg._async.producer.local_transaction import (
 from mqpg._async.producer.loop import AsyncRecovering, run_periodically
 from mqpg._async.producer.prepare_and_decide import decide, decide_all, prepare_half, rollback_half, rollback_halves
 from mqpg._async.producer.recovery import DoneMarker, Recovery
+from mqpg._async.producer.rows_of_others import RowsOfOthers
 from mqpg._async.stores.ledger import AsyncLedger
 from mqpg.values.choices import Checker
 from mqpg.values.draft import Draft
@@ -98,6 +99,7 @@ class AsyncTransactionalProducer(AsyncRecovering):
         self._marker = DoneMarker(self.ledger)
         self._background = BackgroundDecisions(self._marker) if decide_in_background else None
         self._recoveries: dict[str, Recovery] = {}
+        self._others = RowsOfOthers("ledger", self.ledger._rows_of_others)
 
     async def __aenter__(self) -> Self:
         """Start recovery, and log a warning if the producer group is missing or has another checker."""
@@ -260,7 +262,7 @@ class AsyncTransactionalProducer(AsyncRecovering):
             recovery = self._recoveries.setdefault(mq.dsn, Recovery(mq, self.ledger))
             return await recovery.run(max_rows, older_than)
 
-        return await self.brokers._each(recover_at)
+        return await self._others.report(await self.brokers._visit(recover_at, self.brokers.endpoints))
 
     async def recover_lost(self, *, dry_run: bool = False) -> list[LostHalf]:
         """Find committed ledger rows whose half messages a broker has lost, and send these again.

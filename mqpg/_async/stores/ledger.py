@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg.errors import UniqueViolation
-from sqlalchemy import ARRAY, URL, Text, any_, bindparam, case, delete, insert, or_, select, update
+from sqlalchemy import ARRAY, URL, Text, any_, bindparam, case, delete, func, insert, or_, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from mqpg._async._acompat import Connection, Engine
@@ -332,6 +332,15 @@ class AsyncLedger(AsyncClosing):
                 query = query.where(ledger.c.created_at <= exactly_before(await _now(conn), older_than))
             rows = (await self.database.execute(conn, query)).all()
         return [_open_row(*row) for row in rows]
+
+    async def _rows_of_others(self, brokers: Collection[str], older_than: timedelta) -> dict[str, int]:
+        """How many open rows of local transactions each broker has that is none of these."""
+        named = func.substr(ledger.c.handle, 1, 12).label("named")  # an id has twelve characters
+        mine = (ledger.c.done_at.is_(None), ledger.c.entry == "local", named.not_in(brokers))
+        async with self.database.connect() as conn:
+            query = select(named, func.count()).where(*mine).group_by(named)
+            query = query.where(ledger.c.created_at <= exactly_before(await _now(conn), older_than))
+            return {row[0].partition(".")[0]: row[1] for row in await self.database.execute(conn, query)}
 
     async def _topics(self, handles: Sequence[str]) -> dict[str, str | None]:
         """The topic of each handle that has a row; None if the row names none."""

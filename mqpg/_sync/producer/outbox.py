@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -34,9 +33,9 @@ from mqpg._sync.producer.local_transaction import (
 )
 from mqpg._sync.producer.loop import Recovering, run_periodically
 from mqpg._sync.producer.prepare_and_decide import decide, identity_at, rollback_half
+from mqpg._sync.producer.rows_of_others import RowsOfOthers
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.outbox import Outbox, OutboxEntry, StoredMessage
-from mqpg.connection.backoff import Backoff
 from mqpg.values.choices import Checker
 from mqpg.values.draft import Draft
 from mqpg.values.errors import ConfigurationError, ConnectionFailed, DatabaseError, Error, InvalidArgument, shown
@@ -48,7 +47,6 @@ logger = logging.getLogger("mqpg")
 
 # The other checkers look into a ledger, which this producer does not write.
 _CHECKERS: tuple[Checker, ...] = ("due_checks", "function")
-_OTHERS_AGE = timedelta(minutes=1)  # younger rows may be those of a producer with other brokers
 
 
 class OutboxProducer(Recovering):
@@ -83,7 +81,7 @@ class OutboxProducer(Recovering):
         self.brokers = Brokers._around(mq)
         self.group = group
         self.outbox = Outbox(UserDatabase(database, schema, create_tables))
-        self._looks, self._next_look = Backoff(60.0, 3600.0, jitter=0.0), 0.0
+        self._others = RowsOfOthers("outbox", self.outbox.rows_of_others)
 
     def __enter__(self) -> Self:
         """Start recovery, and log a warning if the producer group is missing or has another checker."""
@@ -259,11 +257,9 @@ class OutboxProducer(Recovering):
                 disk in time.
         """
         self.outbox.verify()
-        answers = self.brokers._visit(lambda mq: self._finish_rows(mq, max_rows, older_than), self.brokers.endpoints)
-        finished = sum(answers.all())
-        if not answers.failures and time.monotonic() >= self._next_look:
-            self._report_others({(mq.info()).broker_id for mq, _ in answers.results})
-        return finished
+        return self._others.report(
+            self.brokers._visit(lambda mq: self._finish_rows(mq, max_rows, older_than), self.brokers.endpoints)
+        )
 
     def run_recovery(self, stop: Event, interval: float = 1.0) -> None:
         """Run `recover` periodically, through restarts of any database.
@@ -339,15 +335,6 @@ class OutboxProducer(Recovering):
             if finished or len(rows) < max_rows:
                 return finished
             skipped += len(rows)
-
-    def _report_others(self, brokers: set[str]) -> None:
-        """Log which rows wait for brokers that this producer does not have, each time after a longer pause."""
-        others = self.outbox.rows_of_others(brokers, _OTHERS_AGE)
-        if not others:
-            self._looks.reset()
-        self._next_look = time.monotonic() + self._looks.next()
-        for broker, count in others.items():
-            logger.error("outbox: %d messages wait for broker %s, which is none of this producer's", count, broker)
 
     def _finish(self, mq: Client, row: StoredMessage) -> bool:
         if row.state == "send":

@@ -33,6 +33,7 @@ from mqpg._sync.producer.local_transaction import (
 from mqpg._sync.producer.loop import Recovering, run_periodically
 from mqpg._sync.producer.prepare_and_decide import decide, decide_all, prepare_half, rollback_half, rollback_halves
 from mqpg._sync.producer.recovery import DoneMarker, Recovery
+from mqpg._sync.producer.rows_of_others import RowsOfOthers
 from mqpg._sync.stores.ledger import Ledger
 from mqpg.values.choices import Checker
 from mqpg.values.draft import Draft
@@ -99,6 +100,7 @@ class TransactionalProducer(Recovering):
         self._marker = DoneMarker(self.ledger)
         self._background = BackgroundDecisions(self._marker) if decide_in_background else None
         self._recoveries: dict[str, Recovery] = {}
+        self._others = RowsOfOthers("ledger", self.ledger._rows_of_others)
 
     def __enter__(self) -> Self:
         """Start recovery, and log a warning if the producer group is missing or has another checker."""
@@ -261,7 +263,7 @@ class TransactionalProducer(Recovering):
             recovery = self._recoveries.setdefault(mq.dsn, Recovery(mq, self.ledger))
             return recovery.run(max_rows, older_than)
 
-        return self.brokers._each(recover_at)
+        return self._others.report(self.brokers._visit(recover_at, self.brokers.endpoints))
 
     def recover_lost(self, *, dry_run: bool = False) -> list[LostHalf]:
         """Find committed ledger rows whose half messages a broker has lost, and send these again.
