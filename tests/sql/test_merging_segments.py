@@ -523,11 +523,17 @@ def test_the_newest_rows_are_found_without_a_look_at_old_segments(mq: Session) -
         segment(mq)
     taken(mq, "month")
     reads = "select coalesce(sum(idx_scan), 0) from pg_stat_user_indexes where relname = 'consume_queue_1'"
-    mq.execute("select pg_stat_force_next_flush()")
-    before = mq.scalar(reads)
+    # PostgreSQL 14 sends its counts each half second, and shows them as late again.
+    flush = "pg_sleep(0.6)" if mq.conn.info.server_version < 150000 else "pg_stat_force_next_flush()"
+
+    def scans() -> int:
+        for _ in range(2):
+            mq.execute(f"select {flush}")
+        return int(mq.scalar(reads))
+
+    before = scans()
     for _ in range(5):
         mq.send("year")
         mq.append()
         mq.drain("month")
-    mq.execute("select pg_stat_force_next_flush()")
-    assert mq.scalar(reads) == before
+    assert scans() == before
