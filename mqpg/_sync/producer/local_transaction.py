@@ -274,7 +274,7 @@ class LocalTransaction:
         self._ledger.begin(self.connection, self.handle, topic)
         if is_autocommit(driver_connection(self.connection)):
             raise LedgerError(f"the engine of {self._ledger.database.describe()} must not be in autocommit mode")
-        self._transaction = self._owner.get_transaction()
+        self._transaction = self._find_transaction()
 
     def _commit(self) -> None:
         if forgotten := forgotten_awaits(self._calls):
@@ -361,7 +361,14 @@ class LocalTransaction:
 
     def _is_untouched(self) -> bool:
         """Whether the block left the transaction alone, and did not begin another one."""
-        return self._transaction is not None and self._owner.get_transaction() is self._transaction
+        return self._transaction is not None and self._find_transaction() is self._transaction
+
+    def _find_transaction(self) -> Any:
+        """The transaction in force.
+
+        Before SQLAlchemy 2.0.40 `AsyncSession.get_transaction()` raises NotImplementedError.
+        """
+        return getattr(self._owner, "sync_session", self._owner).get_transaction()
 
     def _require_open(self) -> None:
         if not self.open:
