@@ -59,9 +59,10 @@ soak: setup java ## Run all modes for MINUTES (30) while processes and servers a
 years: setup ## A year in an hour (MINUTES=60): nothing may grow
 	@$(BIN)/python -m lab.years $(ARGS)
 
+# A target with a marker names the folders that have tests with it, because to collect all takes a quarter of a minute.
 test-mariadb: setup ## Test ledgers and offsets in MariaDB; installs its server where possible
 	@tools/mariadb.sh
-	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder -m mariadb $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder -m mariadb $(or $(ARGS),tests/integration tests/protocols tests/workers)
 
 test-rabbitmq: setup ## Test the inbox over RabbitMQ, which is killed meanwhile; gets its server where possible
 	@tools/rabbitmq.sh
@@ -77,7 +78,7 @@ test-patroni: setup ## Test failovers by Patroni, which takes minutes; installs 
 
 test-browser: setup ## Test the HTML pages in headless Chromium; installs it where possible
 	@tools/chromium.sh
-	@$(BIN)/python -m pytest -p randomly -m browser $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -m browser $(or $(ARGS),tests/audit tests/unit tests/web)
 
 test-deploy: setup ## Test alert rules with promtool, systemd units with systemd-analyze; gets both where possible
 	@tools/deploy.sh
@@ -98,10 +99,10 @@ test-crashtest: setup ## Try mqpg crashtest at every crash point of the examples
 
 test-audit: setup java ## Audit each planted fault and each legal history in Spark, too, which takes long
 	@$(BIN)/python -m pip install --quiet deltalake 'pyiceberg[sql-sqlite]' polars duckdb plotly 'pyspark[connect]'
-	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder -m audits $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder -m audits $(or $(ARGS),tests/audit tests/examples tests/pipeline tests/stateful)
 
 test-slow: setup java ## Test the wheel in a fresh environment, the longest pages of the documentation, and the longest audits
-	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder -m slow $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder -m slow $(or $(ARGS),tests/audit tests/examples tests/packaging)
 
 test-lowest: setup ## Test the library with the lowest versions of its dependencies (PYTHON=…)
 	@tools/lowest.sh .lowest
@@ -130,11 +131,11 @@ size: ## Count the lines and words of each part beside their budgets
 
 test-node: setup ## Test the example in JavaScript; installs Node.js where possible
 	@tools/node.sh
-	@$(BIN)/python -m pytest -p randomly -m node $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -m node $(or $(ARGS),tests/examples)
 
 test-java: setup ## Test the example in Java; installs a JDK where possible
 	@tools/jdk.sh
-	@$(BIN)/python -m pytest -p randomly -m jdk $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -m jdk $(or $(ARGS),tests/examples)
 
 docs: setup ## Build the documentation site in .site/; a broken link or a page outside the menu fails
 	@tools/mermaid.sh

@@ -22,13 +22,15 @@ update_packages() {
     as_root apt-get update -qq >&2 || printf 'mqpg: apt-get update failed, continuing without it\n' >&2
 }
 
-# install_package NAME...: install the first of these packages that the distribution has.
-install_package() {
+# install_package NAME...: install the first of these packages that the distribution has. Targets that
+# are made at the same time install one after another.
+install_package() (
+    exec 8> .packages.lock
+    flock 8
     update_packages
-    local name
     for name in "$@"; do
         printf 'mqpg: apt-get install %s\n' "$name" >&2
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$name" >&2 && return 0
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$name" >&2 && exit 0
     done
-    return 1
-}
+    exit 1
+)
