@@ -5,20 +5,15 @@
 create function mqpg._is_past_retention(segment mqpg.segment) returns boolean
 language plpgsql stable as $$
 declare
-    v_longer int [];
+    v_longer int [] := array(
+        select t.topic_id from mqpg.topic t where _is_past_retention.segment.closed_at + t.retention > clock_timestamp());
 begin
-    if not exists (
-        select from mqpg.topic t where _is_past_retention.segment.closed_at + t.retention > clock_timestamp()
-    ) then
+    if v_longer = '{}' then
         return true;
     end if;
-    if not exists (
-        select from mqpg.topic t where _is_past_retention.segment.closed_at + t.retention <= clock_timestamp()
-    ) then
+    if not exists (select from mqpg.topic t where t.topic_id <> all(v_longer)) then
         return false;
     end if;
-    v_longer := array(
-        select t.topic_id from mqpg.topic t where _is_past_retention.segment.closed_at + t.retention > clock_timestamp());
     if _is_past_retention.segment.family = 'tick' then
         return not exists (
             select from unnest(v_longer) as t(topic_id)
