@@ -1,4 +1,4 @@
-"""The hot functions keep generic plans, use indexes, and are never compiled."""
+"""The hot functions keep generic plans, use indexes, and are never compiled, nor is maintenance."""
 
 from tests.support.broker import Session
 
@@ -15,3 +15,11 @@ def test_functions_that_do_without_sequential_scans_do_without_jit(mq: Session) 
     assert [
         name for name, config in settings if not {"jit=off", "plan_cache_mode=force_generic_plan"} <= set(config)
     ] == []
+
+
+def test_maintenance_is_not_compiled(mq: Session) -> None:
+    """With LLVM, 28 segments took minutes of compiling."""
+    assert mq.rows(
+        "select proname from pg_proc where pronamespace = 'mqpg'::regnamespace"
+        " and proname in ('keep', '_keep') and not 'jit=off' = any(proconfig)"
+    ) == []  # fmt: skip

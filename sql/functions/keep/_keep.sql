@@ -1,9 +1,10 @@
 -- keep(), without the drops if `drops` is false: it then only releases tables, and the keeper
 -- process detaches and drops them.
+-- jit off, because servers with LLVM compiled statements over all partitions for seconds.
 -- Locks, cost, errors: those of keep().
 create function mqpg._keep(drops boolean)
 returns table (action text, family text, segment_no bigint, detail text)
-language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' set jit = off as $$
 declare
     v_may boolean := mqpg._require_privilege('worker');
     v_last_value bigint;

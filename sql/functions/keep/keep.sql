@@ -18,7 +18,7 @@
 -- Cost: a few lookups when there is nothing to do.
 -- Errors: MQ015 (must be called in a READ COMMITTED transaction that has written nothing).
 create function mqpg.keep() returns table (action text, family text, segment_no bigint, detail text)
-language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' set jit = off as $$
 begin
     perform mqpg._require_privilege('worker');
     return query select k.* from mqpg._keep(true) k;
