@@ -4,6 +4,7 @@ All tests share the stage's databases, which are emptied between them.
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import psycopg
 import pytest
@@ -14,15 +15,16 @@ from mqpg.embedded import EmbeddedServer
 from tests.failures.stage import SHOP_TABLES, CrashingStage, Stage
 from tests.fixtures.databases import Databases
 from tests.fixtures.emptying import empty
+from tests.support.broker import Spare
 from tests.support.losing import UNFLUSHED
 from tests.support.servers import temporary_server
 from tests.support.standby import Pair, replicated
 
 
 @pytest.fixture(scope="session")
-def stage_dsn(databases: Databases, template: str) -> Iterator[str]:
-    with databases.lent(template) as dsn:
-        yield dsn
+def stage_spare(databases: Databases, template: str) -> Iterator[Spare]:
+    with databases.lent(template) as dsn, closing(Spare(dsn)) as spare:
+        yield spare
 
 
 @pytest.fixture(scope="session")
@@ -41,10 +43,11 @@ def shop_dsn(shop_database: str) -> str:
 
 
 @pytest.fixture
-def stage(stage_dsn: str, shop_dsn: str) -> Iterator[Stage]:
+def stage(stage_spare: Spare, shop_dsn: str) -> Iterator[Stage]:
     """A broker and a shop. After the test the broker as a whole must be consistent."""
-    empty(stage_dsn)
-    made = Stage(stage_dsn, shop_dsn)
+    with stage_spare.borrowed() as conn:
+        empty(conn)
+    made = Stage(stage_spare.dsn, shop_dsn, stage_spare)
     try:
         yield made
         made.consistent()
@@ -64,7 +67,8 @@ def crashing_server() -> Iterator[EmbeddedServer]:
 def crashing(crashing_server: EmbeddedServer, shop_dsn: str) -> Iterator[CrashingStage]:
     """A broker whose server can be crashed, and a shop whose server stays up."""
     dsn = crashing_server.dsn("broker")
-    empty(dsn)
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        empty(conn)
     made = CrashingStage(Stage(dsn, shop_dsn), crashing_server)
     try:
         yield made

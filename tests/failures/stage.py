@@ -22,7 +22,7 @@ from mqpg.workers.worker import Options
 from tests.failures import actors
 from tests.failures.actors import SALE
 from tests.support import halves, killing
-from tests.support.broker import HOT_TABLES, Broker, Session, message_id, positions
+from tests.support.broker import HOT_TABLES, Broker, Session, Spare, message_id, positions, seconds
 from tests.support.losing import losing_the_unflushed
 from tests.support.proxied import proxied
 from tests.support.servers import restart
@@ -56,9 +56,9 @@ class Stage:
     works on the shop's database.
     """
 
-    def __init__(self, dsn: str, shop_dsn: str) -> None:
+    def __init__(self, dsn: str, shop_dsn: str, spare: Spare | None = None) -> None:
         self.dsn, self.shop_dsn = dsn, shop_dsn
-        self.broker = Broker(dsn)
+        self.broker = Broker(dsn, spare)
         self.sql = self.broker.session()
         self.shop = Broker(shop_dsn).session()
         self.mq = mqpg.connect(dsn, retry_timeout=5)
@@ -67,9 +67,9 @@ class Stage:
         self.engine = create_engine(self.shop_url, poolclass=NullPool)
         self.ledger = mqpg.Ledger(self.engine)
         self.producer = mqpg.TransactionalProducer(self.mq, group="shop", ledger=self.engine)
-        self.mq.create_topic("orders", queues=2)
-        self.mq.create_producer_group("shop", check_after="10 ms", checker="url", checker_target="shop")
-        self.mq.subscribe("readers", "orders")
+        self.sql.call("create_topic", "orders", queues=2)
+        self.sql.call("create_producer_group", "shop", check_after=seconds(0.01), checker="url", checker_target="shop")
+        self.sql.call("subscribe", "readers", "orders")
         self.producer.create_ledger()
 
     def close(self) -> None:

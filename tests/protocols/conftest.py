@@ -4,6 +4,7 @@ Both are made once and emptied before each test, which takes a tenth of the time
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -12,21 +13,23 @@ from sqlalchemy import Engine
 
 from tests.fixtures.databases import Databases
 from tests.fixtures.emptying import empty
+from tests.support.broker import Spare
 from tests.support.business import business_at
 
 
 @pytest.fixture(scope="package")
-def broker(databases: Databases, template: str) -> Iterator[str]:
-    """DSN of the broker that the tests share, one after the other."""
-    with databases.lent(template) as dsn:
-        yield dsn
+def spare(databases: Databases, template: str) -> Iterator[Spare]:
+    """A session on the broker that the tests share, one after the other."""
+    with databases.lent(template) as dsn, closing(Spare(dsn)) as made:
+        yield made
 
 
 @pytest.fixture
-def dsn(broker: str) -> str:
+def dsn(spare: Spare) -> str:
     """DSN of an empty broker."""
-    empty(broker)
-    return broker
+    with spare.borrowed() as connection:
+        empty(connection)
+    return spare.dsn
 
 
 @pytest.fixture(scope="package")

@@ -1,9 +1,10 @@
 """Fixtures of the SQL tests: a broker for each test, mostly on its module's database.
 
-The database is emptied between tests. Tests that change functions or roll segments have the mark `own_database`.
+The database is emptied between tests. Tests that roll segments have the mark `own_database`.
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -23,19 +24,34 @@ def module_dsn(databases: Databases, template: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def spare(module_dsn: str) -> Iterator[Spare]:
     """The session that the tests of one module hand on."""
-    made = Spare()
-    yield made
-    if conn := made.take():
-        conn.close()
+    with closing(Spare(module_dsn)) as made:
+        yield made
 
 
 @pytest.fixture
 def shared_broker(module_dsn: str, spare: Spare) -> Iterator[Broker]:
     """A broker on the module's database, which is emptied first."""
-    empty(module_dsn)
-    broker = Broker(module_dsn, spare)
-    yield broker
-    broker.close()
+    with spare.borrowed() as conn:
+        empty(conn)
+    with closing(Broker(module_dsn, spare)) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def furnished(databases: Databases, template: str) -> Iterator[str]:
+    """Name of a database that is as `mq` finds it."""
+    name = databases.create(template)
+    with closing(Broker(databases.server.dsn(name))) as broker:
+        furnish(broker.session())
+    yield name
+    databases.drop(name)
+
+
+@pytest.fixture
+def own_broker(databases: Databases, furnished: str) -> Iterator[Broker]:
+    """A broker on a database of this test's own."""
+    with databases.lent(furnished) as dsn, closing(Broker(dsn)) as broker:
+        yield broker
 
 
 @pytest.fixture
@@ -45,15 +61,20 @@ def broker(request: pytest.FixtureRequest) -> Broker:
     return found
 
 
-@pytest.fixture
-def mq(broker: Broker) -> Session:
-    """A session on a broker with topic `t` (4 queues), topic `one` (1 queue), groups `g` and `pg`."""
-    session = broker.session()
+def furnish(session: Session) -> None:
     session.call("create_topic", "t", queues=4)
     session.call("create_topic", "one", queues=1)
     session.call("subscribe", "g", "t")
     session.call("subscribe", "g", "one")
     session.call("create_producer_group", "pg")
+
+
+@pytest.fixture
+def mq(request: pytest.FixtureRequest, broker: Broker) -> Session:
+    """A session on a broker with topic `t` (4 queues), topic `one` (1 queue), groups `g` and `pg`."""
+    session = broker.session()
+    if not request.node.get_closest_marker("own_database"):
+        furnish(session)
     return session
 
 

@@ -150,7 +150,6 @@ def test_our_own_fence_from_before_a_crash_means_rollback(quick: Session) -> Non
     assert decision(quick, handle) == ("b", "checker")
 
 
-@pytest.mark.own_database
 def test_the_producer_wins_where_it_decided_while_the_fence_was_set(quick: Session, broker: Broker) -> None:
     """The local transaction committed, the compensator asks, and the producer commits.
 

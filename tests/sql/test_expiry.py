@@ -298,12 +298,8 @@ def test_an_expiry_that_dies_between_fence_and_ruling_leaves_neither(expiring: S
 # space
 
 
+@pytest.mark.own_database  # segments roll
 class TestSpace:
-    @pytest.fixture
-    def broker(self, own_broker: Broker) -> Broker:
-        """A broker on a database for this test alone, because segments roll."""
-        return own_broker
-
     @pytest.fixture
     def abandoned(self, brisk: Session) -> Session:
         """Halves of a group that nobody decides for an hour, and no more."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.broker import Session, refused, seconds
 from tests.support.mutation import mutate
 from tests.support.waiting import eventually
 
@@ -562,10 +562,6 @@ def test_the_audit_judges_each_message_by_the_filter_of_its_time(mq: Session) ->
 
 class TestMutants:
     """Mutants of the rules that are easy to lose. Each shows that its rule is needed."""
-
-    @pytest.fixture
-    def broker(self, own_broker: Broker) -> Broker:
-        return own_broker
 
     def test_without_the_fallback_one_bad_payload_stops_the_subscription(self, mq: Session) -> None:
         mutate(

@@ -164,11 +164,8 @@ def test_halves_of_a_relay_topic_send_their_phases(mq: Session) -> None:
     assert len(delivered(mq, "relayed")) == 6, "a PREPARE and a COMMIT of each"
 
 
-def test_halves_that_survive_their_segment(own_broker: Broker) -> None:
-    mq = own_broker.session()
-    mq.call("create_topic", "one", queues=1)
-    mq.call("subscribe", "g", "one")
-    mq.call("create_producer_group", "pg")
+@pytest.mark.own_database  # segments roll
+def test_halves_that_survive_their_segment(mq: Session) -> None:
     handles, later = halves(mq, 4), halves(mq, 4)
     mq.execute("select mqpg._enqueue_halves_now('test')")
     retain(mq, "0 s")

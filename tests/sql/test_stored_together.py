@@ -5,8 +5,6 @@ The rows are the same as those of the general way.
 
 from typing import Any
 
-import pytest
-
 from tests.support.broker import Session
 from tests.support.mutation import mutate
 
@@ -20,7 +18,6 @@ select n, kind::text, queue_id between 0 and 3 as queue, producer_group_id, inca
      from mqpg.delayed d where d.first_id / 1024 = l.batch_id) as delayed
 from mqpg.commit_log l where batch_id > %s order by batch_id"""
 
-pytestmark = pytest.mark.own_database  # a function changes
 _TWO = "array['1', ' {\"a\": 2} ']"
 CALLS = {
     "bare": f"prepare_batch('t', {_TWO}, 'pg')",

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -159,13 +159,30 @@ class Spare:
     Only one that is idle at the end of a test is handed on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
         self._conn: psycopg.Connection[Any] | None = None
 
-    def take(self) -> psycopg.Connection[Any] | None:
-        """The connection, if there is one. It is the caller's then."""
+    def take(self) -> psycopg.Connection[Any]:
+        """The connection, or a new one. It is the caller's then."""
         taken, self._conn = self._conn, None
-        return taken
+        if taken is not None:
+            with suppress(psycopg.OperationalError):  # it may have been ended meanwhile
+                taken.execute("")
+                return taken
+        return psycopg.connect(self.dsn, autocommit=True, row_factory=namedtuple_row)
+
+    @contextmanager
+    def borrowed(self) -> Iterator[psycopg.Connection[Any]]:
+        """The connection that `take` returns next."""
+        conn = self.take()
+        yield conn
+        self._conn = conn
+
+    def close(self) -> None:
+        """Close what was not taken."""
+        if self._conn is not None:
+            self._conn.close()
 
     def give(self, conn: psycopg.Connection[Any]) -> None:
         """Keep a connection as if it were new, or close it."""
@@ -202,9 +219,8 @@ class Broker:
         self._watcher: Session | None = None
 
     def session(self, options: str = "") -> Session:
-        conn = self._spare.take() if self._spare else None
-        if conn is None:
-            conn = psycopg.connect(self.dsn, autocommit=True, row_factory=namedtuple_row)
+        spare = self._spare if self._spare and not self._open else Spare(self.dsn)
+        conn = spare.take()
         self._open.append(conn)
         if options:
             conn.execute(options)

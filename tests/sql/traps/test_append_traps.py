@@ -645,6 +645,7 @@ def later_snapshot(mq: Session) -> None:
         where tick_id = (select max(tick_id) from mqpg.tick)""")
 
 
+@pytest.mark.own_database
 @pytest.mark.parametrize("restore", [foreign_system, later_snapshot])
 def test_trap_append_refuses_in_another_cluster(mq: Session, restore: Callable[[Session], None]) -> None:
     mq.send("one", "1")
@@ -654,6 +655,7 @@ def test_trap_append_refuses_in_another_cluster(mq: Session, restore: Callable[[
     assert positions(mq, "one") == []
 
 
+@pytest.mark.own_database
 def test_trap_append_refuses_in_another_cluster_mutant(mq: Session) -> None:
     mutate(mq, "append", "perform mqpg._require_own_database(v_tick.snapshot);", "")
     sent = mq.send("one", "1")
@@ -791,6 +793,7 @@ def test_trap_the_sequence_has_no_cache(mq: Session, broker: Broker) -> None:
     assert got == sent
 
 
+@pytest.mark.own_database
 def test_trap_the_sequence_has_no_cache_mutant(mq: Session, broker: Broker) -> None:
     mq.execute("alter sequence mqpg.batch_id cache 10")
     sent, got = turns_of_two_sessions(mq, broker)

@@ -7,6 +7,8 @@ from tests.support.mutation import PAUSE, Gate, mutate
 from tests.support.retention import age
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.own_database  # segments roll
+
 CLOSED = ("closed", "log", 1)
 
 

@@ -197,6 +197,7 @@ def test_trap_no_member_outlives_its_group(k: Session, broker: Broker) -> None:
     assert join_while_it_ends(k, broker) == 0
 
 
+@pytest.mark.own_database
 def test_trap_no_member_outlives_its_group_mutant(k: Session, broker: Broker) -> None:
     mutate(
         k,
