@@ -177,7 +177,7 @@ def test_no_consumer_at_work_is_ever_a_stranger(broker: Broker, mq: Session) -> 
 
     mq.append()
     with running(receive, stop):
-        found = [one for _ in range(1000) for one in foreign(mq)]
+        found = [one for _ in range(300) for one in foreign(mq)]
     assert found == []
 
 

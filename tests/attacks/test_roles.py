@@ -15,6 +15,12 @@ SEND = "select mqpg.send('theirs', '1'::text)"
 RECEIVE = "select * from mqpg.receive('theirs', 'theirs')"
 
 
+@pytest.fixture(scope="module")
+def attacker(company: Company) -> Connection:
+    """An application whose calls are all refused."""
+    return company.session(company.application())
+
+
 @pytest.fixture
 def app(company: Company) -> Connection:
     return company.session(company.application())
@@ -52,8 +58,8 @@ def test_an_application_does_its_own_work(app: Connection, company: Company) -> 
         "select mqpg._note_holders()",
     ],
 )
-def test_no_table_view_or_inner_function_is_reachable(app: Connection, attack: str) -> None:
-    assert refusal(app, attack).sqlstate == "42501"
+def test_no_table_view_or_inner_function_is_reachable(attacker: Connection, attack: str) -> None:
+    assert refusal(attacker, attack).sqlstate == "42501"
 
 
 @pytest.mark.parametrize(
@@ -85,9 +91,11 @@ def test_no_table_view_or_inner_function_is_reachable(app: Connection, attack: s
         "select mqpg.prepare('mine', '1'::text, 'theirs')",
     ],
 )
-def test_a_known_name_handle_or_receipt_of_others_is_no_right(app: Connection, company: Company, attack: str) -> None:
+def test_a_known_name_handle_or_receipt_of_others_is_no_right(
+    attacker: Connection, company: Company, attack: str
+) -> None:
     query = attack.format(message_id=company.message_id, handle=company.handle, receipt=company.receipt)
-    error = refusal(app, query)
+    error = refusal(attacker, query)
     assert error.sqlstate == "MQ025"
     text = f"{error} {error.diag.message_detail} {error.diag.message_hint}"
     assert "s3cret" not in text

@@ -397,11 +397,11 @@ def test_each_key_keeps_its_order_while_queues_are_added(broker: Broker, mq: Ses
             for name in ("a", "b"):
                 stack.enter_context(traffic.thread(traffic.consume, mode, name))
         for queues in (2, 4, 12):
-            traffic.stop.wait(1.5)
+            traffic.stop.wait(0.5)
             mq.call("alter_topic", "one", queues=queues)
         eventually(lambda: traffic.errors or not waiting(mq))
         eventually(lambda: traffic.errors or len(mq.rows(_USED)) == 12)
-        traffic.stop.wait(1)
+        traffic.stop.wait(0.3)
         traffic.stop.set()
         eventually(lambda: traffic.errors or _all_read(mq), 60)
         traffic.drained.set()

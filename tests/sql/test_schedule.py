@@ -1,6 +1,6 @@
 """Delay and schedule are bounded by the retention and can be recalled.
 
-A million scheduled messages cost an idle call of the appender nothing.
+A hundred thousand scheduled messages cost an idle call of the appender nothing.
 """
 
 import time
@@ -56,7 +56,7 @@ def test_recall_until_it_is_due(mq: Session) -> None:
         mq.value("recall", 12345)
 
 
-def test_a_million_scheduled_messages_cost_an_idle_pass_nothing(mq: Session) -> None:
+def test_a_hundred_thousand_scheduled_messages_cost_an_idle_pass_nothing(mq: Session) -> None:
     mq.send("one", "1", delay=seconds(3000))
     for _ in range(3):
         mq.append()
@@ -64,7 +64,7 @@ def test_a_million_scheduled_messages_cost_an_idle_pass_nothing(mq: Session) -> 
     mq.execute(
         "insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)"
         " select clock_timestamp() + interval '1 hour' + i * interval '1 ms', pg_current_xact_id(),"
-        "  (1000000 + i) * 1024::bigint, 1, clock_timestamp(), 1, 0 from generate_series(1, 1000000) i"
+        "  (1000000 + i) * 1024::bigint, 1, clock_timestamp(), 1, 0 from generate_series(1, 100000) i"
     )
     mq.append()
     many = [reads(mq, "append()") for _ in range(3)]

@@ -27,8 +27,7 @@ def test_two_hundred_consumers_in_open_transactions_need_no_more_locks_than_a_st
             for age in ("0 s", "1 day"):
                 conn.execute("update mqpg.settings set value = %s where name = 'segment_age'", (age,))
                 conn.execute("select * from mqpg.keep()")
-        for i in range(2000):
-            conn.execute("select mqpg.send('t', '{}', key => %s)", (str(i),))
+        conn.execute("select mqpg.send('t', '{}', key => i::text) from generate_series(1, 2000) as i")
         conn.execute("select mqpg.append()")
         got = 0
         for _ in range(200):

@@ -1,4 +1,4 @@
-"""A client process that the crash tests kill: `python crash_client.py DSN ROLE SEED`.
+"""A client process that the crash tests kill.
 
 The roles are producer, appender, consumer and compensator. Each runs until it is killed and
 reconnects by itself. What it did is only in the database: `sale` holds what producers did, `effect`
@@ -6,7 +6,6 @@ what consumers did.
 """
 
 import random
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -71,17 +70,12 @@ ROLES: dict[str, Callable[[psycopg.Connection[Any], random.Random], None]] = {
 }
 
 
-def main(dsn: str, role: str, seed: str) -> None:
-    rng = random.Random(int(seed))
+def main(dsn: str, role: str, seed: int) -> None:
+    rng = random.Random(seed)
     while True:
         try:
             with psycopg.connect(dsn, autocommit=True) as conn:
-                print("up", flush=True)
                 while True:
                     ROLES[role](conn, rng)
         except psycopg.OperationalError:
             time.sleep(0.05)  # the server was restarted under it
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -37,7 +37,8 @@ _ROOT = Path(__file__).resolve().parents[2]
 _USED_BY_THEM = [
     "alembic.command", "mqpg.audit.sql.engine", "mqpg.workers.appender", "mqpg.workers.compensator",
     "mqpg.workers.keeper", "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite.pysqlite",
-    "mqpg._async.consumer.own_database", "mqpg._sync.consumer.own_database", "rich.console", "rich.table",
+    "mqpg._async.consumer.own_database", "mqpg._sync.consumer.own_database", "mqpg.sql", "mqpg.tracing.recorded",
+    "importlib.resources.readers", "rich.console", "rich.table",
 ]  # fmt: skip
 _LARGEST = 1 << 18  # bytes of a request: an environment and arguments
 _SIGCHLD = {signal.SIGCHLD}

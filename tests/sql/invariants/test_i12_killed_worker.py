@@ -1,21 +1,17 @@
 """I12: a worker killed anywhere loses nothing and repeats nothing it committed."""
 
 import random
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.fixtures.databases import OwnServer
 from tests.support.broker import Broker, Session, cut_off, positions, seconds
-from tests.support.waiting import eventually
+from tests.support.forking import Forked
+from tests.support.waiting import PATIENCE, eventually
 
-CLIENT = Path(__file__).parents[2] / "support" / "crash_client.py"
 ROLES = ["producer", "producer", "appender", "appender", "consumer", "consumer", "compensator"]
 
 
@@ -27,39 +23,31 @@ class Crew:
         self.running = [(role, self._start(role)) for role in ROLES]
         self.kills: Counter[str] = Counter()
 
-    def _start(self, role: str) -> subprocess.Popen[str]:
-        seed = str(self.rng.randrange(2**32))
-        return subprocess.Popen([sys.executable, str(CLIENT), self.dsn, role, seed], stdout=subprocess.PIPE, text=True)
-
-    def ready(self) -> None:
-        for _, process in self.running:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "up\n"
+    def _start(self, role: str) -> Forked:
+        seed = self.rng.randrange(2**32)
+        return Forked([self.dsn, role, seed], function="tests.support.crash_client:main")
 
     def kill_one(self) -> None:
         i = self.rng.randrange(len(self.running))
         role, process = self.running[i]
-        self._end(process)
+        self._kill(process)
         self.kills[role] += 1
         self.running[i] = (role, self._start(role))
 
     def kill_each_role(self) -> None:
         for i, (role, process) in enumerate(self.running):
             if self.kills[role] == 0:
-                self._end(process)
+                self._kill(process)
                 self.kills[role] += 1
                 self.running[i] = (role, self._start(role))
 
-    def _end(self, process: subprocess.Popen[str]) -> None:
-        process.send_signal(signal.SIGKILL)
-        process.wait(45)
-        assert process.stdout is not None
-        process.stdout.close()
+    def _kill(self, process: Forked) -> None:
+        process.kill()
+        process.wait(PATIENCE)
 
     def stop(self) -> None:
         for _, process in self.running:
-            if process.poll() is None:
-                self._end(process)
+            self._kill(process)
         self.running = []
 
 
@@ -118,7 +106,7 @@ def test_I12_killed_clients_lose_and_repeat_nothing(
     shop: Session, broker: Broker, rng: random.Random, crews: list[Crew]
 ) -> None:
     crews.append(crew := Crew(broker.dsn, rng))
-    crew.ready()
+    eventually(lambda: shop.rows("select from sale"))
     for _ in range(12):
         time.sleep(rng.random() * 0.2)
         crew.kill_one()
@@ -137,9 +125,9 @@ def test_I12_a_killed_server_loses_and_repeats_nothing(
     mq.call("create_topic", "t", queues=4)
     mq.call("subscribe", "g", "t")
     furnish(mq)
-    broker.close()
     crews.append(crew := Crew(broker.dsn, rng))
-    crew.ready()
+    eventually(lambda: mq.rows("select from sale"))
+    broker.close()
     for _ in range(2):
         time.sleep(0.4 + rng.random() * 0.4)
         crew.kill_one()
