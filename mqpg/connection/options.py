@@ -59,8 +59,9 @@ select pg_catalog.set_config(s.name, '0', false) from pg_catalog.pg_settings as 
 where s.name in ('statement_timeout', 'transaction_timeout')
 """
 
-# append, keep and others refuse any other level, and the server's default may be another one.
-SETTINGS = {"default_transaction_isolation": "read committed", **FORMATS, **WATCHED}
+# append, keep and others refuse any other level, and the server's default may be another one. A server with LLVM
+# compiles statements over many partitions, which takes longer than to run them.
+SETTINGS = {"default_transaction_isolation": "read committed", "jit": "off", **FORMATS, **WATCHED}
 SESSION = set_for_session(SETTINGS)
 
 # A host that vanished is noticed within half a minute.

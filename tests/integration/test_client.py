@@ -155,6 +155,11 @@ def test_passes_work_where_the_server_defaults_to_repeatable_read(dsn: str, db: 
         assert mq.append() == 0
 
 
+def test_nothing_is_compiled_by_llvm_on_a_connection_of_a_client(dsn: str) -> None:
+    with mqpg.connect(dsn) as mq, mq.transaction() as conn:
+        assert conn.execute("select current_setting('jit')").fetchone() == ("off",)
+
+
 BAD = [
     (errors.UnknownTopic, lambda mq: mq.send("nowhere", 1)),
     (errors.UnknownTopic, lambda mq: mq.subscribe("g", "nowhere")),
