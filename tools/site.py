@@ -98,8 +98,7 @@ _FUNCTION = re.compile(
 )
 _ARGUMENTS = re.compile(r"\(\s*(\S.*?)\s*\)(?= returns|$)")
 _HEADER = re.compile(r"\A((?:--.*\n)+)")
-_COMMENT = re.compile(r"^comment on (view|column) \w+\.\w+(?:\.(\w+))? is\s+'((?:[^']|''|'\s+')*)';", re.M)
-_BREAK = re.compile(r"(?<!')'\s+'(?!')")
+_COMMENT = re.compile(r"^comment on (?:view|column) \w+\.\w+(?:\.(\w+))? is\s+'((?:[^']|'')*)';", re.M)
 
 
 def on_files(files: Files, *, config: Any) -> Files:
@@ -300,7 +299,10 @@ def _parted(header: str) -> tuple[str, str]:
 
 def _comments(path: Path) -> tuple[str, dict[str, str]]:
     """What the file of a view says of it, and of each column that has a comment."""
-    comments = {column: _said(text) for _, column, text in _COMMENT.findall(described(path.read_text()))}
+    comments = {
+        column: said.replace("''", "'").replace("|", "\\|").removesuffix(".")
+        for column, said in _COMMENT.findall(described(path.read_text()))
+    }
     return comments.pop("", ""), comments
 
 
@@ -311,10 +313,6 @@ def _columns(path: Path) -> list[str]:
     while query.larg is not None:
         query = query.larg
     return [column.name or column.val.fields[-1].sval for column in query.targetList]
-
-
-def _said(comment: str) -> str:
-    return _BREAK.sub("", comment).replace("''", "'").replace("|", "\\|").removesuffix(".")
 
 
 def _source(file: File) -> Path:

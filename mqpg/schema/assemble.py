@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.resources.abc import Traversable
 
 __all__ = ["assemble", "described", "manifest"]
@@ -65,10 +65,10 @@ def assemble(folder: Traversable) -> str:
 
 
 def described(text: str) -> str:
-    """Add to a file a COMMENT ON with the first sentence of its header, and one for each column of a table.
+    """Add to a file a COMMENT ON with the first sentence of its header, and one for each column.
 
-    The file has one table, type or view, or one function or its overloads. The comment of a column is what
-    stands behind `--` beside or above it.
+    The file has one table, type or view, or one function or its overloads. The comment of a table's column is
+    what stands behind `--` beside or above it. Those of a view's columns end the file: `-- column: comment`.
     """
     header = " ".join(line[2:].strip() for line in text.partition("\ncreate ")[0].splitlines())
     sentence = _SENTENCE.match(header)
@@ -77,9 +77,12 @@ def described(text: str) -> str:
     for made in _CREATE.finditer(text):
         arguments = f"({', '.join(_types(text, made.end()))})" if made[3] else ""
         comments.append(f"comment on {made[1]} {made[2]}{arguments} is\n    '{what}';")
+        columns: Iterable[tuple[str, str]] = ()
         if made[1] == "table":
             columns = _columns(text[made.end() :].partition("\n)")[0])
-            comments += [f"comment on column {made[2]}.{name} is\n    '{said}';" for name, said in columns]
+        elif made[1] == "view":
+            columns = _columns_of_view(text[made.end() :].partition(";\n-- ")[2])
+        comments += [f"comment on column {made[2]}.{name} is\n    '{said}';" for name, said in columns]
     return "\n".join([text, *comments])
 
 
@@ -94,6 +97,13 @@ def _columns(text: str) -> Iterator[tuple[str, str]]:
         if code.strip() and above:
             yield column, " ".join(above).replace("'", "''")
             above.clear()
+
+
+def _columns_of_view(text: str) -> Iterator[tuple[str, str]]:
+    """The columns of a view that have a comment, with it. The text is what follows the view; longer comments indent."""
+    for line in text.replace("\n--     ", " ").splitlines():
+        column, _, said = line.removeprefix("-- ").partition(": ")
+        yield column, said.replace("'", "''")
 
 
 def _types(text: str, at: int) -> Iterator[str]:

@@ -16,7 +16,7 @@ select 'slot' as cut_column, 'position_change' as views, min(s.segment_no) as lo
     max(s.segment_no) as upper_bound
 from mqpg.segment as s
 where s.family = 'cursor' and s.dropped_at is null;
-comment on column mqpg_audit.bound.cut_column is 'The column to cut by: partitionColumn of Spark';
-comment on column mqpg_audit.bound.views is 'The views that have this column as their cut column';
-comment on column mqpg_audit.bound.lower_bound is 'Least value that is stored; null: there is none';
-comment on column mqpg_audit.bound.upper_bound is 'Greatest value that is stored; null: there is none';
+-- cut_column: The column to cut by: partitionColumn of Spark
+-- views: The views that have this column as their cut column
+-- lower_bound: Least value that is stored; null: there is none
+-- upper_bound: Greatest value that is stored; null: there is none

@@ -6,15 +6,13 @@ select s.subscription_id, s.consumer_group, s.topic_id, t.name as topic, s.start
 from mqpg.subscription as s
 inner join mqpg.topic as t on s.topic_id = t.topic_id
 where s.mode = 'broadcast' and s.member = '';
-comment on column mqpg_audit.broadcast_group.subscription_id is 'Id of the group, which no member has';
-comment on column mqpg_audit.broadcast_group.consumer_group is 'Name of the consumer group';
-comment on column mqpg_audit.broadcast_group.topic_id is 'Id of the topic';
-comment on column mqpg_audit.broadcast_group.topic is 'Name of the topic';
-comment on column mqpg_audit.broadcast_group.start is
-    'Where it began, as given to subscribe(): earliest | latest | a time';
-comment on column mqpg_audit.broadcast_group.filter is 'jsonpath that chooses messages; null: all';
-comment on column mqpg_audit.broadcast_group.tags is 'Tags that choose messages; null: all';
-comment on column mqpg_audit.broadcast_group.on_failure is 'skip | block_key | block_queue';
-comment on column mqpg_audit.broadcast_group.retries_from is
-    'Retries that were written before this time are purged; null: none are';
-comment on column mqpg_audit.broadcast_group.created_at is 'When it was created';
+-- subscription_id: Id of the group, which no member has
+-- consumer_group: Name of the consumer group
+-- topic_id: Id of the topic
+-- topic: Name of the topic
+-- start: Where it began, as given to subscribe(): earliest | latest | a time
+-- filter: jsonpath that chooses messages; null: all
+-- tags: Tags that choose messages; null: all
+-- on_failure: skip | block_key | block_queue
+-- retries_from: Retries that were written before this time are purged; null: none are
+-- created_at: When it was created

@@ -32,20 +32,16 @@ left join mqpg.queue_tail as n
     on s.topic_id = n.topic_id and q.queue_id = n.queue_id
         and n.subscription_id = case when q.queue_id = -1 then s.subscription_id else 0 end
 where s.mode <> 'broadcast' or s.member <> '';
-comment on column mqpg_audit.current_position.subscription_id is 'Id of the subscription';
-comment on column mqpg_audit.current_position.consumer_group is 'Name of the consumer group';
-comment on column mqpg_audit.current_position.consumer is 'Mode broadcast: the member of the group; else null';
-comment on column mqpg_audit.current_position.topic_id is 'Id of the topic';
-comment on column mqpg_audit.current_position.topic is 'Name of the topic';
-comment on column mqpg_audit.current_position.queue_id is 'Queue of the topic, from 0; -1: the retry lane';
-comment on column mqpg_audit.current_position.committed_offset is 'The group is done with everything below this offset';
-comment on column mqpg_audit.current_position.claimed_offset is
-    'Nothing from this offset on was delivered yet; the view pending says what is open between the two';
-comment on column mqpg_audit.current_position.end_offset is 'The offset that the next appended message gets';
-comment on column mqpg_audit.current_position.lag is
-    'end_offset - committed_offset: number of offsets, done out of order or not';
-comment on column mqpg_audit.current_position.deliveries is 'Number of deliveries in flight';
-comment on column mqpg_audit.current_position.version is
-    'Number of changes of this position; the same as in position_change';
-comment on column mqpg_audit.current_position.changed_at is
-    'Time of the last delivery, acknowledgment, heartbeat or other change';
+-- subscription_id: Id of the subscription
+-- consumer_group: Name of the consumer group
+-- consumer: Mode broadcast: the member of the group; else null
+-- topic_id: Id of the topic
+-- topic: Name of the topic
+-- queue_id: Queue of the topic, from 0; -1: the retry lane
+-- committed_offset: The group is done with everything below this offset
+-- claimed_offset: Nothing from this offset on was delivered yet; the view pending says what is open between the two
+-- end_offset: The offset that the next appended message gets
+-- lag: end_offset - committed_offset: number of offsets, done out of order or not
+-- deliveries: Number of deliveries in flight
+-- version: Number of changes of this position; the same as in position_change
+-- changed_at: Time of the last delivery, acknowledgment, heartbeat or other change

@@ -17,22 +17,20 @@ from (
 ) as d
 left join mqpg.subscription as s on d.subscription_id = s.subscription_id
 left join mqpg.topic as t on s.topic_id = t.topic_id;
-comment on column mqpg_audit.dead_letter.subscription_id is 'Id of the subscription';
-comment on column mqpg_audit.dead_letter.consumer_group is 'Name of the consumer group; null: it unsubscribed';
-comment on column mqpg_audit.dead_letter.consumer is 'Mode broadcast: the member of the group; else null';
-comment on column mqpg_audit.dead_letter.topic_id is 'Id of the topic; null: the group unsubscribed';
-comment on column mqpg_audit.dead_letter.topic is 'Name of the topic; null: the group unsubscribed';
-comment on column mqpg_audit.dead_letter.message_id is 'Id of the message';
-comment on column mqpg_audit.dead_letter.batch_id is 'message_id / 1024, to join with message';
-comment on column mqpg_audit.dead_letter.state is 'dead | redriven (the group got it again) | discarded';
-comment on column mqpg_audit.dead_letter.attempts is 'How often it was delivered';
-comment on column mqpg_audit.dead_letter.reason is 'Why the last attempt failed';
-comment on column mqpg_audit.dead_letter.died_at is 'When it became a dead letter';
-comment on column mqpg_audit.dead_letter.left_at is 'When it was redriven or discarded; null: it is a dead letter';
-comment on column mqpg_audit.dead_letter.left_by is 'The role that redrove or discarded it; null: it is a dead letter';
-comment on column mqpg_audit.dead_letter.final_id is
-    'Id of the message that holds the final payload which a commit brought; null: its own, or redriven or discarded';
-comment on column mqpg_audit.dead_letter.queue_id is
-    'The queue of the topic that the message belongs to, from 0; null: not known, or redriven or discarded';
-comment on column mqpg_audit.dead_letter.last_attempt is
-    'Number of the last attempt in the list of its attempts; null: it has none';
+-- subscription_id: Id of the subscription
+-- consumer_group: Name of the consumer group; null: it unsubscribed
+-- consumer: Mode broadcast: the member of the group; else null
+-- topic_id: Id of the topic; null: the group unsubscribed
+-- topic: Name of the topic; null: the group unsubscribed
+-- message_id: Id of the message
+-- batch_id: message_id / 1024, to join with message
+-- state: dead | redriven (the group got it again) | discarded
+-- attempts: How often it was delivered
+-- reason: Why the last attempt failed
+-- died_at: When it became a dead letter
+-- left_at: When it was redriven or discarded; null: it is a dead letter
+-- left_by: The role that redrove or discarded it; null: it is a dead letter
+-- final_id: Id of the message that holds the final payload which a commit brought; null: its own, or redriven or
+--     discarded
+-- queue_id: The queue of the topic that the message belongs to, from 0; null: not known, or redriven or discarded
+-- last_attempt: Number of the last attempt in the list of its attempts; null: it has none

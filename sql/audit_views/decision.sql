@@ -18,25 +18,19 @@ select o.message_id, o.message_id >> 10 as batch_id, o.topic_id, t.name as topic
     ) as noted
 from mqpg.op_log as o
 left join mqpg.topic as t on o.topic_id = t.topic_id;
-comment on column mqpg_audit.decision.message_id is 'Id of the message; the cut column';
-comment on column mqpg_audit.decision.batch_id is 'message_id / 1024, to join with message';
-comment on column mqpg_audit.decision.topic_id is 'Id of the topic';
-comment on column mqpg_audit.decision.topic is 'Name of the topic; null: it was dropped';
-comment on column mqpg_audit.decision.decision is 'Half message: commit | rollback. Delayed message: due | recall';
-comment on column mqpg_audit.decision.decided_at is 'When it was decided';
-comment on column mqpg_audit.decision.decided_by is
-    'producer | checker | admin | appender | expiry (nobody decided it in time)';
-comment on column mqpg_audit.decision.reason is
-    'Why an administrator or a checker decided so; null: no reason was given';
-comment on column mqpg_audit.decision.order_no is
-    'From one sequence with batch_id, so both together say what came first';
-comment on column mqpg_audit.decision.due_at is 'Commit with a delay: when the message becomes visible; else null';
-comment on column mqpg_audit.decision.relayed_as is
-    'Commit in a relay topic: id of the message that delivers it; else null';
-comment on column mqpg_audit.decision.final_id is
-    'Commit with a final payload: id of the message that holds it; else null';
-comment on column mqpg_audit.decision.queue_id is 'The queue of the topic that the message belongs to, from 0';
-comment on column mqpg_audit.decision.xid is 'The transaction that decided';
-comment on column mqpg_audit.decision.stage is '0: commit and rollback; 1: due and recall';
-comment on column mqpg_audit.decision.noted is
-    'false: by an administrator or the expiry, and the record that these leave beside a decision is missing';
+-- message_id: Id of the message; the cut column
+-- batch_id: message_id / 1024, to join with message
+-- topic_id: Id of the topic
+-- topic: Name of the topic; null: it was dropped
+-- decision: Half message: commit | rollback. Delayed message: due | recall
+-- decided_at: When it was decided
+-- decided_by: producer | checker | admin | appender | expiry (nobody decided it in time)
+-- reason: Why an administrator or a checker decided so; null: no reason was given
+-- order_no: From one sequence with batch_id, so both together say what came first
+-- due_at: Commit with a delay: when the message becomes visible; else null
+-- relayed_as: Commit in a relay topic: id of the message that delivers it; else null
+-- final_id: Commit with a final payload: id of the message that holds it; else null
+-- queue_id: The queue of the topic that the message belongs to, from 0
+-- xid: The transaction that decided
+-- stage: 0: commit and rollback; 1: due and recall
+-- noted: false: by an administrator or the expiry, and the record that these leave beside a decision is missing

@@ -6,8 +6,8 @@ select d.message_id, d.message_id >> 10 as batch_id, abs(d.topic_id) as topic_id
     encode(sha256(convert_to(d.dedup_id, 'UTF8')), 'hex') as dedup_hash
 from mqpg.dedup as d
 where d.message_id > 0;
-comment on column mqpg_audit.dedup.message_id is 'Id of the message';
-comment on column mqpg_audit.dedup.batch_id is 'message_id / 1024, to join with message';
-comment on column mqpg_audit.dedup.topic_id is 'Id of the topic';
-comment on column mqpg_audit.dedup.slot is 'Number of the period';
-comment on column mqpg_audit.dedup.dedup_hash is 'SHA-256 of the dedup id';
+-- message_id: Id of the message
+-- batch_id: message_id / 1024, to join with message
+-- topic_id: Id of the topic
+-- slot: Number of the period
+-- dedup_hash: SHA-256 of the dedup id

@@ -24,24 +24,18 @@ from mqpg.delayed as d
 cross join lateral generate_series(0, d.n - 1) as i (i)
 left join mqpg.topic as t on d.topic_id = t.topic_id
 left join mqpg.subscription as s on d.subscription_id = s.subscription_id;
-comment on column mqpg_audit.delayed.message_id is 'Id of the message';
-comment on column mqpg_audit.delayed.batch_id is 'message_id / 1024, to join with message';
-comment on column mqpg_audit.delayed.topic_id is 'Id of the topic';
-comment on column mqpg_audit.delayed.topic is 'Name of the topic; null: it was dropped';
-comment on column mqpg_audit.delayed.subscription_id is
-    'Retry: the subscription whose attempt failed; null: a delayed message, for every group';
-comment on column mqpg_audit.delayed.consumer_group is
-    'Retry: the consumer group; null: a delayed message, or the group unsubscribed';
-comment on column mqpg_audit.delayed.consumer is 'Retry in mode broadcast: the member of the group; else null';
-comment on column mqpg_audit.delayed.due_at is 'When it becomes visible';
-comment on column mqpg_audit.delayed.written_at is
-    'When the row was written; the cut column, by which partitions are left out';
-comment on column mqpg_audit.delayed.attempt is
-    'Retry: number of the delivery that is to come; 1 after redrive(); else null';
-comment on column mqpg_audit.delayed.reason is 'Retry: why the attempt before failed; else null';
-comment on column mqpg_audit.delayed.is_due is
-    'true: the newest tick has reached it, so it is in a queue, unless it was recalled or purged';
-comment on column mqpg_audit.delayed.final_id is
-    'Id of the message that holds the final payload which a commit brought; null: its own';
-comment on column mqpg_audit.delayed.queue_id is 'The queue of the topic that it belongs to, from 0';
-comment on column mqpg_audit.delayed.xid is 'The transaction that wrote the row';
+-- message_id: Id of the message
+-- batch_id: message_id / 1024, to join with message
+-- topic_id: Id of the topic
+-- topic: Name of the topic; null: it was dropped
+-- subscription_id: Retry: the subscription whose attempt failed; null: a delayed message, for every group
+-- consumer_group: Retry: the consumer group; null: a delayed message, or the group unsubscribed
+-- consumer: Retry in mode broadcast: the member of the group; else null
+-- due_at: When it becomes visible
+-- written_at: When the row was written; the cut column, by which partitions are left out
+-- attempt: Retry: number of the delivery that is to come; 1 after redrive(); else null
+-- reason: Retry: why the attempt before failed; else null
+-- is_due: true: the newest tick has reached it, so it is in a queue, unless it was recalled or purged
+-- final_id: Id of the message that holds the final payload which a commit brought; null: its own
+-- queue_id: The queue of the topic that it belongs to, from 0
+-- xid: The transaction that wrote the row

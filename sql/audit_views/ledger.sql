@@ -8,12 +8,10 @@ select split_part(l.handle, '.', 3)::bigint as message_id, split_part(l.handle, 
     l.at as written_at, encode(sha256(decode(split_part(l.handle, '.', 4), 'hex')), 'hex') as handle_hash
 from mqpg.ledger as l
 where l.handle ~ '^[0-9a-f]{12}[.][0-9]{1,9}[.][0-9]{1,18}[.][0-9a-f]{32}$';
-comment on column mqpg_audit.ledger.message_id is 'Id of the half message: third part of the handle';
-comment on column mqpg_audit.ledger.batch_id is 'message_id / 1024, to join with message';
-comment on column mqpg_audit.ledger.broker_id is 'The broker that prepared it: first part of the handle';
-comment on column mqpg_audit.ledger.incarnation is
-    'Incarnation of the broker when it was prepared: second part of the handle';
-comment on column mqpg_audit.ledger.entry is
-    'local: the local transaction committed | fence: a check-back came first, so it can no longer commit';
-comment on column mqpg_audit.ledger.written_at is 'When the row was written';
-comment on column mqpg_audit.ledger.handle_hash is 'Equal to handle_hash of the half message';
+-- message_id: Id of the half message: third part of the handle
+-- batch_id: message_id / 1024, to join with message
+-- broker_id: The broker that prepared it: first part of the handle
+-- incarnation: Incarnation of the broker when it was prepared: second part of the handle
+-- entry: local: the local transaction committed | fence: a check-back came first, so it can no longer commit
+-- written_at: When the row was written
+-- handle_hash: Equal to handle_hash of the half message

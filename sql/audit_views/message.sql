@@ -75,31 +75,23 @@ cross join lateral (
 left join mqpg.topic as t on b.topic_id = t.topic_id
 left join mqpg.producer_group as g on b.producer_group_id = g.producer_group_id
 where b.kind <> 'f';
-comment on column mqpg_audit.message.message_id is 'Id of the message: batch_id * 1024 + position';
-comment on column mqpg_audit.message.batch_id is
-    'message_id / 1024; the cut column, the only one whose conditions leave out partitions';
-comment on column mqpg_audit.message.topic_id is 'Id of the topic';
-comment on column mqpg_audit.message.topic is 'Name of the topic; null: it was dropped';
-comment on column mqpg_audit.message.queue_id is 'The queue of the topic that it belongs to, from 0';
-comment on column mqpg_audit.message.kind is 'normal | half (prepared, then decided) | delayed (sent for a later time)';
-comment on column mqpg_audit.message.state is
-    'committed | undecided (a half without a decision) | rolled_back | recalled (before its time) | relayed (a '
-    'committed half of a relay topic, which is delivered as the message relayed_as)';
-comment on column mqpg_audit.message.created_at is 'When it was sent or prepared';
-comment on column mqpg_audit.message.committed_at is
-    'Half: when it was decided to commit. Else created_at, because PostgreSQL notes no time of a commit';
-comment on column mqpg_audit.message.decided_at is
-    'Half: when it was committed or rolled back; null: not yet, or forgotten by retention, or no half';
-comment on column mqpg_audit.message.check_at is 'Half: from this time on an undecided one is overdue; else null';
-comment on column mqpg_audit.message.producer_group is
-    'Half: its producer group; null: no half, or the group was dropped';
-comment on column mqpg_audit.message.incarnation is
-    'Half: incarnation of the broker when it was prepared, the second part of its handle; else null';
-comment on column mqpg_audit.message.relayed_as is 'State relayed: id of the message that delivers it; else null';
-comment on column mqpg_audit.message.kept is
-    'true: retention dropped its batch, and the message was kept because somebody still needs it';
-comment on column mqpg_audit.message.key_hash is
-    'Equal for equal keys; null: without key. It depends on a secret of the broker';
-comment on column mqpg_audit.message.handle_hash is
-    'Half: SHA-256 in hexadecimal digits of the 16 bytes that the last part of its handle writes; else null';
-comment on column mqpg_audit.message.payload_bytes is 'Size of the payload as it was sent or prepared, in bytes';
+-- message_id: Id of the message: batch_id * 1024 + position
+-- batch_id: message_id / 1024; the cut column, the only one whose conditions leave out partitions
+-- topic_id: Id of the topic
+-- topic: Name of the topic; null: it was dropped
+-- queue_id: The queue of the topic that it belongs to, from 0
+-- kind: normal | half (prepared, then decided) | delayed (sent for a later time)
+-- state: committed | undecided (a half without a decision) | rolled_back | recalled (before its time) | relayed (a
+--     committed half of a relay topic, which is delivered as the message relayed_as)
+-- created_at: When it was sent or prepared
+-- committed_at: Half: when it was decided to commit. Else created_at, because PostgreSQL notes no time of a commit
+-- decided_at: Half: when it was committed or rolled back; null: not yet, or forgotten by retention, or no half
+-- check_at: Half: from this time on an undecided one is overdue; else null
+-- producer_group: Half: its producer group; null: no half, or the group was dropped
+-- incarnation: Half: incarnation of the broker when it was prepared, the second part of its handle; else null
+-- relayed_as: State relayed: id of the message that delivers it; else null
+-- kept: true: retention dropped its batch, and the message was kept because somebody still needs it
+-- key_hash: Equal for equal keys; null: without key. It depends on a secret of the broker
+-- handle_hash: Half: SHA-256 in hexadecimal digits of the 16 bytes that the last part of its handle writes; else
+--     null
+-- payload_bytes: Size of the payload as it was sent or prepared, in bytes

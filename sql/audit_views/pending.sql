@@ -66,24 +66,19 @@ cross join lateral (
     where d.subscription_id = s.subscription_id and d.written_at >= s.retries_from
 ) as p
 where s.mode <> 'broadcast' or s.member <> '';
-comment on column mqpg_audit.pending.subscription_id is 'Id of the subscription';
-comment on column mqpg_audit.pending.consumer_group is 'Name of the consumer group';
-comment on column mqpg_audit.pending.consumer is 'Mode broadcast: the member of the group; else null';
-comment on column mqpg_audit.pending.topic_id is 'Id of the topic';
-comment on column mqpg_audit.pending.topic is 'Name of the topic';
-comment on column mqpg_audit.pending.queue_id is 'Queue of the topic, from 0; -1: the retry lane';
-comment on column mqpg_audit.pending.queue_offset is
-    'Its offset in that queue or retry lane; null: a retry that is not in the lane yet';
-comment on column mqpg_audit.pending.message_id is 'Id of the message';
-comment on column mqpg_audit.pending.batch_id is 'message_id / 1024, to join with message';
-comment on column mqpg_audit.pending.state is
-    'waiting (not delivered yet, also what a filter will leave out) | in_flight | returned (its delivery ended, and '
-    'it is offered again) | retry (failed, and not due yet)';
-comment on column mqpg_audit.pending.deliveries is
-    'How often it was delivered so far, the present delivery included; releases and what was before redrive() do not '
-    'count';
-comment on column mqpg_audit.pending.holder is 'In flight: the consumer that has it; else null';
-comment on column mqpg_audit.pending.lease_until is
-    'In flight: until when the consumer has it; afterwards another one may take it; else null';
-comment on column mqpg_audit.pending.due_at is
-    'Retry or returned: not offered before this time; null: at once, or another state';
+-- subscription_id: Id of the subscription
+-- consumer_group: Name of the consumer group
+-- consumer: Mode broadcast: the member of the group; else null
+-- topic_id: Id of the topic
+-- topic: Name of the topic
+-- queue_id: Queue of the topic, from 0; -1: the retry lane
+-- queue_offset: Its offset in that queue or retry lane; null: a retry that is not in the lane yet
+-- message_id: Id of the message
+-- batch_id: message_id / 1024, to join with message
+-- state: waiting (not delivered yet, also what a filter will leave out) | in_flight | returned (its delivery ended,
+--     and it is offered again) | retry (failed, and not due yet)
+-- deliveries: How often it was delivered so far, the present delivery included; releases and what was before
+--     redrive() do not count
+-- holder: In flight: the consumer that has it; else null
+-- lease_until: In flight: until when the consumer has it; afterwards another one may take it; else null
+-- due_at: Retry or returned: not offered before this time; null: at once, or another state

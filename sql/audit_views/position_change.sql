@@ -26,31 +26,22 @@ select c.subscription_id, s.consumer_group, nullif(s.member, '') as consumer, s.
 from mqpg.cursor as c
 left join mqpg.subscription as s on c.subscription_id = s.subscription_id
 left join mqpg.topic as t on s.topic_id = t.topic_id;
-comment on column mqpg_audit.position_change.subscription_id is 'Id of the subscription';
-comment on column mqpg_audit.position_change.consumer_group is 'Name of the consumer group; null: it unsubscribed';
-comment on column mqpg_audit.position_change.consumer is 'Mode broadcast: the member of the group; else null';
-comment on column mqpg_audit.position_change.topic_id is 'Id of the topic; null: the group unsubscribed';
-comment on column mqpg_audit.position_change.topic is 'Name of the topic; null: the group unsubscribed';
-comment on column mqpg_audit.position_change.queue_id is 'Queue of the topic, from 0; -1: the retry lane';
-comment on column mqpg_audit.position_change.version is
-    'Number of the change: grows by one for each subscription and queue, and by more with adopt()';
-comment on column mqpg_audit.position_change.changed_at is 'When it was';
-comment on column mqpg_audit.position_change.action is
-    'subscribe | receive | ack_and_receive (one delivery ended, the next began) | take_over (a returned or expired '
-    'delivery) | ack | nack | extend | release | filtered | expired | dead_letter | unpin | '
-    'moved (see position_jump) | incarnation (a restore) | '
-    'closed, carried (the same position continues in a newer slot)';
-comment on column mqpg_audit.position_change.committed_offset is
-    'Afterwards: the group is done with everything below this offset';
-comment on column mqpg_audit.position_change.claimed_offset is
-    'Afterwards: nothing from this offset on was delivered yet';
-comment on column mqpg_audit.position_change.epoch is
-    'The delivery that it concerns, which is part of its receipt; null: none';
-comment on column mqpg_audit.position_change.slot is
-    'Number of the period in which it was; the cut column, by which partitions are left out';
-comment on column mqpg_audit.position_change.owner is 'Mode pinned: the consumer that owns the queue; else null';
-comment on column mqpg_audit.position_change.failed is
-    'nack with on_failure block_key or block_queue: the offsets that failed; else null';
-comment on column mqpg_audit.position_change.reason is
-    'nack: why the offsets in failed did; without these, when the messages come back, in microseconds since 1970. '
-    'expired: dead_letter, if the messages became dead letters';
+-- subscription_id: Id of the subscription
+-- consumer_group: Name of the consumer group; null: it unsubscribed
+-- consumer: Mode broadcast: the member of the group; else null
+-- topic_id: Id of the topic; null: the group unsubscribed
+-- topic: Name of the topic; null: the group unsubscribed
+-- queue_id: Queue of the topic, from 0; -1: the retry lane
+-- version: Number of the change: grows by one for each subscription and queue, and by more with adopt()
+-- changed_at: When it was
+-- action: subscribe | receive | ack_and_receive (one delivery ended, the next began) | take_over (a returned or
+--     expired delivery) | ack | nack | extend | release | filtered | expired | dead_letter | unpin | moved (see
+--     position_jump) | incarnation (a restore) | closed, carried (the same position continues in a newer slot)
+-- committed_offset: Afterwards: the group is done with everything below this offset
+-- claimed_offset: Afterwards: nothing from this offset on was delivered yet
+-- epoch: The delivery that it concerns, which is part of its receipt; null: none
+-- slot: Number of the period in which it was; the cut column, by which partitions are left out
+-- owner: Mode pinned: the consumer that owns the queue; else null
+-- failed: nack with on_failure block_key or block_queue: the offsets that failed; else null
+-- reason: nack: why the offsets in failed did; without these, when the messages come back, in microseconds since
+--     1970. expired: dead_letter, if the messages became dead letters

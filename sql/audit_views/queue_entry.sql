@@ -25,20 +25,15 @@ cross join lateral (  -- noqa: ST05
 ) as w
 left join mqpg.topic as t on c.topic_id = t.topic_id
 left join mqpg.subscription as s on c.subscription_id = s.subscription_id;
-comment on column mqpg_audit.queue_entry.topic_id is 'Id of the topic';
-comment on column mqpg_audit.queue_entry.topic is 'Name of the topic; null: it was dropped';
-comment on column mqpg_audit.queue_entry.queue_id is 'Queue of the topic, from 0; -1: a retry lane';
-comment on column mqpg_audit.queue_entry.queue_offset is
-    'Offset: 0, 1, 2, … without a hole in each queue and each retry lane';
-comment on column mqpg_audit.queue_entry.message_id is 'Id of the message at this offset';
-comment on column mqpg_audit.queue_entry.batch_id is 'message_id / 1024, to join with message';
-comment on column mqpg_audit.queue_entry.subscription_id is
-    'Retry lane: the subscription that it belongs to; null: a queue of the topic, for every group';
-comment on column mqpg_audit.queue_entry.consumer_group is
-    'Retry lane: the consumer group; null: a queue of the topic, or the group unsubscribed';
-comment on column mqpg_audit.queue_entry.consumer is 'Retry lane in mode broadcast: the member of the group; else null';
-comment on column mqpg_audit.queue_entry.attempt is
-    'Number of the delivery that the first delivery from this offset is; 1 in a queue of the topic';
-comment on column mqpg_audit.queue_entry.tick_id is
-    'The tick that appended it; the cut column, by which partitions are left out';
-comment on column mqpg_audit.queue_entry.appended_at is 'When it was appended; null: the tick was dropped by retention';
+-- topic_id: Id of the topic
+-- topic: Name of the topic; null: it was dropped
+-- queue_id: Queue of the topic, from 0; -1: a retry lane
+-- queue_offset: Offset: 0, 1, 2, … without a hole in each queue and each retry lane
+-- message_id: Id of the message at this offset
+-- batch_id: message_id / 1024, to join with message
+-- subscription_id: Retry lane: the subscription that it belongs to; null: a queue of the topic, for every group
+-- consumer_group: Retry lane: the consumer group; null: a queue of the topic, or the group unsubscribed
+-- consumer: Retry lane in mode broadcast: the member of the group; else null
+-- attempt: Number of the delivery that the first delivery from this offset is; 1 in a queue of the topic
+-- tick_id: The tick that appended it; the cut column, by which partitions are left out
+-- appended_at: When it was appended; null: the tick was dropped by retention

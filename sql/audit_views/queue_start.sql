@@ -3,8 +3,7 @@
 create view mqpg_audit.queue_start as
 select q.subscription_id, q.queue_id::int as queue_id, q.start_offset, q.journal::text as journal
 from mqpg.queue_start as q;
-comment on column mqpg_audit.queue_start.subscription_id is 'Id of the subscription';
-comment on column mqpg_audit.queue_start.queue_id is 'Queue of the topic, from 0; -1: the retry lane';
-comment on column mqpg_audit.queue_start.start_offset is 'The first offset that it was to get; null: not known';
-comment on column mqpg_audit.queue_start.journal is
-    'Ranges of offsets that consumers with a journal took, as int8multirange; null: no consumer said';
+-- subscription_id: Id of the subscription
+-- queue_id: Queue of the topic, from 0; -1: the retry lane
+-- start_offset: The first offset that it was to get; null: not known
+-- journal: Ranges of offsets that consumers with a journal took, as int8multirange; null: no consumer said

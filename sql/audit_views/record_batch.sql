@@ -56,25 +56,19 @@ where not exists (
     select from mqpg.commit_log as c
     where c.batch_id = h.message_id >> 10
 );
-comment on column mqpg_audit.record_batch.batch_id is 'Id of the batch; the cut column';
-comment on column mqpg_audit.record_batch.first_id is 'Id of its first message; the others follow';
-comment on column mqpg_audit.record_batch.n is 'Number of messages';
-comment on column mqpg_audit.record_batch.topic_id is 'Id of the topic';
-comment on column mqpg_audit.record_batch.queue_id is 'The queue of the topic that they belong to, from 0';
-comment on column mqpg_audit.record_batch.kind is
-    'normal | half | delayed | final (payloads that commits brought, which are not delivered by themselves)';
-comment on column mqpg_audit.record_batch.created_at is 'When they were sent or prepared';
-comment on column mqpg_audit.record_batch.xid is 'The transaction that wrote it';
-comment on column mqpg_audit.record_batch.producer_group_id is 'Half: id of the producer group; else null';
-comment on column mqpg_audit.record_batch.check_at is 'Half: from this time on an undecided one is overdue; else null';
-comment on column mqpg_audit.record_batch.kept is
-    'true: retention dropped the batch, and this message of it was kept because somebody still needs it';
-comment on column mqpg_audit.record_batch.handle_hashes is
-    'Half: one element per message, the SHA-256 of the 16 bytes that the last part of its handle writes';
-comment on column mqpg_audit.record_batch.key_hashes is
-    'One element per message, equal for equal keys (null: without key); null: no message has a key';
-comment on column mqpg_audit.record_batch.sizes is
-    'Number of payloads, keys, tags and headers; null: there is no such array, or kept';
-comment on column mqpg_audit.record_batch.intact is
-    'Whether the contents match their checksum; null: the batch has none, or kept';
-comment on column mqpg_audit.record_batch.delay is 'Half: how long after its commit it becomes visible; null: at once';
+-- batch_id: Id of the batch; the cut column
+-- first_id: Id of its first message; the others follow
+-- n: Number of messages
+-- topic_id: Id of the topic
+-- queue_id: The queue of the topic that they belong to, from 0
+-- kind: normal | half | delayed | final (payloads that commits brought, which are not delivered by themselves)
+-- created_at: When they were sent or prepared
+-- xid: The transaction that wrote it
+-- producer_group_id: Half: id of the producer group; else null
+-- check_at: Half: from this time on an undecided one is overdue; else null
+-- kept: true: retention dropped the batch, and this message of it was kept because somebody still needs it
+-- handle_hashes: Half: one element per message, the SHA-256 of the 16 bytes that the last part of its handle writes
+-- key_hashes: One element per message, equal for equal keys (null: without key); null: no message has a key
+-- sizes: Number of payloads, keys, tags and headers; null: there is no such array, or kept
+-- intact: Whether the contents match their checksum; null: the batch has none, or kept
+-- delay: Half: how long after its commit it becomes visible; null: at once

@@ -22,25 +22,21 @@ select
     case when s.family = 'delayed' then s.upper_bound::timestamptz end as upper_time,
     s.family, s.leaving, s.dropped_at as decisions_dropped_at, s.left_out, s.merged_at
 from mqpg.segment as s;
-comment on column mqpg_audit.segment.content is
-    'messages (message, decision) | queues (queue_entry, tick) | positions (position_change) | delayed | dedup ids';
-comment on column mqpg_audit.segment.segment_no is 'Number of the segment among those of its content';
-comment on column mqpg_audit.segment.cut_column is 'What the bounds are of: batch_id | tick_id | slot | written_at';
-comment on column mqpg_audit.segment.lower_bound is 'First id of the segment; null: delayed';
-comment on column mqpg_audit.segment.upper_bound is 'Id after the last one of the segment; null: delayed';
-comment on column mqpg_audit.segment.opened_at is 'When writing into it began; null: it was made ahead of time';
-comment on column mqpg_audit.segment.closed_at is 'When writing into it ended; null: it has not';
-comment on column mqpg_audit.segment.dropped_at is
-    'From then on its messages or offsets are gone, but for those that message shows as kept; null: it is there';
-comment on column mqpg_audit.segment.lower_time is
-    'delayed: first time of the segment; null: unlimited, or another content';
-comment on column mqpg_audit.segment.upper_time is
-    'delayed: time after the last one of the segment; null: another content';
-comment on column mqpg_audit.segment.family is
-    'The same as content, by the names of tables: log | tick | cursor | delayed | dedup';
-comment on column mqpg_audit.segment.leaving is 'The table whose part is about to be dropped; null: none';
-comment on column mqpg_audit.segment.decisions_dropped_at is
-    'From then on its last table, of messages that with the decisions, is gone, too; null: it is there';
-comment on column mqpg_audit.segment.left_out is
-    'Ids of topics whose messages were left out when segments were merged; 0: of dropped topics or segments';
-comment on column mqpg_audit.segment.merged_at is 'When several segments were put together into this one; null: never';
+-- content: messages (message, decision) | queues (queue_entry, tick) | positions (position_change) | delayed |
+--     dedup ids
+-- segment_no: Number of the segment among those of its content
+-- cut_column: What the bounds are of: batch_id | tick_id | slot | written_at
+-- lower_bound: First id of the segment; null: delayed
+-- upper_bound: Id after the last one of the segment; null: delayed
+-- opened_at: When writing into it began; null: it was made ahead of time
+-- closed_at: When writing into it ended; null: it has not
+-- dropped_at: From then on its messages or offsets are gone, but for those that message shows as kept; null: it is
+--     there
+-- lower_time: delayed: first time of the segment; null: unlimited, or another content
+-- upper_time: delayed: time after the last one of the segment; null: another content
+-- family: The same as content, by the names of tables: log | tick | cursor | delayed | dedup
+-- leaving: The table whose part is about to be dropped; null: none
+-- decisions_dropped_at: From then on its last table, of messages that with the decisions, is gone, too; null: it is
+--     there
+-- left_out: Ids of topics whose messages were left out when segments were merged; 0: of dropped topics or segments
+-- merged_at: When several segments were put together into this one; null: never

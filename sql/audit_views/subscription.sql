@@ -8,22 +8,19 @@ select s.subscription_id, s.consumer_group, nullif(s.member, '') as consumer, s.
 from mqpg.subscription as s
 inner join mqpg.topic as t on s.topic_id = t.topic_id
 where s.mode <> 'broadcast' or s.member <> '';
-comment on column mqpg_audit.subscription.subscription_id is 'Id; a group that subscribes again gets a new one';
-comment on column mqpg_audit.subscription.consumer_group is 'Name of the consumer group';
-comment on column mqpg_audit.subscription.consumer is 'Mode broadcast: the member of the group; else null';
-comment on column mqpg_audit.subscription.topic_id is 'Id of the topic';
-comment on column mqpg_audit.subscription.topic is 'Name of the topic';
-comment on column mqpg_audit.subscription.mode is 'exclusive | shared | pinned | broadcast';
-comment on column mqpg_audit.subscription.start is
-    'Where it began, as given to subscribe(): earliest | latest | a time';
-comment on column mqpg_audit.subscription.filter is 'jsonpath that chooses messages; null: all';
-comment on column mqpg_audit.subscription.tags is 'Tags that choose messages; null: all';
-comment on column mqpg_audit.subscription.max_attempts is 'Deliveries until a message becomes a dead letter';
-comment on column mqpg_audit.subscription.retry_delay is 'Time until the second attempt; doubles with each further one';
-comment on column mqpg_audit.subscription.on_failure is 'skip | block_key | block_queue';
-comment on column mqpg_audit.subscription.paused is 'true: the group receives nothing';
-comment on column mqpg_audit.subscription.created_at is 'When it was created';
-comment on column mqpg_audit.subscription.retries_from is
-    'Retries that were written before this time are purged; null: none are';
-comment on column mqpg_audit.subscription.member_of is
-    'Mode broadcast: subscription_id of the group in broadcast_group; else null';
+-- subscription_id: Id; a group that subscribes again gets a new one
+-- consumer_group: Name of the consumer group
+-- consumer: Mode broadcast: the member of the group; else null
+-- topic_id: Id of the topic
+-- topic: Name of the topic
+-- mode: exclusive | shared | pinned | broadcast
+-- start: Where it began, as given to subscribe(): earliest | latest | a time
+-- filter: jsonpath that chooses messages; null: all
+-- tags: Tags that choose messages; null: all
+-- max_attempts: Deliveries until a message becomes a dead letter
+-- retry_delay: Time until the second attempt; doubles with each further one
+-- on_failure: skip | block_key | block_queue
+-- paused: true: the group receives nothing
+-- created_at: When it was created
+-- retries_from: Retries that were written before this time are purged; null: none are
+-- member_of: Mode broadcast: subscription_id of the group in broadcast_group; else null

@@ -80,5 +80,5 @@ where r.first_offset + m.o - 1 >= p.from_offset and r.first_offset + m.o - 1 < p
         else not mqpg._path_matches(
             m.payload, p.filter, jsonb_build_object('headers', m.headers, 'key', m.key, 'tag', m.tag))
     end;
-comment on column mqpg_audit.unmatched.subscription_id is 'Id of the subscription';
-comment on column mqpg_audit.unmatched.message_id is 'Id of the message';
+-- subscription_id: Id of the subscription
+-- message_id: Id of the message

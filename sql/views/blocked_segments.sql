@@ -5,11 +5,7 @@
 create view mqpg.blocked_segments as
 select v.family, v.segment_no, v.table_name, v.state, v.since, v.age, v.blocked_by
 from mqpg._blocked_segments() as v;
-comment on column mqpg.blocked_segments.table_name is
-    'The partition, in the schema mqpg; of a merge the first of its tables';
-comment on column mqpg.blocked_segments.state is
-    'attached | detaching (waits for transactions that may know it) | detached (a table of its own) | merging';
-comment on column mqpg.blocked_segments.since is
-    'When it was released, or when its release or merge was first held up by an open transaction';
-comment on column mqpg.blocked_segments.blocked_by is
-    'Process ids of the sessions that use it or its parent now; see pg_stat_activity';
+-- table_name: The partition, in the schema mqpg; of a merge the first of its tables
+-- state: attached | detaching (waits for transactions that may know it) | detached (a table of its own) | merging
+-- since: When it was released, or when its release or merge was first held up by an open transaction
+-- blocked_by: Process ids of the sessions that use it or its parent now; see pg_stat_activity

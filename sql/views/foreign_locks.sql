@@ -114,12 +114,11 @@ where case
             false
         )
 end;
-comment on column mqpg.foreign_locks.pid is 'Process id of the session; null for a prepared transaction';
-comment on column mqpg.foreign_locks.role is 'The role that holds the lock';
-comment on column mqpg.foreign_locks.application is 'application_name of the session';
-comment on column mqpg.foreign_locks.connected_at is
-    'When the session began, null where the reader may not see it; the lock is no older';
-comment on column mqpg.foreign_locks.lock_class is 'First key of the advisory lock';
-comment on column mqpg.foreign_locks.lock_key is 'Second key of the advisory lock';
-comment on column mqpg.foreign_locks.stops is 'What cannot go on while the lock is held';
-comment on column mqpg.foreign_locks.remedy is 'The statement that ends it';
+-- pid: Process id of the session; null for a prepared transaction
+-- role: The role that holds the lock
+-- application: application_name of the session
+-- connected_at: When the session began, null where the reader may not see it; the lock is no older
+-- lock_class: First key of the advisory lock
+-- lock_key: Second key of the advisory lock
+-- stops: What cannot go on while the lock is held
+-- remedy: The statement that ends it

@@ -31,12 +31,9 @@ cross join lateral (  -- noqa: ST05
     ) as letter
 ) as d
 where s.member = '';
-comment on column mqpg.group_status.paused is 'Whether the subscription or the topic is paused';
-comment on column mqpg.group_status.lag is
-    'Number of messages that are not acknowledged, in flight or not; of a broadcast group, of all members';
-comment on column mqpg.group_status.claims is 'Number of open deliveries';
-comment on column mqpg.group_status.oldest_unread_at is
-    'When the oldest message that is not acknowledged got its offset; null: there is none';
-comment on column mqpg.group_status.dead_letters is 'Number of dead letters; 1001 means more than 1000';
-comment on column mqpg.group_status.changed_at is
-    'Time of the last delivery, acknowledgement, heartbeat or other change';
+-- paused: Whether the subscription or the topic is paused
+-- lag: Number of messages that are not acknowledged, in flight or not; of a broadcast group, of all members
+-- claims: Number of open deliveries
+-- oldest_unread_at: When the oldest message that is not acknowledged got its offset; null: there is none
+-- dead_letters: Number of dead letters; 1001 means more than 1000
+-- changed_at: Time of the last delivery, acknowledgement, heartbeat or other change

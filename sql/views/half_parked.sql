@@ -4,8 +4,8 @@
 create view mqpg.half_parked as
 select v.handle, v.producer_group, v.topic, v.prepared_at, v.check_at, v.checks, v.reason, v.parked_at
 from mqpg._half_parked() as v;
-comment on column mqpg.half_parked.prepared_at is 'When prepare() stored it';
-comment on column mqpg.half_parked.check_at is 'When it was first due for a check';
-comment on column mqpg.half_parked.checks is 'Number of checks so far';
-comment on column mqpg.half_parked.reason is 'The last reason that a check-back gave';
-comment on column mqpg.half_parked.parked_at is 'When it was parked';
+-- prepared_at: When prepare() stored it
+-- check_at: When it was first due for a check
+-- checks: Number of checks so far
+-- reason: The last reason that a check-back gave
+-- parked_at: When it was parked

@@ -7,9 +7,9 @@ select j.at, j.topic, j.consumer_group, nullif(j.member, '') as consumer, j.queu
 from mqpg.position_jump as j
 where j.why in ('age', 'size') and not j.back
 order by j.jump_id desc;
-comment on column mqpg.losses.consumer is 'Mode broadcast: the consumer that lost them; else null';
-comment on column mqpg.losses.queue_id is '-1: the retry lane';
-comment on column mqpg.losses.from_offset is 'First offset that was lost';
-comment on column mqpg.losses.to_offset is 'Offset after the last one that was lost';
-comment on column mqpg.losses.messages is 'Number of offsets in between';
-comment on column mqpg.losses.why is 'age (lose_after) | size (lose_over)';
+-- consumer: Mode broadcast: the consumer that lost them; else null
+-- queue_id: -1: the retry lane
+-- from_offset: First offset that was lost
+-- to_offset: Offset after the last one that was lost
+-- messages: Number of offsets in between
+-- why: age (lose_after) | size (lose_over)

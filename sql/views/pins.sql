@@ -8,11 +8,11 @@ select s.consumer_group, nullif(s.member, '') as consumer, t.name as topic, p.qu
 from mqpg.subscription as s
 inner join mqpg.topic as t on s.topic_id = t.topic_id
 cross join lateral mqpg._pins(s.subscription_id) as p;
-comment on column mqpg.pins.consumer is 'Mode broadcast: the consumer; else null';
-comment on column mqpg.pins.queue_id is '-1: the retry lane';
-comment on column mqpg.pins.segment_no is 'The closed tick segment that cannot be dropped';
-comment on column mqpg.pins.age is 'Time since the segment was closed';
-comment on column mqpg.pins.from_offset is 'First unread offset in the segment';
-comment on column mqpg.pins.to_offset is 'Offset after the last one in the segment';
-comment on column mqpg.pins.messages is 'Number of offsets in between';
-comment on column mqpg.pins.bytes is 'About how many bytes the messages take';
+-- consumer: Mode broadcast: the consumer; else null
+-- queue_id: -1: the retry lane
+-- segment_no: The closed tick segment that cannot be dropped
+-- age: Time since the segment was closed
+-- from_offset: First unread offset in the segment
+-- to_offset: Offset after the last one in the segment
+-- messages: Number of offsets in between
+-- bytes: About how many bytes the messages take

@@ -4,5 +4,5 @@ create view mqpg.queue_depth as
 select t.name as topic, v.queue_id, v.oldest_offset, v.next_offset
 from mqpg.topic as t
 cross join lateral mqpg._queue_depth(t.name) as v;
-comment on column mqpg.queue_depth.oldest_offset is 'The first offset that can still be read';
-comment on column mqpg.queue_depth.next_offset is 'The offset that the next appended message gets';
+-- oldest_offset: The first offset that can still be read
+-- next_offset: The offset that the next appended message gets

@@ -11,8 +11,8 @@ inner join pg_catalog.pg_roles as p on r.role = p.oid
 left join mqpg.subscription as s on r.subscription_id = s.subscription_id
 left join mqpg.topic as t on t.topic_id = coalesce(r.topic_id, s.topic_id)
 left join mqpg.producer_group as g on r.producer_group_id = g.producer_group_id;
-comment on column mqpg.rights.privilege is 'send | produce | receive | operator | auditor | worker';
-comment on column mqpg.rights.topic is 'send, receive: the topic, or * for all';
-comment on column mqpg.rights.consumer_group is 'receive: the consumer group, or * for all';
-comment on column mqpg.rights.producer_group is 'produce: the producer group, or * for all';
-comment on column mqpg.rights.granted_by is 'The role that granted it';
+-- privilege: send | produce | receive | operator | auditor | worker
+-- topic: send, receive: the topic, or * for all
+-- consumer_group: receive: the consumer group, or * for all
+-- producer_group: produce: the producer group, or * for all
+-- granted_by: The role that granted it

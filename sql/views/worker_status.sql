@@ -8,9 +8,9 @@ select w.worker_id, w.role, w.host, w.pid, w.state,
         as alive,
     w.started_at, w.seen_at, w.detail
 from mqpg.worker as w;
-comment on column mqpg.worker_status.role is 'appender | compensator | keeper | consumer | audit';
-comment on column mqpg.worker_status.pid is 'Process id; 0: its function is called, as by pg_cron';
-comment on column mqpg.worker_status.state is 'active | standby | stopped';
-comment on column mqpg.worker_status.alive is 'Not stopped, and heard of within 30 s, or 5 minutes with pid 0';
-comment on column mqpg.worker_status.seen_at is 'Time of the last heartbeat';
-comment on column mqpg.worker_status.detail is 'What the worker reports about its work';
+-- role: appender | compensator | keeper | consumer | audit
+-- pid: Process id; 0: its function is called, as by pg_cron
+-- state: active | standby | stopped
+-- alive: Not stopped, and heard of within 30 s, or 5 minutes with pid 0
+-- seen_at: Time of the last heartbeat
+-- detail: What the worker reports about its work
