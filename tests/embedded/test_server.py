@@ -12,7 +12,7 @@ import pytest
 
 from mqpg.embedded import EmbeddedServer
 from mqpg.errors import ConfigurationError
-from tests.support.servers import free_port, restart
+from tests.support.servers import copied_files, free_port, restart, temporary_server
 from tests.support.waiting import eventually
 
 
@@ -31,6 +31,20 @@ def start(tmp_path: Path) -> Iterator[Callable[..., EmbeddedServer]]:
         server.destroy()
 
 
+@pytest.fixture(scope="module")
+def stopped() -> Iterator[EmbeddedServer]:
+    """A server that has stopped. Its files are copied, because to make new ones takes a second."""
+    with temporary_server() as server:
+        server.stop()
+        yield server
+
+
+@pytest.fixture
+def folder(stopped: EmbeddedServer) -> Path:
+    """A folder with the data of a server, for a test that destroys it."""
+    return copied_files(stopped)
+
+
 def test_starts_in_a_folder_with_blanks_quotes_and_a_long_private_path(
     tmp_path: Path, start: Callable[..., EmbeddedServer]
 ) -> None:
@@ -43,8 +57,10 @@ def test_starts_in_a_folder_with_blanks_quotes_and_a_long_private_path(
     assert _one(server, "show server_encoding") == "UTF8"
 
 
-def test_listens_on_this_machine_only_and_asks_for_a_password(start: Callable[..., EmbeddedServer]) -> None:
-    server = start(None)
+def test_listens_on_this_machine_only_and_asks_for_a_password(
+    folder: Path, start: Callable[..., EmbeddedServer]
+) -> None:
+    server = start(folder)
     assert _one(server, "show listen_addresses") == "127.0.0.1"
     with pytest.raises(psycopg.OperationalError, match="password"):
         psycopg.connect(f"host=127.0.0.1 port={server.port} user=postgres dbname=postgres password=wrong")
@@ -52,23 +68,23 @@ def test_listens_on_this_machine_only_and_asks_for_a_password(start: Callable[..
         psycopg.connect(f"host=127.0.0.1 port={server.port} user=postgres dbname=postgres")
 
 
-def test_settings_and_a_given_port(start: Callable[..., EmbeddedServer]) -> None:
+def test_settings_and_a_given_port(folder: Path, start: Callable[..., EmbeddedServer]) -> None:
     port = free_port()
-    server = start(None, port=port, settings={"work_mem": "7MB", "application_name": "it's"})
+    server = start(folder, port=port, settings={"work_mem": "7MB", "application_name": "it's"})
     assert server.port == port
     assert _one(server, "show work_mem") == "7MB"
     assert _one(server, "select reset_val from pg_settings where name = 'application_name'") == "it's"
 
 
-def test_a_taken_port_is_one_clear_error(tmp_path: Path, start: Callable[..., EmbeddedServer]) -> None:
-    first = start(None)
+def test_a_taken_port_is_one_clear_error(folder: Path, tmp_path: Path, start: Callable[..., EmbeddedServer]) -> None:
+    first = start(folder)
     with pytest.raises(ConfigurationError, match=rf"cannot have port {first.port}, because another") as caught:
         start(tmp_path / "second", port=first.port)
     assert "\n" not in str(caught.value)
 
 
-def test_committed_data_survive_an_immediate_shutdown(start: Callable[..., EmbeddedServer]) -> None:
-    server = start(None)
+def test_committed_data_survive_an_immediate_shutdown(folder: Path, start: Callable[..., EmbeddedServer]) -> None:
+    server = start(folder)
     with psycopg.connect(server.dsn()) as connection:
         connection.execute("create table t as select 42 as n")
     port, pid = server.port, server.pid
@@ -78,8 +94,8 @@ def test_committed_data_survive_an_immediate_shutdown(start: Callable[..., Embed
     assert _one(server, "select n from t") == 42
 
 
-def test_starts_after_the_postmaster_was_killed(start: Callable[..., EmbeddedServer]) -> None:
-    server = start(None)
+def test_starts_after_the_postmaster_was_killed(folder: Path, start: Callable[..., EmbeddedServer]) -> None:
+    server = start(folder)
     with psycopg.connect(server.dsn()) as connection:
         connection.execute("create table t as select 42 as n")
     assert server.pid is not None
@@ -90,10 +106,10 @@ def test_starts_after_the_postmaster_was_killed(start: Callable[..., EmbeddedSer
 
 
 def test_another_server_with_the_pid_of_a_killed_one_is_left_alone(
-    tmp_path: Path, start: Callable[..., EmbeddedServer]
+    folder: Path, stopped: EmbeddedServer, start: Callable[..., EmbeddedServer]
 ) -> None:
     """Pids begin again after a restart of the machine or container, and `stop` sends a signal to one."""
-    mine, other = start(tmp_path / "mine"), start(None)
+    mine, other = start(folder), start(copied_files(stopped))
     pid_file = mine.pgdata / "postmaster.pid"
     _, *rest = pid_file.read_text().splitlines(keepends=True)
     mine.stop("immediate")
@@ -117,14 +133,14 @@ def test_a_folder_that_was_moved_has_its_server(tmp_path: Path, start: Callable[
 
 
 def test_joining_a_server_that_recovers_from_a_crash_waits_for_it(
-    tmp_path: Path, start: Callable[..., EmbeddedServer]
+    folder: Path, start: Callable[..., EmbeddedServer]
 ) -> None:
-    server = start(tmp_path / "data", settings={"checkpoint_timeout": "1h"})
+    server = start(folder, settings={"checkpoint_timeout": "1h"})
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
         connection.execute("create table t as select g as n, repeat('x', 500) as t from generate_series(1, 200000) g")
         os.kill(connection.info.backend_pid, signal.SIGKILL)
         eventually(lambda: _refuses(server))
-    joined = start(tmp_path / "data")
+    joined = start(folder)
     assert joined.pid == server.pid
     assert _one(joined, "select count(*) from t") == 200_000
 
@@ -144,20 +160,18 @@ def test_data_and_password_stay_in_a_named_directory_until_it_is_destroyed(tmp_p
     assert not server.directory.exists()
 
 
-def test_a_second_one_in_the_same_directory_joins_the_first(
-    tmp_path: Path, start: Callable[..., EmbeddedServer]
-) -> None:
-    first = start(tmp_path / "data")
-    second = start(tmp_path / "data")
+def test_a_second_one_in_the_same_directory_joins_the_first(folder: Path, start: Callable[..., EmbeddedServer]) -> None:
+    first = start(folder)
+    second = start(folder)
     assert second.dsn() == first.dsn()
     second.close()
     assert first.pid is not None
 
 
-def test_data_of_another_major_version_are_refused(tmp_path: Path, start: Callable[..., EmbeddedServer]) -> None:
-    server = start(tmp_path / "data")
+def test_data_of_another_major_version_are_refused(folder: Path, start: Callable[..., EmbeddedServer]) -> None:
+    server = start(folder)
     server.stop()
-    (tmp_path / "data" / "pgdata" / "PG_VERSION").write_text("9\n")
+    (folder / "pgdata" / "PG_VERSION").write_text("9\n")
     with pytest.raises(
         ConfigurationError,
         match=r"pg_upgrade or pg_dump move the data; .*initialized by PostgreSQL version 9, which is not compatible",
@@ -175,17 +189,17 @@ def test_an_interrupted_initdb_is_made_anew(tmp_path: Path, start: Callable[...,
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_it_ends_with_the_process_that_started_it(tmp_path: Path, end: signal.Signals) -> None:
+def test_it_ends_with_the_process_that_started_it(folder: Path, end: signal.Signals) -> None:
     code = (
         "import sys, time; from mqpg.embedded import EmbeddedServer; "
         "server = EmbeddedServer(sys.argv[1]).start(); print(server.pid, flush=True); time.sleep(60)"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path / "data")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     pid = int(process.stdout.readline())
-    server = EmbeddedServer(tmp_path / "data")
+    server = EmbeddedServer(folder)
     assert server.pid == pid
     process.send_signal(end)
     process.communicate()
