@@ -1,13 +1,9 @@
-"""Temporary servers, whose data are in memory where there is room.
+"""Temporary servers, whose data are in memory where there is room (`memory.py`).
 
-Only a crash of the whole machine loses what a server wrote to a file, and no test makes one. A
-killed server therefore finds the same files in memory as on a disk. What it did not write or flush
-is lost in both (`tests/support/losing.py`).
+What a killed server did not write or flush is lost there, too (`losing.py`).
 """
 
-import os
 import random
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -21,6 +17,7 @@ from psycopg import sql
 
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
+from tests.support.memory import MEMORY, has_room
 
 __all__ = [
     "copied_broker",
@@ -33,9 +30,6 @@ __all__ = [
     "stopped_broker",
     "temporary_server",
 ]
-
-_MEMORY = Path("/dev/shm")
-_ROOM = 6 << 30  # bytes that are free when a server starts; one takes 100 MB to 1 GB
 
 
 @contextmanager
@@ -112,7 +106,7 @@ def free_port() -> int:
 
 def server_folder() -> Path:
     """A new folder for the data of one server, which its account may enter."""
-    folder = Path(tempfile.mkdtemp(prefix="mqpg-", dir=_MEMORY if _has_room() else None))
+    folder = Path(tempfile.mkdtemp(prefix="mqpg-", dir=MEMORY if has_room() else None))
     folder.chmod(0o711)
     return folder
 
@@ -127,10 +121,3 @@ def drop_database(server: EmbeddedServer, name: str) -> None:
     """Drop a database, and cut the connections to it."""
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
         connection.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
-
-
-def _has_room() -> bool:
-    if not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < _ROOM:
-        return False
-    found = [line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable:")]
-    return bool(found) and int(found[0].split()[1]) << 10 >= _ROOM
