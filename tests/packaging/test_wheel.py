@@ -111,6 +111,13 @@ def test_the_light_installation_is_light(fresh: Path) -> None:
     assert _run([str(fresh / "python"), "-c", code, *HEAVY]).stdout == "[]\n"
 
 
+def test_it_weighs_what_the_page_about_python_says(fresh: Path) -> None:
+    (site,) = (fresh.parent / "lib").glob("python*/site-packages")
+    of_pip = ("pip", "setuptools", "pkg_resources")
+    files = [file for folder in site.iterdir() if not folder.name.startswith(of_pip) for file in folder.rglob("*")]
+    assert sum(file.stat().st_blocks * 512 for file in files) < 95_000_000
+
+
 def test_a_command_whose_extra_is_missing_names_it(fresh: Path) -> None:
     done = _mqpg(fresh, "audit", "--engine", "spark", check=False)
     assert done.returncode == 2
