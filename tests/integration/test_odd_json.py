@@ -1,7 +1,6 @@
 """JSON that PostgreSQL stores and Python does not decode hides nothing else."""
 
 import json
-import sys
 from typing import Any
 
 import pytest
@@ -11,9 +10,12 @@ from mqpg import errors
 from tests.support.in_process import Run
 
 DIGITS = "1" * 5000
+DEPTH = "[" * 3000 + "]" * 3000
 ODD = {"digits": DIGITS}
-if sys.version_info < (3, 14):  # which decodes any depth that PostgreSQL stores
-    ODD["depth"] = "[" * 3000 + "]" * 3000
+try:
+    json.loads(DEPTH)  # Python 3.13 decodes any depth that PostgreSQL stores
+except RecursionError:
+    ODD["depth"] = DEPTH
 SURROGATE = '"\\ud800"'
 
 
