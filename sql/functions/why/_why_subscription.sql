@@ -12,7 +12,6 @@ begin
     select s.* into v_group from mqpg.subscription s
     where s.topic_id = v_topic.topic_id and s.consumer_group = _why_subscription.consumer_group and s.member = '';
     if not found then
-        cause := 'not_subscribed';
         return query select n.* from mqpg._why_not_subscribed(_why_subscription.consumer_group, v_topic) n;
         return;
     end if;
