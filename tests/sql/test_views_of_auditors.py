@@ -379,8 +379,9 @@ class TestOthers:
         handle = mq.prepare("t")
         with mq.transaction():
             mq.call("local_begin", handle)
-        mq.execute("insert into mqpg.ledger (handle) values ('a handle of another kind')")
-        (row,) = mq.rows("select l.*, row_to_json(l)::text as text from mqpg_audit.ledger l")
+        strange = ["a handle of another kind", f"{'f' * 12}.1.{'9' * 30}.{'0' * 32}"]  # no bigint
+        mq.execute("insert into mqpg.ledger (handle) select unnest(%s::text[])", strange)
+        (row,) = mq.rows("select l.*, row_to_json(l)::text as text from mqpg_audit.ledger l where l.message_id > 0")
         message = mq.rows("select * from mqpg_audit.message where batch_id = %s", row.batch_id)[0]
         assert (row.message_id, row.handle_hash) == (message.message_id, message.handle_hash)
         assert (f"{row.broker_id}.{row.incarnation}", row.entry) == (".".join(handle.split(".")[:2]), "local")
