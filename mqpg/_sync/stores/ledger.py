@@ -242,8 +242,7 @@ class Ledger(Closing):
     ) -> Finding:
         """Rule as `verdict` does, and say why it is WAIT. Raises as it does.
 
-        `born_at`: when the half message was prepared. A table that is younger, or whose identities of that
-        time are not the half message's, does not rule on what it has no row of.
+        `born_at`: when it was prepared. A younger table, or one without its identity, rules on no missing row.
         """
         try:
             self.verify()
