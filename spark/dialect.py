@@ -16,7 +16,7 @@ __all__ = ["add_functions", "to_spark"]
 _WORDS = (
     (r"\bselect from\b", "select 1 from"),
     (r"\bformat\(", "format_string("),
-    (r"\bextract\(epoch from ", "seconds_of("),
+    (r"\b(extract\(epoch from |date_part\('epoch', )", "seconds_of("),
     (r"\bunnest\(", "explode("),
     (r"::text\b", "::string"),
     (r"::float8\b", "::double"),

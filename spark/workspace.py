@@ -59,6 +59,8 @@ _KEPT: Mapping[str, str | None] = {
     "mistimed": None,
     "setback": None,
     "effect": "message_id",
+    "reapplied": None,
+    "unaccounted": None,
     "place": None,
     "jumped": None,
     "replay": None,
@@ -78,9 +80,10 @@ _KEPT: Mapping[str, str | None] = {
     "ending": "message_id",
     "keeper": None,
     "answer": "message_id",
-    "due": "message_id",
-    "comeback": "message_id",
-    "handed": None,
+    "unanswered": None,
+    "surplus": None,
+    "due": None,
+    "comeback": None,
     "broken": None,
 }
 _WORD = re.compile(r"\w+")

@@ -22,6 +22,7 @@ from mqpg.spark.read.session import own_session
         ("b.hashes[i.i + 1]", "try_element_at(b.hashes, int(i.i + 1))"),
         ("not coalesce(o.o = any(c.settled), false)", "not coalesce(array_contains(c.settled, o.o), false)"),
         ("extract(epoch from a.at - b.at) > 1", "seconds_of(a.at - b.at) > 1"),
+        ("date_part('epoch', a.at - b.at) > 1", "seconds_of(a.at - b.at) > 1"),
         ("x -- = any(y)\n", "x \n"),
     ],
 )

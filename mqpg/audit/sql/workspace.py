@@ -21,9 +21,11 @@ from .statements import DERIVED, READS, TABLES, Folder, statement
 __all__ = ["BEGIN", "LOCK", "SETTINGS", "BrokerSnapshot", "Workspace", "open_workspace"]
 
 # search_path: no table or operator of a user stands before the built-in ones and the temporary
-# tables. The memory is for one session, and the temporary tables are large.
+# tables. The memory is for one session, and the temporary tables are large. They are read in full, so
+# that a small sample of them is enough to plan by.
 SETTINGS = """
 set search_path = pg_catalog, pg_temp;
+set default_statistics_target = 10;
 set work_mem = '64MB';
 set temp_buffers = '64MB';
 set jit = off;

@@ -53,12 +53,6 @@ noted as (
     left join retry_noted as r
         on r.subscription_id = e.subscription_id and r.queue_id = e.queue_id and r.version = e.version
     where e.ending = 'nacked'
-),
-
-effects as (
-    select a.subscription_id, a.message_id, sum(a.times)::bigint as times
-    from answer as a
-    group by 1, 2
 )
 
 select
@@ -177,18 +171,26 @@ from ending as e
 where e.ending = 'odd'
 union all
 select
-    9, 'lost', d.subscription_id, d.queue_id, d.queue_offset, d.message_id, d.version,
-    format('acknowledged %s times, and applied %s times', d.acked, coalesce(f.times, 0))
-from due as d
-join keeper as k on k.subscription_id = d.subscription_id
-left join effects as f on f.subscription_id = d.subscription_id and f.message_id = d.message_id
-where coalesce(f.times, 0) < case when k.own and d.acked > 0 then 1 else d.acked end
+    9, 'lost', u.subscription_id, u.queue_id, u.queue_offset, u.message_id, u.version,
+    format('acknowledged %s times, and applied %s times', u.acked, u.applied)
+from unanswered as u
+join keeper as k on k.subscription_id = u.subscription_id
+where u.applied = 0 or not k.own
 union all
 select
-    10, case when h.times is null and not coalesce(a.former, false) then 'phantom' else 'duplicated' end,
+    10, case when a.handed = 0 and not a.former then 'phantom' else 'duplicated' end,
     a.subscription_id, a.queue_id, a.queue_offset, a.message_id, null,
-    format('applied %s times at this offset, and delivered %s times', a.times, coalesce(h.times, 0))
-from answer as a
+    format('applied %s times at this offset, and delivered %s times', a.times, a.handed)
+from (
+    select
+        n.subscription_id, n.message_id, n.queue_id, n.queue_offset, p.handed,
+        count(*) as times,
+        bool_or(n.former) as former
+    from answer as n
+    join surplus as p
+        on p.subscription_id = n.subscription_id and p.queue_id = n.queue_id and p.queue_offset = n.queue_offset
+    group by 1, 2, 3, 4, 5
+) as a
 join origin as o on o.subscription_id = a.subscription_id and o.queue_id = a.queue_id
 join since as s on s.subscription_id = a.subscription_id
 join stored_message as m
@@ -198,9 +200,7 @@ join stored_message as m
     and m.queue_offset = a.queue_offset
     and m.message_id = a.message_id
 left join tick as t on t.tick_id = m.tick_id
-left join handed as h
-    on h.subscription_id = a.subscription_id and h.queue_id = a.queue_id and h.queue_offset = a.queue_offset
-where a.times > greatest(coalesce(h.times, 0), case when a.former then 1 else 0 end)
+where a.times > greatest(a.handed, case when a.former then 1 else 0 end)
     and (o.whole or a.queue_offset >= o.claimed and t.at > s.at)
 union all
 select

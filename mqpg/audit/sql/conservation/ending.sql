@@ -3,8 +3,7 @@
 -- acked | nacked | buried (a dead letter) | expired | jumped (a seek, a purge or a policy) | passed
 -- (a filter left it out, nobody got it) | odd (its action ends nothing).
 select
-    c.subscription_id, m.topic_id, m.lane, m.queue_id, m.queue_offset, m.message_id, m.attempt, c.version, c.at, c.held,
-    c.action,
+    c.subscription_id, m.queue_id, m.queue_offset, m.message_id, m.attempt, c.version, c.at, c.held, c.action,
     case
         when not c.freed then 'again'
         when c.action = 'moved' then 'jumped'
@@ -16,7 +15,12 @@ select
             and c.action in ('receive', 'ack_and_receive', 'filtered', 'take_over', 'dead_letter') then 'passed'
         else 'odd'
     end as ending
-from change as c
-cross join lateral generate_series(c.from_offset, c.to_offset - 1) as o (o)
+from (
+    -- offset 0: each offset is looked up by all four columns, and not in all queues.
+    select r.*, o.o as queue_offset
+    from change as r
+    cross join lateral generate_series(r.from_offset, r.to_offset - 1) as o (o)
+    offset 0
+) as c
 join stored_message as m
-    on m.topic_id = c.topic_id and m.lane = c.lane and m.queue_id = c.queue_id and m.queue_offset = o.o
+    on m.topic_id = c.topic_id and m.lane = c.lane and m.queue_id = c.queue_id and m.queue_offset = c.queue_offset

@@ -15,14 +15,14 @@ select
     max(w.topic) as topic
 from (
     select e.message_id, 'a queue' as witness, null as consumer_group, e.topic
-    from entry as e
+    from unaccounted as e
     left join repeated_run as r
         on r.topic_id = e.topic_id
         and r.lane = e.lane
         and r.queue_id = e.queue_id
         and r.tick_id = e.tick_id
         and r.batch_id = e.message_id >> 10
-    where e.state = 'missing' and r.batch_id is null
+    where e.state = 'missing' and e.place = 'in a queue' and r.batch_id is null
     union all
     select d.message_id, 'the op log', null, null
     from decision as d
@@ -39,9 +39,9 @@ from (
     union all
     -- Journals and ledgers may name messages of topics that are not audited.
     select e.message_id, 'a journal', e.consumer_group, e.topic
-    from effect as e
+    from unaccounted as e
     cross join run as u
-    where e.state = 'missing' and u.all_topics
+    where e.state = 'missing' and e.place = 'applied' and u.all_topics
     union all
     select m.message_id, 'a ledger', null, m.topic
     from ledger_match as m

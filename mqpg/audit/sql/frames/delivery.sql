@@ -27,15 +27,16 @@ started as (
 )
 
 select
-    p.consumer_group, e.topic, e.topic_id, p.subscription_id, e.lane, e.queue_id, e.queue_offset,
-    e.message_id, e.tick_id, e.attempt, e.state, e.committed_at, e.due_at, j.applied_at,
-    r.attempt as retry_attempt,
+    e.topic_id, p.subscription_id, e.lane, e.queue_id, e.queue_offset, e.message_id, e.tick_id, e.attempt,
     coalesce(e.lane > 0 and e.queue_offset = r.last_offset, false) as last_retry,
     coalesce(j.times_applied, 0) as times_applied,
     x.message_id is not null as dead,
     e.queue_offset < p.next_offset as behind_position,
     p.filtered and e.state = 'expired'
-    and e.queue_offset < p.next_offset and j.message_id is null and r.attempt is null and x.message_id is null as unjudged
+    and e.queue_offset < p.next_offset and j.message_id is null and r.attempt is null and x.message_id is null as unjudged,
+    e.committed_at, j.applied_at, e.due_at,
+    r.attempt as retry_attempt,
+    p.consumer_group, e.topic, e.state
 from entry as e
 join started as p
     on p.topic_id = e.topic_id and p.lane = e.lane and p.queue_id = e.queue_id and e.queue_offset >= p.first_offset

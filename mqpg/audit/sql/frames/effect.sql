@@ -34,15 +34,16 @@ attributed as (
 )
 
 select
-    a.consumer_group, a.topic, a.topic_id, a.queue_id, a.queue_offset, a.message_id, a.applied_at,
+    a.topic_id, a.queue_id, a.queue_offset, a.message_id, a.applied_at,
     a.named_id as subscription_id,
     coalesce(case when a.continues then a.sole_id end, a.named_id) as owner_id,
     a.named_id is null and a.subscribed as unattributed,
+    m.committed_at, m.expected, m.waiting, m.may_be_dropped, m.due_at, m.key_hash, a.consumer_group, a.topic,
     case
         when m.message_id is null then case when a.message_id <@ h.dropped_ids then 'expired' else 'missing' end
         when m.topic_id = a.topic_id then m.state
         else m.state_elsewhere
-    end as state, m.committed_at, m.due_at, m.key_hash, m.expected, m.waiting, m.may_be_dropped
+    end as state
 from attributed as a
 left join message as m on m.message_id = a.message_id
 cross join horizon as h

@@ -1,7 +1,8 @@
 -- One row for each offset of the consume queues, with the state of its message. lane is 0 in a
 -- topic's own queues, and the subscription in a retry lane.
 -- Further states: missing (there is no such message), other_topic, expired (retention has dropped
--- it), topic_dropped. body_id: the message that holds the body.
+-- it), topic_dropped. body_id: the message that holds the body. own_body: it is the one that the message's
+-- decision names, or its own. record_queue: the queue that its record says.
 with queued as (
     select
         q.topic_id, q.subscription_id as lane, q.queue_id, q.tick_id,
@@ -15,13 +16,15 @@ with queued as (
 )
 
 select
-    q.topic_id, t.topic, q.lane, q.queue_id, q.tick_id, q.attempt, q.queue_offset, q.message_id,
-    q.body_id,
+    q.topic_id, q.lane, q.queue_id, q.tick_id, q.attempt, q.queue_offset, q.message_id, q.body_id,
+    m.queue_id as record_queue,
+    q.body_id = coalesce(m.deliver_id, m.message_id) as own_body,
+    m.committed_at, m.commit_xid, m.place, m.due_at, t.topic,
     case
         when m.message_id is null then case when q.message_id <@ h.dropped_ids then 'expired' else 'missing' end
         when m.topic_id = q.topic_id then m.state
         else m.state_elsewhere
-    end as state, m.committed_at, m.commit_xid, m.due_at, m.place
+    end as state
 from queued as q
 join topic as t on t.topic_id = q.topic_id
 left join message as m on m.message_id = q.message_id

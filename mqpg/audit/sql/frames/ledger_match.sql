@@ -56,7 +56,7 @@ select
     d.ledger, d.in_broker, d.audited, d.message_id, d.topic_id, t.topic, d.state, d.born_at, d.decided_at,
     d.decided_by, d.check_at, d.expected, d.may_be_dropped, d.entry, d.created_at, d.done_at,
     d.named_topic,
-    s.message_id is not null as seen
+    coalesce(q.message_id, n.message_id) is not null as seen
 from (
     select
         m.ledger, m.in_broker, m.audited,
@@ -66,4 +66,5 @@ from (
     from matched as m
 ) as d
 left join topic as t on t.topic_id = d.topic_id
-left join seen as s on s.message_id = d.message_id
+left join queued as q on q.message_id = d.message_id
+left join unqueued as n on n.message_id = d.message_id

@@ -11,10 +11,12 @@
 -- until when. kind: as the other columns and tables say, because a half message has a handle, and a
 -- delayed one a row in delayed.
 with batch as (
-    -- [1:] and offset 0: an array is decompressed once for a batch, and not for each of its messages.
+    -- offset 0: what stands here is computed once. [1:]: so an array is decompressed once for a batch, and not
+    -- for each of its messages.
     select
         b.first_id, b.n, b.topic_id, b.kind, b.producer_group_id, b.queue_id, b.check_at, b.born_at,
         b.xid, b.covered, b.may_be_dropped, b.decision_gone,
+        b.handle_hashes[1] is not null as half,
         b.handle_hashes[1:] as handle_hashes,
         b.key_hashes[1:] as key_hashes
     from body as b
@@ -27,8 +29,7 @@ known as (
         b.topic_id, b.kind, b.producer_group_id, b.queue_id,
         b.handle_hashes[i.i + 1] as handle_hash,
         b.key_hashes[i.i + 1] as key_hash,
-        b.check_at, b.born_at, b.xid, b.covered, b.may_be_dropped, b.decision_gone,
-        b.handle_hashes[1] is not null as half
+        b.check_at, b.born_at, b.xid, b.covered, b.may_be_dropped, b.decision_gone, b.half
     from batch as b
     cross join lateral generate_series(0, b.n - 1) as i (i)
 ),
@@ -116,15 +117,16 @@ judged as (
             else k.kind = 'd' or (k.kind <> 'f' and r.message_id is not null)
         end as late
     ) as late
+    offset 0
 )
 
 select
-    j.message_id, j.topic_id, j.kind, j.state,
-    case when exists (select from topic as t where t.topic_id = j.topic_id) then 'other_topic' else 'topic_dropped' end
-        as state_elsewhere,
-    j.producer_group_id, j.queue_id, j.decision_queue_id, j.handle_hash, j.key_hash, j.check_at,
-    j.born_at, j.xid, j.decided_at, j.decided_by, j.committed_at, j.commit_xid, j.due_at,
-    j.relayed_as, j.deliver_id, j.place, j.may_be_dropped, j.unscheduled,
+    j.message_id, j.topic_id, j.queue_id, j.born_at, j.xid, j.committed_at, j.commit_xid, j.may_be_dropped, j.unscheduled,
     j.state = 'committed' and j.covered and not j.may_be_dropped as expected,
-    j.state = 'committed' and not j.covered as waiting
+    j.state = 'committed' and not j.covered as waiting,
+    j.kind, j.state,
+    case when t.topic_id is null then 'topic_dropped' else 'other_topic' end as state_elsewhere,
+    j.place, j.due_at, j.producer_group_id, j.decision_queue_id, j.check_at, j.decided_at, j.decided_by, j.relayed_as,
+    j.deliver_id, j.key_hash, j.handle_hash
 from judged as j
+left join topic as t on t.topic_id = j.topic_id

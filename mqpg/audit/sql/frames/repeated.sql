@@ -1,6 +1,2 @@
 -- The ids of messages that are at several offsets of topics' own queues.
-select e.message_id
-from entry as e
-where e.lane = 0
-group by 1
-having count(*) > 1
+select q.message_id from queued as q where q.times > 1

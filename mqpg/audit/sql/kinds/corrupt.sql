@@ -55,7 +55,7 @@ wrong_relay as (
 named as (
     select e.message_id, e.body_id, 'queue' as place
     from entry as e
-    where e.state = 'committed'
+    where e.state = 'committed' and not e.own_body
     union all
     select d.message_id, coalesce(d.deliver_id, d.message_id), 'delayed row'
     from delayed as d

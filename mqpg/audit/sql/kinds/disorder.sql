@@ -1,6 +1,6 @@
 -- disorder: offsets, order numbers or effects in another order than the commits.
 with placed as (
-    select e.topic, e.queue_id, e.queue_offset, e.tick_id, e.message_id, e.place, e.commit_xid
+    select e.topic_id, e.queue_id, e.queue_offset, e.tick_id, e.message_id, e.place
     from entry as e
     where e.lane = 0 and e.state = 'committed' and e.place is not null
         and not exists (select from repeated as r where r.message_id = e.message_id)
@@ -12,7 +12,7 @@ neighbour as (
         lag(p.place) over within_tick as place_before,
         lag(p.message_id) over within_tick as message_before
     from placed as p
-    window within_tick as (partition by p.topic, p.queue_id, p.tick_id order by p.queue_offset)
+    window within_tick as (partition by p.topic_id, p.queue_id, p.tick_id order by p.queue_offset)
 ),
 
 -- Calls of one transaction follow one another. Those of two transactions may overlap. Transaction
@@ -80,15 +80,9 @@ ordered as (
         and (q.by_queue or e.key_hash is not null)
         and (k.known_since is null or e.applied_at > k.known_since)
         and (r.single_from is null or e.applied_at > r.single_from)
-        and extract(epoch from greatest(e.committed_at, e.due_at) - e.applied_at) <= g.tolerance
+        and date_part('epoch', greatest(e.committed_at, e.due_at) - e.applied_at) <= g.tolerance
         and not exists (
-            select from (
-                select f.owner_id, f.message_id
-                from effect as f
-                group by 1, 2
-                having count(*) > 1
-            ) as d
-            where d.owner_id = e.owner_id and d.message_id = e.message_id
+            select from reapplied as d where d.owner_id = e.owner_id and d.message_id = e.message_id
         )
         and not exists (
             select from replay as p
@@ -115,15 +109,16 @@ later as (
 )
 
 select
-    null as consumer_group, n.topic, n.queue_id, n.queue_offset, n.message_id,
+    null as consumer_group, t.topic, n.queue_id, n.queue_offset, n.message_id,
     format(
         'behind message %s, which was committed later in the order of tick %s', n.message_before, n.tick_id
     ) as evidence
 from neighbour as n
+join topic as t on t.topic_id = n.topic_id
 where n.place < n.place_before or (n.place = n.place_before and n.message_id < n.message_before)
 union all
 select
-    null, p.topic, p.queue_id, p.queue_offset, p.message_id,
+    null, m.topic, p.queue_id, p.queue_offset, p.message_id,
     format('appended by tick %s, although the tick before had seen its commit', p.tick_id)
 from placed as p
 join mistimed as m on m.message_id = p.message_id and m.late

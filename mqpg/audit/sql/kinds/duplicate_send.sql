@@ -26,4 +26,4 @@ from (
 join topic as t on t.topic_id = p.topic_id
 cross join horizon as h
 cross join setback as b
-where extract(epoch from p.born_at - p.born_before + b.back) < h.dedup_window / 2 or p.slot - p.slot_before < 2
+where date_part('epoch', p.born_at - p.born_before + b.back) < h.dedup_window / 2 or p.slot - p.slot_before < 2

@@ -9,6 +9,7 @@ from (
         min(f.queue_id) as queue_id,
         min(f.queue_offset) as queue_offset
     from effect as f
+    join reapplied as r on r.message_id = f.message_id and r.owner_id is not distinct from f.owner_id
     where not f.unattributed
     group by 1, 2, 3, 4
     having count(*) > 1

@@ -16,16 +16,10 @@ exchanged as (
 )
 
 select
-    null as consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
-    'in a queue, but ' || r.why as evidence
-from entry as e
-join reason as r on r.state = e.state
-union all
-select
-    e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
-    'applied, but ' || r.why
-from effect as e
-join reason as r on r.state = e.state
+    u.consumer_group, u.topic, u.queue_id, u.queue_offset, u.message_id,
+    u.place || ', but ' || r.why as evidence
+from unaccounted as u
+join reason as r on r.state = u.state
 union all
 select
     null, e.topic, e.queue_id, e.queue_offset, e.message_id,

@@ -38,21 +38,20 @@ where m.expected and not exists (select from queued as q where q.message_id = m.
             and greatest(c.committed, p.next_offset) < p.oldest
     )
 union all
+-- Of retries the last one counts. If the group has acknowledged it, there must be an effect or a dead letter.
 select
     d.consumer_group, d.topic, d.queue_id, d.queue_offset, d.message_id,
-    'the group''s position is beyond it, but it was not applied'
-    || case d.state when 'expired' then ', and retention has dropped its body' else '' end
+    case
+        when d.lane > 0 then format('retry %s was acknowledged, but it was not applied', d.attempt)
+        else 'the group''s position is beyond it, but it was not applied'
+            || case d.state when 'expired' then ', and retention has dropped its body' else '' end
+    end
 from delivery as d
-where d.lane = 0 and d.state in ('committed', 'expired') and d.behind_position and d.times_applied = 0
-    and d.retry_attempt is null and not d.dead and not d.unjudged
-union all
--- The group has acknowledged the last retry, and there is neither an effect nor a dead letter.
-select
-    d.consumer_group, d.topic, d.queue_id, d.queue_offset, d.message_id,
-    format('retry %s was acknowledged, but it was not applied', d.attempt)
-from delivery as d
-where d.lane > 0 and d.state = 'committed' and d.behind_position and d.times_applied = 0
-    and d.last_retry and not d.dead
+where d.behind_position and d.times_applied = 0 and not d.dead
+    and case
+        when d.lane > 0 then d.state = 'committed' and d.last_retry
+        else d.state in ('committed', 'expired') and d.retry_attempt is null and not d.unjudged
+    end
 union all
 select
     r.consumer_group, r.topic, d.queue_id, null,
@@ -82,7 +81,7 @@ from delayed as d
 join topic as t on t.topic_id = d.topic_id
 left join message as m on m.message_id = d.message_id
 where d.subscription_id = 0
-    and extract(epoch from d.visible_at - greatest(d.written_at, m.committed_at)) > t.longest + 3600
+    and date_part('epoch', d.visible_at - greatest(d.written_at, m.committed_at)) > t.longest + 3600
     and not exists (select from decision as o where o.message_id = d.message_id and o.visible_at <> d.visible_at)
 union all
 -- A standby that was promoted without the last transactions has neither the message nor a trace.

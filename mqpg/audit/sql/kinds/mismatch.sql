@@ -55,7 +55,8 @@ from (
         case m.state when 'undecided' then m.xid else m.commit_xid end
     from message as m
     where (m.waiting or m.state in ('delayed', 'undecided'))
-        and not exists (select from seen as s where s.message_id = m.message_id)
+        and not exists (select from queued as q where q.message_id = m.message_id)
+        and not exists (select from unqueued as n where n.message_id = m.message_id)
 ) as w
 join topic as t on t.topic_id = w.topic_id
 cross join horizon as h
@@ -78,7 +79,7 @@ join ledger_source as s on s.ledger = m.ledger
 cross join run as u
 cross join horizon as h
 where not m.audited and m.entry = 'local'
-    and (u.drained and m.created_at is not null or extract(epoch from u.taken_at - m.created_at) > s.tolerance)
+    and (u.drained and m.created_at is not null or date_part('epoch', u.taken_at - m.created_at) > s.tolerance)
     and not m.message_id <@ h.dropped_ids
     and m.message_id >> 10 > h.newest_id
 union all
@@ -90,7 +91,7 @@ from ledger_match as m
 join ledger_source as s on s.ledger = m.ledger
 cross join run as u
 where m.audited and m.entry = 'local' and m.state = 'undecided' and not m.seen
-    and extract(epoch from u.taken_at - m.done_at) > s.tolerance
+    and date_part('epoch', u.taken_at - m.done_at) > s.tolerance
     and not u.drained and not m.check_at < u.overdue_before
 union all
 -- Offsets below the oldest one are no longer in the queues. A journal may reach back further.
@@ -114,13 +115,7 @@ where e.state = 'committed' and e.expected
     )
     -- An effect that is there twice is a duplicate, wherever it says that it was.
     and not exists (
-        select from (
-            select f.subscription_id, f.message_id
-            from effect as f
-            group by 1, 2
-            having count(*) > 1
-        ) as r
-        where r.subscription_id = e.subscription_id and r.message_id = e.message_id
+        select from reapplied as r where r.owner_id = e.owner_id and r.message_id = e.message_id
     )
     and not exists (
         select from judged_letter as l
@@ -200,7 +195,7 @@ join body as b on b.batch_id = d.message_id >> 10
     and d.message_id >= b.first_id and d.message_id < b.first_id + b.n
 join topic as t on t.topic_id = d.topic_id
 where d.stage = 0 and d.op = 'c' and d.relayed_as is null and b.kind = 'h'
-    and ((b.delay is null) <> (d.visible_at is null) or extract(epoch from d.visible_at - d.at) < b.delay - 0.001)
+    and ((b.delay is null) <> (d.visible_at is null) or date_part('epoch', d.visible_at - d.at) < b.delay - 0.001)
 union all
 select
     null, t.topic, d.queue_id, null, d.message_id,
@@ -240,7 +235,7 @@ from ticks as k
 cross join run as u
 cross join horizon as h
 where u.all_topics and k.due_until between k.at_before and k.at_after
-    and (extract(epoch from k.at - k.at_after) > 86400 or extract(epoch from k.at_before - k.at) > 86400)
+    and (k.at > k.at_after + interval '1 day' or k.at_before > k.at + interval '1 day')
     and k.at_before > h.delayed_from
     and not exists (
         select from delayed as d
@@ -282,13 +277,17 @@ from (
     from transition as v
 ) as w
 cross join run as u
-cross join setback as b
 cross join (
-    select coalesce(max(c.tolerance), 0) as tolerance
-    from (select g.tolerance from journal_group as g union all select s.tolerance from ledger_source as s) as c
-) as c
-where extract(epoch from w.at - u.taken_at) > 86400 + extract(epoch from b.back) + c.tolerance
-    or extract(epoch from w.follows - w.at) > 86400 + extract(epoch from b.back) + c.tolerance
+    select interval '1 day' + b.back + coalesce(max(c.tolerance), 0) * interval '1 second' as slack
+    from setback as b
+    left join (
+        select g.tolerance from journal_group as g
+        union all
+        select s.tolerance from ledger_source as s
+    ) as c on true
+    group by b.back
+) as l
+where w.at > u.taken_at + l.slack or w.follows > w.at + l.slack
 union all
 -- What is stored of a position in two columns.
 select

@@ -51,14 +51,6 @@ ranked as (
     group by 1, 2, 3, 4
 ),
 
--- A message at two offsets is a duplicate.
-placed as (
-    select e.message_id, e.queue_id, e.queue_offset
-    from entry as e
-    where e.lane = 0 and e.state = 'committed'
-        and not exists (select from repeated as r where r.message_id = e.message_id)
-),
-
 found as (
     select
         k.topic_id,
@@ -71,15 +63,13 @@ found as (
         on r.topic_id = k.topic_id and r.key_hash = k.key_hash and r.era = k.era and r.place = k.place
     where r.nth > 1
     union all
+    -- A message at two offsets is a duplicate.
     select
-        m.topic_id,
-        p.queue_id,
-        p.queue_offset,
-        m.message_id,
-        format('in this queue, but its record says queue %s', m.queue_id)
-    from placed as p
-    join message as m on m.message_id = p.message_id
-    where p.queue_id <> m.queue_id
+        e.topic_id, e.queue_id, e.queue_offset, e.message_id,
+        format('in this queue, but its record says queue %s', e.record_queue)
+    from entry as e
+    where e.lane = 0 and e.state = 'committed' and e.queue_id <> e.record_queue
+        and not exists (select from repeated as r where r.message_id = e.message_id)
     union all
     select
         m.topic_id,

@@ -11,20 +11,12 @@ with reason (state, why) as (
 )
 
 select
-    null as consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
-    'in a queue, but ' || r.why as evidence
-from entry as e
-join reason as r on r.state = e.state
+    u.consumer_group, u.topic, u.queue_id, u.queue_offset, u.message_id,
+    u.place || ', but ' || r.why as evidence
+from unaccounted as u
+join reason as r on r.state = u.state
 cross join horizon as h
-where e.state <> 'missing' or e.message_id >> 10 > h.newest_id
-union all
-select
-    e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
-    'applied, but ' || r.why
-from effect as e
-join reason as r on r.state = e.state
-cross join horizon as h
-where e.state <> 'missing' or e.message_id >> 10 > h.newest_id
+where u.state <> 'missing' or u.message_id >> 10 > h.newest_id
 union all
 select
     e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,

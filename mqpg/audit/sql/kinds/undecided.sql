@@ -13,7 +13,8 @@ where m.kind = 'h' and m.state = 'undecided'
     and (
         u.overdue_before is null
         or m.check_at < u.overdue_before
-        or (extract(epoch from m.check_at - m.born_at) > t.longest and c.batch_id is null)
+        or (date_part('epoch', m.check_at - m.born_at) > t.longest and c.batch_id is null)
     )
-    and not exists (select from seen as s where s.message_id = m.message_id)
+    and not exists (select from queued as q where q.message_id = m.message_id)
+    and not exists (select from unqueued as n where n.message_id = m.message_id)
     and not exists (select from outbox as o where o.message_id = m.message_id)

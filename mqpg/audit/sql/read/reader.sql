@@ -5,7 +5,7 @@
 select
     s.subscription_id, s.topic_id, t.topic, s.consumer_group, s.mode, s.on_failure,
     coalesce(s.retries_from, '-infinity') as retries_from,
-    s.filtered, s.reads,
+    s.reads,
     s.retries_from is null or exists (
         select from mqpg_audit.setting_change as f
         where f.subscription_id = s.subscription_id and f.name = 'retries_from' and f.replaced_at = s.retries_from
@@ -15,13 +15,11 @@ select
 from (
     select
         r.subscription_id, r.topic_id, r.consumer_group, r.mode, r.on_failure, r.retries_from,
-        r.filter is not null or r.tags is not null as filtered,
         true as reads
     from mqpg_audit.subscription as r
     union all
     select
         g.subscription_id, g.topic_id, g.consumer_group, 'broadcast', g.on_failure, g.retries_from,
-        g.filter is not null or g.tags is not null,
         false
     from mqpg_audit.broadcast_group as g
 ) as s

@@ -21,19 +21,22 @@ owed as (
     where d.lane = 0 and not d.unjudged
 ),
 
-journal as (
+applied as (
     select
-        e.consumer_group, e.topic,
-        count(distinct (e.owner_id, e.message_id)) as applied,
-        count(*) as journal_rows
+        e.owner_id, e.message_id, e.consumer_group, e.topic,
+        bool_or(e.state = 'expired' or coalesce(e.may_be_dropped, false)) as may_be_dropped,
+        count(*) as times
     from effect as e
-    left join owed as o on o.subscription_id = e.owner_id and o.message_id = e.message_id
-    left join queued as q on q.message_id = e.message_id
     where e.state <> 'topic_dropped'
-        and (
-            o.message_id is not null
-            or (q.message_id is null and e.state <> 'expired' and not coalesce(e.may_be_dropped, false))
-        )
+    group by 1, 2, 3, 4
+),
+
+journal as (
+    select a.consumer_group, a.topic, count(*) as applied, sum(a.times)::bigint as journal_rows
+    from applied as a
+    left join owed as o on o.subscription_id = a.owner_id and o.message_id = a.message_id
+    left join queued as q on q.message_id = a.message_id
+    where o.message_id is not null or (q.message_id is null and not a.may_be_dropped)
     group by 1, 2
 )
 

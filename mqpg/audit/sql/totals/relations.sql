@@ -9,6 +9,7 @@
 with applied as (
     select distinct e.consumer_group, e.topic_id, e.message_id
     from effect as e
+    where exists (select from ledger_match as m where m.message_id = e.message_id)
 ),
 
 outcome as (
@@ -17,7 +18,7 @@ outcome as (
         bool_or(d.dead or d.retry_attempt is not null) as excusable,
         bool_or(d.behind_position) as behind
     from delivery as d
-    where d.lane = 0
+    where d.lane = 0 and exists (select from ledger_match as m where m.message_id = d.message_id)
     group by 1, 2, 3
 ),
 

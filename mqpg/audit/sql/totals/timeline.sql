@@ -5,36 +5,60 @@ with width (seconds) as (
     select %s::int as seconds
 ),
 
-moment (step, consumer_group, at, seconds) as (
-    select 'committed', null::text, greatest(e.committed_at, e.due_at), null::float8
-    from entry as e
-    where e.lane = 0 and e.state = 'committed'
-    union all
-    select 'queued', null, k.at, extract(epoch from k.at - greatest(e.committed_at, e.due_at))::float8
+queued_at as (
+    select
+        floor(date_part('epoch', c.at - timestamptz '1970-01-01 00:00:00 UTC') / w.seconds) as committed_in,
+        floor(date_part('epoch', k.at - timestamptz '1970-01-01 00:00:00 UTC') / w.seconds) as queued_in,
+        date_part('epoch', k.at - c.at) as seconds
     from entry as e
     join tick as k on k.tick_id = e.tick_id
+    cross join lateral (select greatest(e.committed_at, e.due_at) as at) as c
+    cross join width as w
     where e.lane = 0 and e.state = 'committed'
-    union all
-    select 'owed', d.consumer_group, k.at, null
+),
+
+applied_at as (
+    select
+        d.consumer_group,
+        floor(date_part('epoch', k.at - timestamptz '1970-01-01 00:00:00 UTC') / w.seconds) as owed_in,
+        floor(date_part('epoch', d.applied_at - timestamptz '1970-01-01 00:00:00 UTC') / w.seconds) as applied_in,
+        date_part('epoch', d.applied_at - greatest(d.committed_at, d.due_at)) as seconds
     from delivery as d
     join tick as k on k.tick_id = d.tick_id
+    cross join width as w
     where d.lane = 0 and d.state = 'committed' and not d.dead
-    union all
-    select
-        'applied', d.consumer_group, d.applied_at,
-        extract(epoch from d.applied_at - greatest(d.committed_at, d.due_at))::float8
-    from delivery as d
-    where d.lane = 0 and d.state = 'committed' and not d.dead and d.applied_at is not null
 )
 
-select
-    m.step, m.consumer_group,
-    (floor(extract(epoch from m.at - timestamptz '1970-01-01 00:00:00 UTC') / w.seconds) * w.seconds)::bigint as at,
-    count(*) as messages,
-    percentile_cont(0.5) within group (order by m.seconds) as p50,
-    percentile_cont(0.99) within group (order by m.seconds) as p99
-from moment as m
+select s.step, s.consumer_group, (s.nth * w.seconds)::bigint as at, s.messages, s.p50, s.p99
+from (
+    select
+        'committed' as step,
+        null::text as consumer_group,
+        q.committed_in as nth,
+        count(*) as messages,
+        null::float8 as p50,
+        null::float8 as p99
+    from queued_at as q
+    group by q.committed_in
+    union all
+    select
+        'queued', null, q.queued_in, count(*),
+        percentile_cont(0.5) within group (order by q.seconds),
+        percentile_cont(0.99) within group (order by q.seconds)
+    from queued_at as q
+    group by q.queued_in
+    union all
+    select 'owed', a.consumer_group, a.owed_in, count(*), null, null
+    from applied_at as a
+    group by a.consumer_group, a.owed_in
+    union all
+    select
+        'applied', a.consumer_group, a.applied_in, count(*),
+        percentile_cont(0.5) within group (order by a.seconds),
+        percentile_cont(0.99) within group (order by a.seconds)
+    from applied_at as a
+    group by a.consumer_group, a.applied_in
+) as s
 cross join width as w
-where m.at is not null
-group by 1, 2, 3
+where s.nth is not null
 order by 1, 2 nulls first, 3

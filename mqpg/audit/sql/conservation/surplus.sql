@@ -1,6 +1,6 @@
--- How often somebody had each stored offset of a subscription with a journal: each time that a claim
--- on it ended, and once more while one is open. For a group with offsets of its own, which may read
--- without a claim what the broker's cursor has passed, each time that it was passed.
+-- The offsets of subscriptions with a journal that were applied more often than somebody had them (handed): each
+-- time that a claim on one ended, and once more while one is open. For a group with offsets of its own,
+-- which may read without a claim what the broker's cursor has passed, each time that it was passed.
 with open as (
     select o.subscription_id, o.queue_id, c.picked, c.settled,
         greatest(c.from_offset, b.low) as from_offset,
@@ -15,20 +15,24 @@ with open as (
     join bound as b on b.topic_id = o.topic_id and b.lane = o.lane and b.queue_id = o.queue_id
 )
 
-select h.subscription_id, h.queue_id, h.queue_offset, count(*) as times
+select h.subscription_id, h.queue_id, h.queue_offset, sum(h.handed) as handed
 from (
-    select e.subscription_id, e.queue_id, e.queue_offset
+    select e.subscription_id, e.queue_id, e.queue_offset, 1 as handed, 0 as applied
     from ending as e
     join keeper as k on k.subscription_id = e.subscription_id
     where e.ending <> 'again' and (e.held and e.ending <> 'nacked' or k.own)
     union all
-    select n.subscription_id, n.queue_id, o.o
+    select n.subscription_id, n.queue_id, o.o, 1, 0
     from open as n
     cross join lateral unnest(n.picked) as o (o)
     union all
-    select n.subscription_id, n.queue_id, o.o
+    select n.subscription_id, n.queue_id, o.o, 1, 0
     from open as n
     cross join lateral generate_series(n.from_offset, n.to_offset - 1) as o (o)
     where n.picked is null and not coalesce(o.o = any(n.settled), false)
+    union all
+    select a.subscription_id, a.queue_id, a.queue_offset, 0, 1
+    from answer as a
 ) as h
 group by 1, 2, 3
+having sum(h.applied) > sum(h.handed)
