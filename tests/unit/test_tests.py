@@ -4,8 +4,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "tests").rglob("*.py"))
 SHARED = {"support", "fixtures"}
@@ -42,27 +40,3 @@ def test_no_test_imports_a_test_or_a_folder_of_other_tests() -> None:
     found = {str(path.relative_to(ROOT)): wrong(path) for path in FILES}
     assert len(found) > 200
     assert {path: names for path, names in found.items() if names} == {}
-
-
-def test_support_needs_no_folder_of_tests() -> None:
-    others = {name.split(".")[1] for path in FILES if path.parts[-2] == "support" for name in imported(path)}
-    assert others <= SHARED
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "from tests.sql.test_keep import roll",
-        "from tests.sql import test_keep",
-        "import tests.failures.stage",
-        "from tests.failures.conftest import Stage",
-        "def f():\n    from tests.audit.faults import FAULTS",
-    ],
-)
-def test_the_rule_finds_what_it_forbids(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(globals(), "ROOT", tmp_path)
-    for folder in ("sql", "failures", "audit", "unit"):
-        (tmp_path / "tests" / folder).mkdir(parents=True)
-    path = tmp_path / "tests" / "unit" / "test_some.py"
-    path.write_text(line)
-    assert wrong(path)
