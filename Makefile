@@ -16,7 +16,7 @@ export PYTHON
 # Tests start hundreds of Python processes, and each would compile mqpg again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help targets setup java containers demo test test-long test-cancel fuzz soak years test-mariadb test-rabbitmq test-node test-java test-pgbouncer test-patroni test-browser test-deploy test-containers test-kills test-chaos test-crashtest test-audit test-slow test-lab test-lowest test-postgres matrix size pgspot dist lint format prove sql bench bench-rocketmq cost cost-check chaos failover pipeline pipeline-kills docs clean
+.PHONY: help targets setup java containers demo test test-long test-cancel fuzz soak years test-mariadb test-rabbitmq test-node test-java test-pgbouncer test-patroni test-browser test-deploy test-containers test-kills test-chaos test-crashtest test-audit test-slow test-lab test-lowest test-postgres matrix size pgspot dist lint types format prove sql bench bench-rocketmq cost cost-check chaos failover pipeline pipeline-kills docs clean
 
 # What `make` shows. `make targets` shows all.
 FIRST := demo test setup docs clean
@@ -146,9 +146,11 @@ docs: setup ## Build the documentation site in .site/; a broken link or a page o
 lint: setup ## Run ruff, mypy and sqlfluff, and check that generated files are up to date
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
-	$(BIN)/python -m mypy
 	$(BIN)/python tools/async_to_sync.py --check
-	@$(MAKE) .lint-sql
+	@$(MAKE) -j2 types .lint-sql
+
+types:
+	$(BIN)/python -m mypy
 
 # Files that have not changed since sqlfluff passed them are left out, because it takes a minute for all.
 .lint-sql: pyproject.toml $(shell find sql -name '*.sql')
