@@ -103,31 +103,21 @@ def test_a_backend_that_is_killed_while_it_commits(
     assert business() == []
 
 
-def test_a_backend_that_is_killed_before_the_commit(mq: mqpg.Client, business: Callable[[], list[int]]) -> None:
+@pytest.mark.parametrize("caught", [False, True], ids=["raised", "caught"])
+def test_a_backend_that_is_killed_before_the_commit(
+    mq: mqpg.Client, business: Callable[[], list[int]], caught: bool
+) -> None:
+    """If the block catches the loss, the caller would otherwise believe in a commit that never was."""
 
     def die() -> None:
         with mq.transaction() as conn:
             conn.execute("insert into business values (1)")
-            conn.execute("select pg_terminate_backend(pg_backend_pid()), pg_sleep(10)")
-
-    with pytest.raises(errors.ConnectionFailed) as caught:
-        die()
-    assert not isinstance(caught.value, errors.OutcomeUnknown)
-    assert business() == []
-
-
-def test_a_block_that_catches_the_loss_of_its_connection(mq: mqpg.Client, business: Callable[[], list[int]]) -> None:
-    """Without an error the caller would believe in a commit that never was."""
-
-    def die() -> None:
-        with mq.transaction() as conn:
-            conn.execute("insert into business values (1)")
-            with suppress(psycopg.OperationalError):
+            with suppress(*[psycopg.OperationalError] * caught):
                 conn.execute("select pg_terminate_backend(pg_backend_pid()), pg_sleep(10)")
 
-    with pytest.raises(errors.ConnectionFailed, match="lost before the commit") as caught:
+    with pytest.raises(errors.ConnectionFailed, match="lost before the commit" if caught else None) as raised:
         die()
-    assert not isinstance(caught.value, errors.OutcomeUnknown)
+    assert not isinstance(raised.value, errors.OutcomeUnknown)
     assert business() == []
 
 

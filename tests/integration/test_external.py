@@ -28,35 +28,23 @@ def claims(db: psycopg.Connection[Any]) -> int:
     return int(row[0]) if row else -1
 
 
-def test_each_message_is_acknowledged_after_its_effect(
-    mq: mqpg.Client, topic: str, db: psycopg.Connection[Any]
+@pytest.mark.parametrize(("ack", "before"), [("each", [0, 1, 2]), ("delivery", [0, 0, 0])])
+def test_the_acknowledgement_comes_after_the_effect(
+    mq: mqpg.Client, topic: str, db: psycopg.Connection[Any], ack: Any, before: list[int]
 ) -> None:
+    """Of each message, or once a delivery."""
     committed = []
 
-    @mqpg.consumer(topic, group="g", effect="external")
+    @mqpg.consumer(topic, group="g", effect="external", ack=ack)
     def mail(message: mqpg.Message) -> None:
         row = db.execute("select committed from mqpg.subscription_lag where queue_id = 0").fetchone()
         committed.append(row and row[0])
 
     send(mq, range(3))
     assert mail.step(mq) == 3
-    assert committed == [0, 1, 2]
+    assert committed == before
     assert mail.step(mq) == 0
     assert claims(db) == 0
-
-
-def test_once_a_delivery(mq: mqpg.Client, topic: str, db: psycopg.Connection[Any]) -> None:
-    committed = []
-
-    @mqpg.consumer(topic, group="g", effect="external", ack="delivery")
-    def mail(message: mqpg.Message) -> None:
-        row = db.execute("select committed from mqpg.subscription_lag where queue_id = 0").fetchone()
-        committed.append(row and row[0])
-
-    send(mq, range(3))
-    assert mail.step(mq) == 3
-    assert committed == [0, 0, 0]
-    assert mail.step(mq) == 0
 
 
 def test_a_failure_goes_to_retry_with_its_delay_and_then_to_the_dead_letters(mq: mqpg.Client, topic: str) -> None:

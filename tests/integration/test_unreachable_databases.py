@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from sqlalchemy import create_engine, make_url
@@ -19,7 +19,6 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 import mqpg
 from mqpg import Verdict, errors, protocols
-from mqpg._async.producer.transactional import AsyncTransactionalProducer
 from tests.fixtures.server import Server
 
 # SQLAlchemy does not close a connection of aiosqlite to a file that is no database.
@@ -75,28 +74,57 @@ def require_ours(call: str, error: BaseException, wrong: list[str], url: str) ->
         wrong.append(f"{call} has no cause: {said}")
 
 
-def sync_calls(mq: mqpg.Client, url: str, closing: ExitStack) -> dict[str, Callable[[], object]]:
-    ledger = mqpg.Ledger(url)
-    producer = mqpg.TransactionalProducer(mq, ledger=url, group="shop")
-    keeping = mqpg.TransactionalProducer(mq, ledger=url, group="shop", keep_messages=True)
-    outbox = protocols.OutboxProducer(mq, database=url, group="outbox")
-    inbox = protocols.Inbox(url, name="inbox")
-    reconciler = protocols.Reconciler(mq, url)
+class Library(NamedTuple):
+    """What the synchronous library has, or the asynchronous one."""
 
-    @mqpg.consumer("orders", group="g", database=url, consumer="c")
-    def consumer(message: mqpg.Message) -> None:
+    ledger: Any
+    producer: Any
+    outbox: Any
+    inbox: Any
+    reconciler: Any
+    realign: Any
+    handler: Any
+    begin: Any
+
+
+def handle(message: mqpg.Message) -> None:
+    raise AssertionError("the database cannot be used")
+
+
+async def handle_async(message: mqpg.Message) -> None:
+    raise AssertionError("the database cannot be used")
+
+
+def begin(producer: Any) -> None:
+    with producer.transaction("orders", 1):
         raise AssertionError("the database cannot be used")
 
+
+async def begin_async(producer: Any) -> None:
+    async with producer.transaction("orders", 1):
+        raise AssertionError("the database cannot be used")
+
+
+SYNC = Library(
+    mqpg.Ledger, mqpg.TransactionalProducer, protocols.OutboxProducer, protocols.Inbox, protocols.Reconciler,
+    protocols.realign, handle, begin,
+)  # fmt: skip
+ASYNC = Library(
+    mqpg.AsyncLedger, mqpg.AsyncTransactionalProducer, protocols.AsyncOutboxProducer, protocols.AsyncInbox,
+    protocols.AsyncReconciler, protocols.realign_async, handle_async, begin_async,
+)  # fmt: skip
+
+
+def calls(library: Library, mq: Any, url: str, closing: Callable[[Any], object]) -> dict[str, Callable[[], Any]]:
+    ledger = library.ledger(url)
+    producer = library.producer(mq, ledger=url, group="shop")
+    keeping = library.producer(mq, ledger=url, group="shop", keep_messages=True)
+    outbox = library.outbox(mq, database=url, group="outbox")
+    inbox = library.inbox(url, name="inbox")
+    reconciler = library.reconciler(mq, url)
+    consumer: Any = mqpg.consumer("orders", group="g", database=url, consumer="c")(library.handler)
     for used in (ledger, producer, keeping, outbox, inbox, reconciler, consumer):
-        closing.callback(used.close)
-
-    def transaction(of: Any) -> Callable[[], object]:
-        def begin() -> None:
-            with of.transaction("orders", 1):
-                raise AssertionError("the database cannot be used")
-
-        return begin
-
+        closing(used.close)
     return {
         "Ledger.create": ledger.create,
         "Ledger.create, identify": lambda: ledger.create(identify=True, keep_messages=True),
@@ -108,61 +136,18 @@ def sync_calls(mq: mqpg.Client, url: str, closing: ExitStack) -> dict[str, Calla
         "Ledger.mark_done": lambda: ledger.mark_done([HANDLE]),
         "Ledger.purge": ledger.purge,
         "TransactionalProducer.create_ledger": producer.create_ledger,
-        "TransactionalProducer.transaction": transaction(producer),
-        "TransactionalProducer.transaction, keep_messages": transaction(keeping),
+        "TransactionalProducer.transaction": lambda: library.begin(producer),
+        "TransactionalProducer.transaction, keep_messages": lambda: library.begin(keeping),
         "TransactionalProducer.recover": lambda: producer.recover(older_than=_SOON),
         "TransactionalProducer.recover_lost": producer.recover_lost,
         "OutboxProducer.create_outbox": outbox.create_outbox,
         "OutboxProducer.send": lambda: outbox.send("orders", 1),
-        "OutboxProducer.transaction": transaction(outbox),
+        "OutboxProducer.transaction": lambda: library.begin(outbox),
         "OutboxProducer.recover": lambda: outbox.recover(older_than=_SOON),
         "Reconciler.step": reconciler.step,
         "Inbox.create_inbox": inbox.create_inbox,
         "Consumer.step": lambda: consumer.step(mq),
-        "realign": lambda: protocols.realign(mq, url, "g", "orders"),
-    }
-
-
-def async_calls(mq: mqpg.AsyncClient, url: str, closing: AsyncExitStack) -> dict[str, Callable[[], Awaitable[object]]]:
-    ledger = mqpg.AsyncLedger(url)
-    producer = AsyncTransactionalProducer(mq, ledger=url, group="shop")
-    outbox = protocols.AsyncOutboxProducer(mq, database=url, group="outbox")
-    reconciler = protocols.AsyncReconciler(mq, url)
-
-    @mqpg.consumer("orders", group="g", database=url, consumer="c")
-    async def consumer(message: mqpg.Message) -> None:
-        raise AssertionError("the database cannot be used")
-
-    for used in (ledger, producer, outbox, reconciler, consumer):
-        closing.push_async_callback(used.close)
-
-    def transaction(of: Any) -> Callable[[], Awaitable[object]]:
-        async def begin() -> None:
-            async with of.transaction("orders", 1):
-                raise AssertionError("the database cannot be used")
-
-        return begin
-
-    return {
-        "Ledger.create": ledger.create,
-        "Ledger.create, identify": lambda: ledger.create(identify=True, keep_messages=True),
-        "Ledger.verify": ledger.verify,
-        "Ledger.identity": ledger.identity,
-        "Ledger.known_identities": ledger.known_identities,
-        "Ledger.verdict": lambda: ledger.verdict(HANDLE, 0.1),
-        "Ledger.final_payload": lambda: ledger.final_payload(HANDLE),
-        "Ledger.mark_done": lambda: ledger.mark_done([HANDLE]),
-        "Ledger.purge": ledger.purge,
-        "TransactionalProducer.transaction": transaction(producer),
-        "TransactionalProducer.recover": lambda: producer.recover(older_than=_SOON),
-        "TransactionalProducer.recover_lost": producer.recover_lost,
-        "OutboxProducer.create_outbox": outbox.create_outbox,
-        "OutboxProducer.send": lambda: outbox.send("orders", 1),
-        "OutboxProducer.transaction": transaction(outbox),
-        "OutboxProducer.recover": lambda: outbox.recover(older_than=_SOON),
-        "Reconciler.step": reconciler.step,
-        "Consumer.step": lambda: consumer.step(mq),
-        "realign": lambda: protocols.realign_async(mq, url, "g", "orders"),
+        "realign": lambda: library.realign(mq, url, "g", "orders"),
     }
 
 
@@ -185,7 +170,7 @@ KINDS = ("unknown host", "refused port", "wrong user", "no such database", "MySQ
 def test_sync_calls(broker: mqpg.Client, urls: dict[str, str], kind: str) -> None:
     wrong: list[str] = []
     with ExitStack() as closing:
-        for name, call in sync_calls(broker, urls[kind], closing).items():
+        for name, call in calls(SYNC, broker, urls[kind], closing.callback).items():
             try:
                 result = call()
             except BaseException as error:
@@ -201,7 +186,7 @@ async def test_async_calls(dsn: str, broker: mqpg.Client, urls: dict[str, str], 
     url = urls[kind].replace("pymysql", "aiomysql").replace("sqlite:", "sqlite+aiosqlite:")
     wrong: list[str] = []
     async with await mqpg.connect_async(dsn) as mq, AsyncExitStack() as closing:
-        for name, call in async_calls(mq, url, closing).items():
+        for name, call in calls(ASYNC, mq, url, closing.push_async_callback).items():
             try:
                 result = await call()
             except BaseException as error:
