@@ -47,7 +47,7 @@ def test_both_inserts_append_the_same_sends(mq: Session, broker: Broker, rng: ra
     rows = "select * from mqpg.consume_queue c where c.tick_id > (select max(tick_id) from mqpg.tick)"
     inserts = (
         "_write_offsets_of_sends(t, pg_current_snapshot())",
-        "_write_offsets(t, pg_current_snapshot(), t.due_until, false)",
+        "_write_offsets(t, pg_current_snapshot(), t.due_until, true, false, false)",
     )
     for _ in range(6):
         slow = broker.session()

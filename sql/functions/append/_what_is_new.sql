@@ -1,7 +1,7 @@
 -- What append() may have to append: sends, decisions, or messages that are due. It looks at each
--- source of messages and stops at the first row. An idle broker mostly has none, and most passes of
--- a busy one have sends alone, which _write_offsets_of_sends() appends. It may answer true
--- when no row is visible in S1 yet, but never false when one is.
+-- source of messages and stops at the first row. Sends alone are appended by _write_offsets_of_sends(),
+-- and _write_offsets() leaves out the sources without news. It may answer true when no row is visible
+-- in S1 yet, but never false when one is.
 -- Locks: none. Cost: a few index lookups.
 create function mqpg._what_is_new(
     last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz, out sends boolean, out decisions boolean,

@@ -1,7 +1,7 @@
 -- Gives offsets to messages of every kind: the appender's INSERT into consume_queue. It collects what
 -- is new up to a snapshot and a due time, orders it, joins neighbours into runs, and writes rows of
--- at most 64 runs and 4096 messages at the end of each queue. `due` says whether there may be delayed
--- messages, about which to decide.
+-- at most 64 runs and 4096 messages at the end of each queue. `sends`, `decisions` and `due` say what
+-- there may be (_what_is_new()); delayed messages are decided first.
 -- The ids b * 1024 + 1023 and (b + 1) * 1024 are neighbours as numbers and never join. Decisions
 -- join only if ids ascend in the order of the decisions.
 -- Locks: only the new rows, because append() runs one at a time.
@@ -9,37 +9,47 @@
 -- each delayed message with its decision. The plan is generic and expects few rows, so nothing here
 -- joins two of the larger sets. 32 MB of memory sort about 200,000 batches without a file.
 create function mqpg._write_offsets(
-    last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz, due boolean, out messages bigint,
-    out topic_ids int [], out was_due boolean
+    last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz, sends boolean, decisions boolean, due boolean,
+    out messages bigint, out topic_ids int []
 )
 language plpgsql set work_mem = '32MB' as $$
 declare
     -- New are rows of transactions that the last tick's snapshot did not see: those that had not begun
     -- (xids from v_from, before v_before) and those that were running (v_late). Batch ids up to v_floor
-    -- were all seen.
-    v_floor bigint := _write_offsets.last_tick.floor_id;
+    -- were all seen. A source without news begins after its last partition, so that the executor opens
+    -- none.
     v_from xid8 := _write_offsets.last_tick.snapshot_xmax;
     v_before xid8 := pg_snapshot_xmax(_write_offsets.upto);
     v_late xid8 [] := array(select pg_snapshot_xip(_write_offsets.last_tick.snapshot));
     v_due_from timestamptz := _write_offsets.last_tick.due_until;
-    v_decidable bigint := mqpg._decidable_from();
+    v_none constant bigint := 9223372036854775807;
+    v_floor bigint := case when _write_offsets.sends then _write_offsets.last_tick.floor_id else v_none end;
+    v_decidable bigint := case when _write_offsets.decisions then mqpg._decidable_from() else v_none end;
+    v_late_floor bigint := case when v_late = '{}' then v_none else v_floor end;
+    v_late_decidable bigint := case when v_late = '{}' then v_none else v_decidable end;
+    v_due_decidable bigint := v_none;
+    v_written timestamptz := 'infinity';
+    v_recent bigint := mqpg._recent_tick();
 begin
-    _write_offsets.was_due := _write_offsets.due
-        and mqpg._decide_due(_write_offsets.last_tick, _write_offsets.upto, _write_offsets.due_until);
+    if _write_offsets.due then
+        v_due_decidable := mqpg._decidable_from();
+        v_written := '-infinity';
+        perform mqpg._decide_due(_write_offsets.last_tick, _write_offsets.upto, _write_offsets.due_until);
+    end if;
     with due as materialized (
         select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
         from mqpg.delayed d
-        where d.visible_at > v_due_from and d.visible_at <= _write_offsets.due_until
+        where d.written_at >= v_written and d.visible_at > v_due_from and d.visible_at <= _write_offsets.due_until
             and pg_visible_in_snapshot(d.xid, _write_offsets.upto)
         union all
         select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
         from mqpg.delayed d
-        where d.visible_at <= v_due_from and d.xid >= v_from and d.xid < v_before
+        where d.written_at >= v_written and d.visible_at <= v_due_from and d.xid >= v_from and d.xid < v_before
             and pg_visible_in_snapshot(d.xid, _write_offsets.upto)
         union all
         select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
         from mqpg.delayed d
-        where d.visible_at <= v_due_from and d.xid = any(v_late)
+        where d.written_at >= v_written and d.visible_at <= v_due_from and d.xid = any(v_late)
             and pg_visible_in_snapshot(d.xid, _write_offsets.upto)
     ),
     fresh as (
@@ -51,7 +61,7 @@ begin
         union all
         select l.topic_id, l.queue_id, 0, l.batch_id, l.batch_id * 1024, l.n, null, null, false
         from mqpg.commit_log l
-        where l.kind = 'n' and l.batch_id > v_floor and l.xid = any(v_late)
+        where l.kind = 'n' and l.batch_id > v_late_floor and l.xid = any(v_late)
             and pg_visible_in_snapshot(l.xid, _write_offsets.upto)
         union all
         select o.topic_id, o.queue_id, 0, o.order_no, o.message_id, 1, o.deliver_id, null, false
@@ -62,7 +72,8 @@ begin
         union all
         select o.topic_id, o.queue_id, 0, o.order_no, o.message_id, 1, o.deliver_id, null, false
         from mqpg.op_log o
-        where o.message_id >= v_decidable and o.op = 'c' and o.visible_at is null and o.xid = any(v_late)
+        where o.message_id >= v_late_decidable
+            and o.op = 'c' and o.visible_at is null and o.xid = any(v_late)
             and pg_visible_in_snapshot(o.xid, _write_offsets.upto)
         union all
         select d.topic_id, d.queue_id, d.subscription_id, d.place, d.first_id, d.n, d.deliver_id, d.attempt, true
@@ -79,7 +90,7 @@ begin
         from due d
         join lateral (
             select k.message_id from mqpg.op_log k
-            where k.message_id >= v_decidable and k.message_id between d.first_id and d.first_id + d.n - 1
+            where k.message_id >= v_due_decidable and k.message_id between d.first_id and d.first_id + d.n - 1
                 and k.stage = 1 and k.op = 'd'
                 and k.xid = pg_current_xact_id()
             offset 0
@@ -92,7 +103,10 @@ begin
         select f.*, sum(f.n) over w as end_at, lead(f.id) over w is null as ends,
             (lag(case when f.deliver_id is null then f.id + f.n end) over w = f.id and f.id & 1023 <> 0
                 and f.deliver_id is null and f.attempt is not distinct from lag(f.attempt) over w)
-            is not true as begins
+            is not true as begins,
+            -- The first row of a queue looks up its tail, for the others too.
+            case when lag(f.id) over w is null
+                then mqpg._tail(f.topic_id, f.queue_id, f.subscription_id, v_recent) end as tail
         from fresh f
         window w as (
             partition by f.topic_id, f.queue_id, f.subscription_id order by f.due, f.place, f.id
@@ -100,7 +114,7 @@ begin
     ),
     placed as (
         select m.topic_id, m.queue_id, m.subscription_id, m.begins, m.id as first_id, m.deliver_id, m.attempt,
-            m.end_at - m.n as begin_at, row_number() over w - 1 as nth,
+            m.end_at - m.n as begin_at, row_number() over w - 1 as nth, first_value(m.tail) over w as tail,
             coalesce(lead(m.end_at - case when m.begins then m.n else 0 end) over w, m.end_at) as end_at
         from marked m
         where m.begins or m.ends
@@ -108,42 +122,22 @@ begin
             partition by m.topic_id, m.queue_id, m.subscription_id order by m.due, m.place, m.id
             rows unbounded preceding)
     ),
-    piece as (
+    appended as (
         -- A row begins inside one window of 3072 messages, and its last run has at most 1024.
-        select p.topic_id, p.queue_id, p.subscription_id, min(p.begin_at) as begin_at, max(p.end_at) as end_at,
-            array_agg(p.first_id order by p.nth) as first_ids,
-            array_agg(p.begin_at order by p.nth) as begins,
-            case when count(p.deliver_id) > 0 then array_agg(p.deliver_id order by p.nth) end as deliver_ids,
-            case when count(p.attempt) > 0 then array_agg(p.attempt order by p.nth) end as attempts
+        insert into mqpg.consume_queue (
+            base_offset, tick_id, topic_id, subscription_id, n, queue_id, first_ids, starts, deliver_ids, attempts)
+        select min(p.tail + p.begin_at), _write_offsets.last_tick.tick_id + 1, p.topic_id, p.subscription_id,
+            max(p.end_at) - min(p.begin_at), p.queue_id, array_agg(p.first_id order by p.nth),
+            array(select (b - min(p.begin_at))::int from unnest(array_agg(p.begin_at order by p.nth)) b),
+            case when count(p.deliver_id) > 0 then array_agg(p.deliver_id order by p.nth) end,
+            case when count(p.attempt) > 0 then array_agg(p.attempt order by p.nth) end
         from placed p
         where p.begins
         group by p.topic_id, p.queue_id, p.subscription_id, p.nth / 64, (p.begin_at / 3072)::int
-    ),
-    -- The first row of a queue looks up its tail, for the others too. There is no join, because a
-    -- generic plan expects few rows and might compare each with each.
-    tail as (
-        select p.*, case when lag(p.begin_at) over w is null
-            then mqpg._tail(p.topic_id, p.queue_id, p.subscription_id) end as next_offset
-        from piece p
-        window w as (partition by p.topic_id, p.queue_id, p.subscription_id order by p.begin_at)
-    ),
-    appended as (
-        insert into mqpg.consume_queue (
-            base_offset, tick_id, topic_id, subscription_id, n, queue_id, first_ids, starts, deliver_ids, attempts)
-        select first_value(t.next_offset) over w + t.begin_at, _write_offsets.last_tick.tick_id + 1, t.topic_id,
-            t.subscription_id, t.end_at - t.begin_at, t.queue_id, t.first_ids,
-            array(select (b - t.begin_at)::int from unnest(t.begins) b), t.deliver_ids, t.attempts
-        from tail t
-        window w as (partition by t.topic_id, t.queue_id, t.subscription_id order by t.begin_at)
         returning topic_id, n
     )
-    -- Purged retries were due, too, and newly scheduled rows are visible now. Without a tick the
-    -- next append() would read all of them again.
-    select coalesce(sum(a.n), 0), coalesce(array_agg(distinct a.topic_id), '{}'),
-        _write_offsets.was_due or exists (select from due)
-            or exists (select from mqpg.delayed d where d.xid >= v_from and d.xid < v_before)
-            or exists (select from mqpg.delayed d where d.xid = any(v_late))
-    into _write_offsets.messages, _write_offsets.topic_ids, _write_offsets.was_due
+    select coalesce(sum(a.n), 0), coalesce(array_agg(distinct a.topic_id), '{}')
+    into _write_offsets.messages, _write_offsets.topic_ids
     from appended a;
 end
 $$;

@@ -13,6 +13,7 @@ declare
     v_from xid8 := _write_offsets_of_sends.last_tick.snapshot_xmax;
     v_before xid8 := pg_snapshot_xmax(_write_offsets_of_sends.upto);
     v_late xid8 [] := array(select pg_snapshot_xip(_write_offsets_of_sends.last_tick.snapshot));
+    v_recent bigint := mqpg._recent_tick();
 begin
     with fresh as (
         select l.topic_id, l.queue_id, l.batch_id, l.n::int as n
@@ -42,7 +43,7 @@ begin
     -- The first row of a queue looks up its tail, for the others too.
     tail as (
         select p.*, case when lag(p.begin_at) over w is null
-            then mqpg._tail(p.topic_id, p.queue_id, 0) end as next_offset
+            then mqpg._tail(p.topic_id, p.queue_id, 0, v_recent) end as next_offset
         from piece p
         window w as (partition by p.topic_id, p.queue_id order by p.begin_at)
     ),

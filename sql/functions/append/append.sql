@@ -30,7 +30,7 @@ declare
     v_due_until timestamptz;
     v_messages bigint;
     v_topic_ids int [];
-    v_was_due boolean := false; -- something was due, even if all of it was recalled or postponed
+    v_seen bigint;          -- batch ids up to this one are appended
     v_mark bigint;
     v_new record;
 begin
@@ -48,15 +48,22 @@ begin
         perform set_config('transaction_timeout', '0', true);
     end if;
     lock table mqpg.append_lock in exclusive mode;
-    v_recent := mqpg._recent_tick();
-    select t.* into v_tick from mqpg.tick t where t.tick_id >= v_recent order by t.tick_id desc limit 1;
+    -- No tick is newer than the mark, but for a restore (_renew_ids()) or a pass that was rolled back.
+    v_mark := pg_sequence_last_value('mqpg.tick_mark');
+    select t.* into v_tick from mqpg.tick t
+    where t.tick_id >= v_mark and t.tick_id <= v_mark + 1048576
+    order by t.tick_id desc limit 1;
     if not found then
-        perform mqpg._require_rows();
-        select t.* into strict v_tick from mqpg.tick t order by t.tick_id desc limit 1;
+        v_recent := mqpg._recent_tick();
+        select t.* into v_tick from mqpg.tick t where t.tick_id >= v_recent order by t.tick_id desc limit 1;
+        if not found then
+            perform mqpg._require_rows();
+            select t.* into strict v_tick from mqpg.tick t order by t.tick_id desc limit 1;
+        end if;
     end if;
     -- Read the sequence before this transaction gets an xid, so that every writer of a lower batch
     -- id has a lower xid.
-    select case when b.is_called then b.last_value else 0 end into v_batch_seq from mqpg.batch_id b;
+    v_batch_seq := coalesce(pg_sequence_last_value('mqpg.batch_id'), 0);
     v_s1 := pg_current_snapshot();
     perform mqpg._require_own_database(v_tick.snapshot);
     perform mqpg._enqueue_halves_sometimes(v_s1, v_batch_seq, v_tick);
@@ -77,22 +84,30 @@ begin
     end if;
     select n.sends, n.decisions, n.due into v_new from mqpg._what_is_new(v_tick, v_upto, v_due_until) n;
     if v_new.decisions or v_new.due then
-        select a.messages, a.topic_ids, a.was_due into v_messages, v_topic_ids, v_was_due
-        from mqpg._write_offsets(v_tick, v_upto, v_due_until, v_new.due) a;
+        select a.messages, a.topic_ids into v_messages, v_topic_ids
+        from mqpg._write_offsets(v_tick, v_upto, v_due_until, v_new.sends, v_new.decisions, v_new.due) a;
     elsif v_new.sends then
         select a.messages, a.topic_ids into v_messages, v_topic_ids from mqpg._write_offsets_of_sends(v_tick, v_upto) a;
     else
         return 0;
     end if;
-    if v_messages > 0 or v_was_due then
+    -- What was due may all have been recalled, postponed or purged. Without a tick the next append()
+    -- would read it again.
+    if v_messages > 0 or v_new.due then
+        -- By the newest tick whose xid and all before it are finished.
+        v_seen := v_tick.batch_seq;
+        if v_tick.xid > pg_snapshot_xmin(v_upto) then
+            v_recent := mqpg._recent_tick();
+            v_seen := (
+                select k.batch_seq from mqpg.tick k
+                where k.tick_id >= v_recent and k.xid <= pg_snapshot_xmin(v_upto)
+                order by k.xid desc, k.tick_id desc limit 1);
+        end if;
         insert into mqpg.tick (
             tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
         values (
             v_tick.tick_id + 1, pg_current_xact_id(), v_upto, pg_snapshot_xmax(v_upto), v_batch_seq,
-            greatest(v_tick.floor_id, (
-                select k.batch_seq from mqpg.tick k
-                where k.tick_id >= v_recent and k.xid <= pg_snapshot_xmin(v_upto)
-                order by k.xid desc, k.tick_id desc limit 1)),
+            greatest(v_tick.floor_id, v_seen),
             v_due_until, v_messages, v_topic_ids, clock_timestamp());
         v_mark := setval('mqpg.tick_mark', v_tick.tick_id + 1);
         v_mark := setval('mqpg.due_mark', greatest(1, (date_part('epoch', v_due_until) * 1000000)::bigint));

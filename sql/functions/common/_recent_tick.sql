@@ -6,11 +6,9 @@
 create function mqpg._recent_tick() returns bigint
 language plpgsql stable as $$
 begin
-    return coalesce(min(s.lower_bound::bigint), 0)
-    from (
-        select k.lower_bound from mqpg.segment k
-        where k.family = 'tick' and k.opened_at is not null
-        order by k.segment_no desc limit 2
-    ) as s;
+    return coalesce((
+        select s.lower_bound::bigint from mqpg.segment s
+        where s.family = 'tick' and s.opened_at is not null
+        order by s.segment_no desc offset 1 limit 1), 0);
 end
 $$;

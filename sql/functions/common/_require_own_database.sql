@@ -9,11 +9,13 @@
 create function mqpg._require_own_database(newest pg_snapshot default null) returns void
 language plpgsql stable as $$
 declare
-    v_broker mqpg.broker;
-    v_cluster bigint := (select c.system_identifier from pg_control_system() c);
+    v_broker record;
+    v_cluster bigint := (pg_control_system()).system_identifier;
     v_timeline text := left(pg_walfile_name(pg_current_wal_insert_lsn()), 8);
 begin
-    select b.* into v_broker from mqpg.broker b;
+    select b.system_identifier, b.database_oid, b.timeline,
+        (select d.datname from pg_database d where d.oid = b.database_oid) as database into v_broker
+    from mqpg.broker b;
     if not found then
         perform mqpg._require_rows();
     end if;
@@ -26,11 +28,11 @@ begin
             hint = 'Appending would lose or repeat messages. Stop all workers, then call adopt() '
                 '(mqpg migrate adopt) to go on here.';
     end if;
-    if v_broker.database_oid <> (select d.oid from pg_database d where d.datname = current_database()) then
+    if v_broker.database_oid is not null and v_broker.database is distinct from current_database() then
         raise exception using errcode = 'MQ016',
             message = 'this database is a copy of a broker on the same cluster',
-            detail = format('database %s recorded%s', v_broker.database_oid, (
-                select format(', which is %I now', d.datname) from pg_database d where d.oid = v_broker.database_oid)),
+            detail = format('database %s recorded%s', v_broker.database_oid, case
+                when v_broker.database is not null then format(', which is %I now', v_broker.database) end),
             hint = 'Appending would deliver its messages again. If it is to replace the original, drop that one first '
                 '(to rename it is not enough); broker id, handles and offsets then stay valid. Then call adopt() '
                 '(mqpg migrate adopt). Without the drop it makes a broker of its own out of the copy.';

@@ -4,19 +4,23 @@
 -- note therefore says the end, unless an older segment is not noted yet. A caller whose snapshot is
 -- older than the note, and who finds the segment gone, gets 40001: it can know neither the rows nor
 -- the note. It is plpgsql, not sql, so that its plans are kept.
+-- `recent_tick` is _recent_tick(), which is looked up if it is null.
 -- Locks: none. Cost: one index lookup for each of about four partitions; for each partition only if
 -- keep() is far behind.
 -- Errors: 40001.
-create function mqpg._tail(topic_id int, queue_id int, subscription_id int) returns bigint
+create function mqpg._tail(topic_id int, queue_id int, subscription_id int, recent_tick bigint default null)
+    returns bigint
 language plpgsql stable as $$
 declare
     v_tail bigint;
-    v_recent bigint := mqpg._recent_tick();
+    v_recent bigint := coalesce(_tail.recent_tick, mqpg._recent_tick());
+    -- See _claim_next().
+    v_newest bigint := coalesce(pg_sequence_last_value('mqpg.tick_mark') + 1048576, 9223372036854775807);
 begin
     select c.base_offset + c.n into v_tail
     from mqpg.consume_queue c
     where c.topic_id = _tail.topic_id and c.queue_id = _tail.queue_id and c.subscription_id = _tail.subscription_id
-        and c.tick_id >= v_recent
+        and c.tick_id >= v_recent and c.tick_id <= v_newest
     order by c.base_offset desc limit 1;
     if found then
         return v_tail;
