@@ -48,11 +48,9 @@ begin
         perform set_config('transaction_timeout', '0', true);
     end if;
     lock table mqpg.append_lock in exclusive mode;
-    -- No tick is newer than the mark, but for a restore (_renew_ids()) or a pass that was rolled back.
+    -- The mark is too great after a pass that was rolled back, and too small after _roll_ticks().
     v_mark := pg_sequence_last_value('mqpg.tick_mark');
-    select t.* into v_tick from mqpg.tick t
-    where t.tick_id >= v_mark and t.tick_id <= v_mark + 1048576
-    order by t.tick_id desc limit 1;
+    select t.* into v_tick from mqpg.tick t where t.tick_id >= v_mark order by t.tick_id desc limit 1;
     if not found then
         v_recent := mqpg._recent_tick();
         select t.* into v_tick from mqpg.tick t where t.tick_id >= v_recent order by t.tick_id desc limit 1;
