@@ -99,6 +99,17 @@ def test_segments_that_are_begun_by_age_leave_ids_below_2_53_for_twenty_years(mq
     assert (last_id(mq) - before) * 20 * 365 * 4 < 2**53
 
 
+def test_append_goes_on_in_the_segment_that_ticks_were_moved_to(mq: Session) -> None:
+    mq.send("one")
+    mq.append()
+    mq.execute("update mqpg.settings set value = '0 s' where name = 'segment_age'")
+    mq.call("keep")
+    moved = mq.scalar("select max(tick_id) from mqpg.tick")
+    mq.send("one")
+    assert mq.append() == 1
+    assert mq.scalar("select max(tick_id) from mqpg.tick") == moved + 1
+
+
 @pytest.mark.parametrize(("batch", "said"), [(2**43 * 7 // 10, False), (2**43 * 9 // 10, True)])
 def test_message_ids_beyond_those_of_javascript_are_said_before(
     batch: int, said: bool, broker: Broker, mq: Session
