@@ -54,14 +54,14 @@ _COPY = r"""copy (select {} from mqpg.fetch_batches({}, {}, {}, {}, {}))
 
 @dataclass(frozen=True)
 class Range:
-    """Messages of one queue: those at the offsets from `first` to `after` - 1 of that incarnation."""
+    """Messages of one queue: those at the offsets from `first` to `after` - 1, of that incarnation (None: of any)."""
 
     topic: str
     identity: str
-    incarnation: int
     queue: int
     first: int
     after: int
+    incarnation: int | None = None
 
 
 @dataclass(frozen=True)

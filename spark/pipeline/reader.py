@@ -68,7 +68,7 @@ class Reading:
                         parsed = parse_payloads(table["payload"], wanted.field(place).type)
                         table = table.set_column(place, "payload", parsed)
                     yield from table.cast(wanted).to_batches()
-            if partition.value and {part.incarnation for part in partition.value} != {broker.incarnation()}:
+            if not {part.incarnation for part in partition.value or ()} <= {None, broker.incarnation()}:
                 raise OffsetBeyondLog("the broker was promoted or restored after the driver had looked: run it again")
         _keep_modules()
 
@@ -154,10 +154,10 @@ class BatchReader(Reading, ds.DataSourceReader):
                     part = Range(
                         topic,
                         found.identity,
-                        found.incarnation,
                         queue,
                         first[queue],
                         min(after[queue], found.next[queue]),
+                        found.incarnation,
                     )
                     if part.first < part.after:
                         ranges.append(self._kept(part, found))
@@ -257,7 +257,7 @@ class StreamReader(Reading, ds.DataSourceStreamReader, SupportsTriggerAvailableN
                 found = _still_there(broker, topic, upto)
                 begin = upto.get("start", start[topic]["offsets"])
                 for queue, after in upto["offsets"].items():
-                    part = Range(topic, found.identity, found.incarnation, int(queue), begin.get(queue, 0), after)
+                    part = Range(topic, found.identity, int(queue), begin.get(queue, 0), after, found.incarnation)
                     if part.first < part.after:
                         ranges.append(self._kept(part, found))
         return self._parts(ranges)

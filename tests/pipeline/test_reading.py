@@ -402,7 +402,7 @@ def test_a_broker_that_ends_while_it_is_read_is_an_error(
     with Broker(dsn) as broker:
         found = broker.offsets("orders")
         queue = max(found.next, key=lambda one: found.next[one])
-        tables = broker.read(Range("orders", found.identity, found.incarnation, queue, 0, 500), ("offset", "payload"))
+        tables = broker.read(Range("orders", found.identity, queue, 0, 500), ("offset", "payload"))
         assert 0 < len(next(tables)) < 500
         db.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'mqpg spark'")
         with pytest.raises(ConnectionFailed):

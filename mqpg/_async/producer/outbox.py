@@ -256,9 +256,13 @@ class AsyncOutboxProducer(AsyncRecovering):
                 disk in time.
         """
         await self.outbox.verify()
-        return await self._others.report(
-            await self.brokers._visit(lambda mq: self._finish_rows(mq, max_rows, older_than), self.brokers.endpoints)
+        answers = await self.brokers._visit(
+            lambda mq: self._finish_rows(mq, max_rows, older_than), self.brokers.endpoints
         )
+        finished = sum(answers.all())
+        if not answers.failures:
+            await self._others.report([(await mq.info()).broker_id for mq, _ in answers.results])
+        return finished
 
     async def run_recovery(self, stop: Event, interval: float = 1.0) -> None:
         """Run `recover` periodically, through restarts of any database.

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection
 from datetime import timedelta
 
 from mqpg._async._acompat import Returns
-from mqpg._async.producer.brokers import Answers
 from mqpg.connection.backoff import Backoff
 
 __all__ = ["RowsOfOthers"]
@@ -28,16 +27,15 @@ class RowsOfOthers:
         self._table, self._count = table, count
         self._pauses, self._next_look = Backoff(60.0, 3600.0, jitter=0.0), 0.0
 
-    async def report(self, answers: Answers[int]) -> int:
-        """Log them, if all brokers have answered. Returns the sum of the answers. Raises if there is none."""
-        finished = sum(answers.all())
-        if not answers.failures and time.monotonic() >= self._next_look:
-            others = await self._count({(await mq.info()).broker_id for mq, _ in answers.results}, _AGE)
-            if not others:
-                self._pauses.reset()
-            self._next_look = time.monotonic() + self._pauses.next()
-            for broker, count in others.items():
-                logger.error(
-                    "%s: %d messages wait for broker %s, which is none of this producer's", self._table, count, broker
-                )
-        return finished
+    async def report(self, brokers: Collection[str]) -> None:
+        """Log what waits for other brokers than these, which are all that the producer has."""
+        if time.monotonic() < self._next_look:
+            return
+        others = await self._count(brokers, _AGE)
+        if not others:
+            self._pauses.reset()
+        self._next_look = time.monotonic() + self._pauses.next()
+        for broker, count in others.items():
+            logger.error(
+                "%s: %d messages wait for broker %s, which is none of this producer's", self._table, count, broker
+            )

@@ -258,11 +258,18 @@ class AsyncTransactionalProducer(AsyncRecovering):
         await self._flush()
         await self.ledger.refresh()
 
+        answered = []
+
         async def recover_at(mq: AsyncClient) -> int:
             recovery = self._recoveries.setdefault(mq.dsn, Recovery(mq, self.ledger))
-            return await recovery.run(max_rows, older_than)
+            finished = await recovery.run(max_rows, older_than)
+            answered.append((await mq.info()).broker_id)
+            return finished
 
-        return await self._others.report(await self.brokers._visit(recover_at, self.brokers.endpoints))
+        finished = await self.brokers._each(recover_at)
+        if len(answered) == len(self.brokers.endpoints):
+            await self._others.report(answered)
+        return finished
 
     async def recover_lost(self, *, dry_run: bool = False) -> list[LostHalf]:
         """Find committed ledger rows whose half messages a broker has lost, and send these again.

@@ -13,6 +13,7 @@ in which file. In a copy that differs, and the identities in it count for nothin
 from __future__ import annotations
 
 import os
+import re
 import time
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
@@ -39,6 +40,8 @@ _DATABASE = "(select d.oid from pg_catalog.pg_database d where d.datname = curre
 _XMIN = select(cast(literal_column("xmin"), Text)).select_from(ledger).where(_MINE).scalar_subquery()
 _WRITTEN = select(_XMIN.concat(text(f"'.' || {_DATABASE}")))
 _WRITES = select(text(f"txid_current() % 4294967296 || '.' || {_DATABASE}"))
+# Processes of an earlier release list identities without times, and find theirs among others' times.
+_IDENTITY = re.compile(r"([^\s@]+)(?: @(\d+))?")
 _FILE = text("select file from pragma_database_list where name = :schema")
 
 
@@ -87,10 +90,10 @@ class LedgerIdentity:
         row: Any = (await self._database.execute(conn, _ROW.with_for_update() if lock else _ROW)).first()
         if row is None:
             return {}, None
-        written, *identities = row[0].split()
-        made = row[1] if row[1].tzinfo else row[1].replace(tzinfo=UTC)
-        kept = identities if written == await self._where(conn, _WRITTEN) else []
-        return {one: at for one, _, at in (each.partition("@") for each in kept)}, made
+        written, _, listed = row[0].partition(" ")
+        if written != await self._where(conn, _WRITTEN):
+            listed = ""
+        return dict(_IDENTITY.findall(listed)), _aware(row[1])
 
     async def _where(self, conn: Connection, postgresql: Select[Any]) -> str:
         """Where the row was written, or with _WRITES where it is written now."""
@@ -120,10 +123,10 @@ class LedgerIdentity:
     async def _write(self, conn: Connection, new_table: bool) -> str:
         identities, made = await self.read(conn, lock=True)
         identity = token_hex(4)
-        listed = {identity: str(int(time.time()))} | identities
-        payload = " ".join(
-            [await self._where(conn, _WRITES), *(f"{one}@{at}" for one, at in listed.items())][: _MOST + 1]
-        )
+        now = _aware((await conn.execute(select(clock()))).scalar_one())
+        listed = list(({identity: str(int(now.timestamp()))} | identities).items())[:_MOST]
+        words = [f"{one} @{at}" if at else one for one, at in listed]
+        payload = " ".join([await self._where(conn, _WRITES), *words])
         if made is None:
             values = {"handle": IDENTITY, "entry": "fence", "payload": payload}
             row = insert(ledger).values(**values, created_at=clock() if new_table else _UNKNOWN)
@@ -131,3 +134,8 @@ class LedgerIdentity:
         else:
             await self._database.execute(conn, update(ledger).where(_MINE).values(payload=payload))
         return identity
+
+
+def _aware(at: datetime) -> datetime:
+    """A time of the database, which is in UTC if it does not say."""
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -257,9 +257,11 @@ class OutboxProducer(Recovering):
                 disk in time.
         """
         self.outbox.verify()
-        return self._others.report(
-            self.brokers._visit(lambda mq: self._finish_rows(mq, max_rows, older_than), self.brokers.endpoints)
-        )
+        answers = self.brokers._visit(lambda mq: self._finish_rows(mq, max_rows, older_than), self.brokers.endpoints)
+        finished = sum(answers.all())
+        if not answers.failures:
+            self._others.report([(mq.info()).broker_id for mq, _ in answers.results])
+        return finished
 
     def run_recovery(self, stop: Event, interval: float = 1.0) -> None:
         """Run `recover` periodically, through restarts of any database.

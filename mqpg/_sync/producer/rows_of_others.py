@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection
 from datetime import timedelta
 
 from mqpg._sync._acompat import Returns
-from mqpg._sync.producer.brokers import Answers
 from mqpg.connection.backoff import Backoff
 
 __all__ = ["RowsOfOthers"]
@@ -29,16 +28,15 @@ class RowsOfOthers:
         self._table, self._count = table, count
         self._pauses, self._next_look = Backoff(60.0, 3600.0, jitter=0.0), 0.0
 
-    def report(self, answers: Answers[int]) -> int:
-        """Log them, if all brokers have answered. Returns the sum of the answers. Raises if there is none."""
-        finished = sum(answers.all())
-        if not answers.failures and time.monotonic() >= self._next_look:
-            others = self._count({(mq.info()).broker_id for mq, _ in answers.results}, _AGE)
-            if not others:
-                self._pauses.reset()
-            self._next_look = time.monotonic() + self._pauses.next()
-            for broker, count in others.items():
-                logger.error(
-                    "%s: %d messages wait for broker %s, which is none of this producer's", self._table, count, broker
-                )
-        return finished
+    def report(self, brokers: Collection[str]) -> None:
+        """Log what waits for other brokers than these, which are all that the producer has."""
+        if time.monotonic() < self._next_look:
+            return
+        others = self._count(brokers, _AGE)
+        if not others:
+            self._pauses.reset()
+        self._next_look = time.monotonic() + self._pauses.next()
+        for broker, count in others.items():
+            logger.error(
+                "%s: %d messages wait for broker %s, which is none of this producer's", self._table, count, broker
+            )

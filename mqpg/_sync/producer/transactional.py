@@ -259,11 +259,18 @@ class TransactionalProducer(Recovering):
         self._flush()
         self.ledger.refresh()
 
+        answered = []
+
         def recover_at(mq: Client) -> int:
             recovery = self._recoveries.setdefault(mq.dsn, Recovery(mq, self.ledger))
-            return recovery.run(max_rows, older_than)
+            finished = recovery.run(max_rows, older_than)
+            answered.append((mq.info()).broker_id)
+            return finished
 
-        return self._others.report(self.brokers._visit(recover_at, self.brokers.endpoints))
+        finished = self.brokers._each(recover_at)
+        if len(answered) == len(self.brokers.endpoints):
+            self._others.report(answered)
+        return finished
 
     def recover_lost(self, *, dry_run: bool = False) -> list[LostHalf]:
         """Find committed ledger rows whose half messages a broker has lost, and send these again.
