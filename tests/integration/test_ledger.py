@@ -47,6 +47,10 @@ def test_a_full_list_of_identities_tells_what_was_lost(ledger: mqpg.Ledger, monk
     assert (lost.verdict, lost.lost) == (mqpg.Verdict.WAIT, True)
     monkeypatch.setattr("mqpg._sync.stores.ledger_identity._AGE", 0)
     assert ledger.identity() != ledger.identity(), "a process that prepares for long renews its own"
+    meanwhile, (before, *_), add = [], ledger.known_identities(), ledger.identities.add
+    monkeypatch.setattr(ledger.identities, "add", lambda: (meanwhile.append(ledger.identity()), add())[1])
+    assert ledger.identity() != before
+    assert meanwhile == [before], "one call renews it, and others go on"
     with ledger.database.engine.connect() as conn:
         listed = conn.exec_driver_sql("select payload from mqpg_ledger where payload is not null").scalar_one()
     assert set(ledger.known_identities()) < set(listed.split()), "processes of an earlier release find theirs"

@@ -56,7 +56,11 @@ class LedgerIdentity:
 
     def get(self) -> str:
         """The identity for `prepare`. The first call adds it, and one each hour renews it."""
-        if self._current is None or time.monotonic() - self._opened > _AGE:
+        if self._current is None:
+            return self.add()
+        if time.monotonic() - self._opened > _AGE:
+            # Calls at the same time go on with the old one, and one tries again if this fails.
+            self._opened = time.monotonic() - _AGE + 60.0
             return self.add()
         return self._current
 
