@@ -12,7 +12,8 @@ LIBRARY=("$@")
 # The modules left out need the tools of the documentation site, or of the dashboard's tests.
 [ $# -gt 0 ] || LIBRARY=(tests/integration tests/workers tests/cli tests/unit --ignore=tests/cli/test_by_hand.py
     --ignore=tests/unit/test_{diagrams,docs,sql_reference}.py)
-LOGS=.matrix/$(git describe --always --dirty)/$(cksum <<< "$*" | cut -d ' ' -f 1)
+changes=$(git diff HEAD | cksum | cut -d ' ' -f 1)    # what is not committed may change between two runs
+LOGS=.matrix/$(git describe --always --dirty="-$changes")/$(cksum <<< "$*" | cut -d ' ' -f 1)
 failed=0
 
 # row NAME COMMAND…: run it unless it has passed, and print the closing line of pytest, or how it failed.
