@@ -30,7 +30,6 @@ class LogCheck:
     async def verify(self, mq: AsyncClient, position: Position | None, messages: Sequence[Message]) -> None:
         """Compare position and log at a delivery. Raises OffsetBeyondLog."""
         queue_id, last = messages[0].queue_id, messages[-1].queue_offset
-        # A broker that lost messages, by a promotion or a restore, has new connections.
         if mq.generation != self._generation:
             self._generation = mq.generation
             self._compared.clear()

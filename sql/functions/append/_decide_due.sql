@@ -1,7 +1,5 @@
 -- Writes the decision `due` for each delayed message that append() is about to deliver, unless it
--- was recalled; the primary key decides between the two. Returns whether a message was due,
--- including recalled and postponed ones. Then a tick must be stored, because otherwise the next
--- append() would find the same rows again.
+-- was recalled; the primary key decides between the two.
 -- A message whose recall is still open is postponed by a second, so that no open transaction blocks
 -- the appender. Retries cannot be recalled and are not touched here. Open recalls are looked up in
 -- pg_locks, because trying a lock for each due message could exhaust the lock table. A recall that
@@ -11,7 +9,7 @@
 -- Locks: 1836150839, 0, tried only; the decisions' keys, each waited for at most 200 ms.
 -- Cost: one insert for each due message; one index lookup when nothing is due; pg_locks while a
 -- recall is open.
-create function mqpg._decide_due(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns boolean
+create function mqpg._decide_due(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
 set lock_timeout = '200ms' as $$
@@ -44,7 +42,7 @@ begin
     cross join lateral generate_series(0, d.n - 1) as i
     where d.subscription_id = 0 and pg_visible_in_snapshot(d.xid, _decide_due.upto);
     if v_ids is null then
-        return false;
+        return;
     end if;
     v_order := nextval('mqpg.batch_id');
     v_recalling := not pg_try_advisory_xact_lock(1836150839, 0);
@@ -76,7 +74,7 @@ begin
             from message m where m.free
             order by m.id
             on conflict do nothing;
-            return true;
+            return;
         exception when lock_not_available then
             if v_recalling and exists (
                 select from pg_locks l
@@ -84,7 +82,7 @@ begin
                     and l.database = (select d.oid from pg_database d where d.datname = current_database()))
             then
                 perform mqpg._decide_pieces(v_ids, v_bodies, v_topics, v_queues, v_order, v_now, v_until);
-                return true;
+                return;
             end if;
             v_recalling := true;
         end;
