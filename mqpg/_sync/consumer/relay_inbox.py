@@ -161,9 +161,12 @@ class RelayInbox:
         except Error as error:  # the broker does not answer
             raise InboxFailed(f"{self._group}/{self._topic}: {error}") from error
         if not passed:
+            elsewhere = (
+                ", or may wait in the database of the queue's last owner, because this one began queue "
+                f"{queue_id} at offset {first}"
+            )
             raise WrongState(
-                f"COMMIT of {handle} without its PREPARE, which is a dead letter, or may wait in the database of the "
-                f"queue's last owner, because this one began queue {queue_id} at offset {first}"
+                f"COMMIT of {handle} without its PREPARE, which is a dead letter{elsewhere if first else ''}"
             )
 
     def _place(self, mq: Client, message: Message) -> tuple[int, int]:
