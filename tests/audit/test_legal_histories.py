@@ -133,6 +133,12 @@ def test_a_group_with_offsets_of_its_own_continues_where_it_was(audit: Audit, st
         )
         story.broker.execute("select mqpg.ack(%s)", (rows[0]["receipt"],))
     require_valid(audit())
+    # As if the present subscription had applied at another offset what the former one had applied.
+    story.consumer.execute(
+        "insert into mqpg_applied select consumer_group, topic, queue_id, queue_offset + 1, message_id, applied_at, broker, "
+        "(select max(subscription_id) from mqpg_applied) from mqpg_applied order by message_id limit 1"
+    )
+    assert found(audit()) == {"mismatch": 1}
     story.consumer.execute("delete from mqpg_applied where message_id = (select min(message_id) from mqpg_applied)")
     assert found(audit()) == {"lost": 1}
 

@@ -115,7 +115,14 @@ where e.state = 'committed' and e.expected
     )
     -- An effect that is there twice is a duplicate, wherever it says that it was.
     and not exists (
-        select from reapplied as r where r.owner_id = e.owner_id and r.message_id = e.message_id
+        select from (
+            select f.subscription_id, f.message_id
+            from effect as f
+            join reapplied as a on a.owner_id = f.owner_id and a.message_id = f.message_id
+            group by 1, 2
+            having count(*) > 1
+        ) as r
+        where r.subscription_id = e.subscription_id and r.message_id = e.message_id
     )
     and not exists (
         select from judged_letter as l
