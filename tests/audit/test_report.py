@@ -42,6 +42,18 @@ def test_time_line_adds_up_to_the_totals(audit: Callable[..., Report]) -> None:
     assert all(0 <= row["p50"] <= row["p99"] for row in rows if row["step"] in ("queued", "applied"))
 
 
+def test_the_time_line_has_what_a_lost_tick_appended(audit: Callable[..., Report], story: Story) -> None:
+    def messages() -> dict[str, int]:
+        return {
+            step: sum(row["messages"] for row in audit().timeline["rows"] if row["step"] == step)
+            for step in ("committed", "applied")
+        }
+
+    before = messages()
+    story.broker.execute("delete from mqpg.tick where tick_id = 2")
+    assert messages() == before
+
+
 def test_a_late_commit_is_counted_with_its_distance(audit: Callable[..., Report], story: Story) -> None:
     before = {row["topic"]: row for row in audit().late_commits}
     with psycopg.connect(story.broker.info.dsn, password=story.broker.info.password) as late:

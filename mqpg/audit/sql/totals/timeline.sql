@@ -11,7 +11,7 @@ queued_at as (
         floor(date_part('epoch', k.at - timestamptz '1970-01-01 00:00:00 UTC') / w.seconds) as queued_in,
         date_part('epoch', k.at - c.at) as seconds
     from entry as e
-    join tick as k on k.tick_id = e.tick_id
+    left join tick as k on k.tick_id = e.tick_id
     cross join lateral (select greatest(e.committed_at, e.due_at) as at) as c
     cross join width as w
     where e.lane = 0 and e.state = 'committed'
@@ -24,7 +24,7 @@ applied_at as (
         floor(date_part('epoch', d.applied_at - timestamptz '1970-01-01 00:00:00 UTC') / w.seconds) as applied_in,
         date_part('epoch', d.applied_at - greatest(d.committed_at, d.due_at)) as seconds
     from delivery as d
-    join tick as k on k.tick_id = d.tick_id
+    left join tick as k on k.tick_id = d.tick_id
     cross join width as w
     where d.lane = 0 and d.state = 'committed' and not d.dead
 )
