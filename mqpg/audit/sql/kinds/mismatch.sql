@@ -285,7 +285,8 @@ from (
 ) as w
 cross join run as u
 cross join (
-    select interval '1 day' + b.back + coalesce(max(c.tolerance), 0) * interval '1 second' as slack
+    -- A tolerance may be greater than any interval.
+    select interval '1 day' + b.back + least(coalesce(max(c.tolerance), 0), 1e10) * interval '1 second' as slack
     from setback as b
     left join (
         select g.tolerance from journal_group as g
