@@ -510,6 +510,19 @@ def test_a_group_gets_no_other_ledger_while_a_half_is_parked(quick: Session, par
     quick.call("alter_producer_group", "app", checker="ledger")
 
 
+def test_a_function_is_asked_about_what_was_prepared_before_its_group_had_another_ledger(
+    quick: Session, broker: Broker
+) -> None:
+    replace_answer(quick, "return 'commit';")
+    other = broker.session()
+    with other.transaction():
+        handle = other.prepare("one", "1", "app")
+        quick.call("alter_producer_group", "app", checker="ledger")
+        quick.call("alter_producer_group", "app", checker="function", checker_target="public.answer")
+    compensated(quick)
+    assert decision(quick, handle) == ("c", "checker")
+
+
 # fairness
 
 

@@ -2,7 +2,8 @@
 -- whether it was one. Its prepare() was still open when alter_producer_group() looked, and the new
 -- ledger, which does not contain its handle, would mean rollback. The same is true of half messages
 -- of an adopted copy whose ledger, or the tables of whose checker, know only the original's handles.
--- An app that polls due_checks() is asked about those that carry no ledger.
+-- An app that polls due_checks() is asked about those that carry no ledger, and a function about those
+-- that were prepared since the adoption.
 -- Locks: the caller holds the entry's row. Cost: negligible for all others.
 create function mqpg._park_other_ledger(producer_group mqpg.producer_group, message_id bigint, msg_id bigint)
 returns boolean
@@ -12,6 +13,10 @@ begin
         or ((_park_other_ledger.producer_group).checker = 'due_checks'
             and not exists (
                 select from mqpg._half_by_id(_park_other_ledger.message_id) h where mqpg._ledger_of(h.nonce) is not null))
+        or ((_park_other_ledger.producer_group).checker = 'function'
+            and exists (
+                select from mqpg._half_by_id(_park_other_ledger.message_id) h
+                join mqpg.broker b on b.incarnation = h.incarnation))
     then
         return false;
     end if;
