@@ -19,6 +19,7 @@ def test_diagrams_are_drawn_by_a_copy_of_mermaid(browser: Chrome, tmp_path: Path
     assert list((ROOT / ".mermaid").glob("*.js")), "npm cannot fetch mermaid"
     build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"})
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})  # another test may have made it narrow
     browser.execute_cdp_cmd("Network.enable", {})
     browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["http://*", "https://*"]})
     try:
