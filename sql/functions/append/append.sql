@@ -48,7 +48,7 @@ begin
         perform set_config('transaction_timeout', '0', true);
     end if;
     lock table mqpg.append_lock in exclusive mode;
-    -- The mark is too great after a pass that was rolled back, and too small after _roll_ticks().
+    -- The mark is too great after a pass that was rolled back. A keep() of an earlier release did not move it.
     v_mark := pg_sequence_last_value('mqpg.tick_mark');
     select t.* into v_tick from mqpg.tick t where t.tick_id >= v_mark order by t.tick_id desc limit 1;
     if not found then

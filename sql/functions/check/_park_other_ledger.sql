@@ -8,15 +8,17 @@
 create function mqpg._park_other_ledger(producer_group mqpg.producer_group, message_id bigint, msg_id bigint)
 returns boolean
 language plpgsql as $$
+declare
+    v_half record;
 begin
-    if _park_other_ledger.message_id / 1024 > (_park_other_ledger.producer_group).ledger_since
-        or ((_park_other_ledger.producer_group).checker = 'due_checks'
-            and not exists (
-                select from mqpg._half_by_id(_park_other_ledger.message_id) h where mqpg._ledger_of(h.nonce) is not null))
-        or ((_park_other_ledger.producer_group).checker = 'function'
-            and exists (
-                select from mqpg._half_by_id(_park_other_ledger.message_id) h
-                join mqpg.broker b on b.incarnation = h.incarnation))
+    if _park_other_ledger.message_id / 1024 > (_park_other_ledger.producer_group).ledger_since then
+        return false;
+    end if;
+    select mqpg._ledger_of(h.nonce) as ledger, h.incarnation into v_half
+    from mqpg._half_by_id(_park_other_ledger.message_id) h;
+    if (_park_other_ledger.producer_group).checker = 'due_checks' and v_half.ledger is null
+        or (_park_other_ledger.producer_group).checker = 'function'
+        and v_half.incarnation = (select b.incarnation from mqpg.broker b)
     then
         return false;
     end if;

@@ -30,6 +30,7 @@ begin
         select v_next.lower_bound::bigint, t.xid, t.snapshot, t.snapshot_xmax, t.batch_seq, t.floor_id, t.due_until,
             0, '{}', clock_timestamp()
         from mqpg.tick t order by t.tick_id desc limit 1;
+        perform setval('mqpg.tick_mark', v_next.lower_bound::bigint);
         return query select 'rolled', 'tick', v_current.segment_no, format(
             'older than %s: ticks continue in segment %s', mqpg._segment_age('tick'), v_next.segment_no);
         v_current := v_next;
