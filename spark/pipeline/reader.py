@@ -212,28 +212,18 @@ class StreamReader(Reading, ds.DataSourceStreamReader, SupportsTriggerAvailableN
                 f"the checkpoint is of the topics {', '.join(start)}, and option topic or topics names "
                 f"{', '.join(self.options.topics)}: begin with a new checkpoint"
             )
-        self.commit(start)
-        ahead, known = {}, {}
+        known, ends, ahead = {}, {}, {}
         with Broker(self.options.dsn) as broker:
             for topic, before in start.items():
-                known[topic] = found = _still_there(broker, topic, before)
+                known[topic] = found = self._follow(broker, topic, before)
+                ends[topic] = {int(queue): offset for queue, offset in before["offsets"].items()}
                 for queue, after in (self._target or {}).get(topic, found.next).items():
-                    ahead[topic, queue] = max(0, after - before["offsets"].get(str(queue), 0))
+                    ahead[topic, queue] = max(0, after - ends[topic].setdefault(queue, 0))
         taken = _limited(ahead, limit.max_rows) if isinstance(limit, ReadMaxRows) else ahead
+        for (topic, queue), messages in taken.items():
+            ends[topic][queue] += messages
         return {
-            topic: self._moved(
-                topic,
-                before,
-                _offsets(
-                    known[topic],
-                    {
-                        queue: before["offsets"].get(str(queue), 0) + taken[named, queue]
-                        for named, queue in ahead
-                        if named == topic
-                    },
-                ),
-            )
-            for topic, before in start.items()
+            topic: self._moved(topic, before, _offsets(known[topic], ends[topic])) for topic, before in start.items()
         }
 
     def _moved(self, topic: str, before: Offsets, after: Offsets) -> Offsets:
@@ -264,22 +254,28 @@ class StreamReader(Reading, ds.DataSourceStreamReader, SupportsTriggerAvailableN
 
     def commit(self, end: dict[str, Any]) -> None:
         """Let the group's position follow what the checkpoint has committed."""
+        if self.options.group is not None:
+            with Broker(self.options.dsn) as broker:
+                for topic, upto in end.items():
+                    self._follow(broker, topic, upto)
+
+    def _follow(self, broker: Broker, topic: str, upto: Offsets) -> TopicOffsets:
+        """The offsets of a topic, after the group's position has followed those of a checkpoint."""
+        found = _still_there(broker, topic, upto)
         if self.options.group is None:
-            return
-        with Broker(self.options.dsn) as broker:
-            for topic, upto in end.items():
-                _still_there(broker, topic, upto)
-                offsets = {int(queue): offset for queue, offset in upto["offsets"].items()}
-                try:
-                    broker.advance(self.options.group, topic, upto["identity"], offsets)
-                except OffsetOutOfRange as error:
-                    # Retention explains it only for queues that it emptied to beyond the checkpoint.
-                    oldest = broker.offsets(topic).oldest
-                    kept = {queue: offset for queue, offset in offsets.items() if offset >= oldest[queue]}
-                    if self.options.fail_on_loss or kept == offsets:
-                        raise
-                    _log.warning("%s", error)
-                    broker.advance(self.options.group, topic, upto["identity"], kept)
+            return found
+        offsets = {int(queue): offset for queue, offset in upto["offsets"].items()}
+        try:
+            broker.advance(self.options.group, topic, upto["identity"], offsets)
+        except OffsetOutOfRange as error:
+            # Retention explains it only for queues that it emptied to beyond the checkpoint.
+            oldest = broker.offsets(topic).oldest
+            kept = {queue: offset for queue, offset in offsets.items() if offset >= oldest[queue]}
+            if self.options.fail_on_loss or kept == offsets:
+                raise
+            _log.warning("%s", error)
+            broker.advance(self.options.group, topic, upto["identity"], kept)
+        return found
 
 
 @functools.cache
