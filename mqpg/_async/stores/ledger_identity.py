@@ -69,8 +69,7 @@ class LedgerIdentity:
             return True
         async with self._database.connect() as conn:
             kept = self._current in (await self.read(conn))[0]
-        if not kept or time.monotonic() - self._opened > _AGE:
-            await self.add()
+        await (self.get() if kept else self.add())
         return kept
 
     async def add(self, *, new_table: bool = False) -> str:

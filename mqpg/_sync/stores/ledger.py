@@ -340,7 +340,7 @@ class Ledger(Closing):
         with self.database.connect() as conn:
             query = select(named, func.count()).where(*mine).group_by(named)
             query = query.where(ledger.c.created_at <= exactly_before(_now(conn), older_than))
-            return {row[0].partition(".")[0]: row[1] for row in self.database.execute(conn, query)}
+            return {row[0]: row[1] for row in self.database.execute(conn, query)}
 
     def _topics(self, handles: Sequence[str]) -> dict[str, str | None]:
         """The topic of each handle that has a row; None if the row names none."""

@@ -70,8 +70,7 @@ class LedgerIdentity:
             return True
         with self._database.connect() as conn:
             kept = self._current in (self.read(conn))[0]
-        if not kept or time.monotonic() - self._opened > _AGE:
-            self.add()
+        (self.get() if kept else self.add())
         return kept
 
     def add(self, *, new_table: bool = False) -> str:
