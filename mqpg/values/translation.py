@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import psycopg
@@ -94,8 +95,8 @@ def translate(error: BaseException) -> Error:
     if origin.sqlstate is None and not isinstance(origin, (psycopg.OperationalError, psycopg.InterfaceError)):
         # The driver refused before sending (a value that it cannot adapt, wrong parameters).
         cls = InvalidArgument if isinstance(origin, (psycopg.DataError, psycopg.ProgrammingError)) else DatabaseError
-    if origin.sqlstate == "42883" and str(origin.diag.message_primary).startswith("function mqpg."):
-        # A client may be one minor release ahead of the schema.
+    if origin.sqlstate == "42883" and re.search(r"\bmqpg\.\w+\(", str(origin.diag.message_primary)):
+        # A client may be one minor release ahead of the schema. The words around the name are in the server's language.
         cls = SchemaTooOld
     translated = cls(_describe(origin))
     if cls is SchemaTooOld:

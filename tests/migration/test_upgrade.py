@@ -234,6 +234,15 @@ def test_a_client_that_is_newer_by_one_works(dsn: str, db: Connection) -> None:
             errors_of(db, "select mqpg.reconcile('x')")
 
 
+def test_what_the_schema_does_not_have_is_named_in_any_language(db: Connection) -> None:
+    """As a server with lc_messages de_DE says it."""
+    with pytest.raises(errors.SchemaTooOld, match="run mqpg migrate"):
+        errors_of(
+            db,
+            "do $$ begin raise undefined_function using message = 'Funktion mqpg.reconcile(text) existiert nicht'; end $$",
+        )
+
+
 @pytest.mark.parametrize(
     ("schema", "client", "expected"),
     [
