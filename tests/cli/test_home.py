@@ -14,7 +14,7 @@ import pytest
 
 import mqpg as library
 from mqpg import Ledger, embedded, migrate
-from mqpg.embedded import Home
+from mqpg.embedded import EmbeddedServer, Home
 from mqpg.errors import ConfigurationError
 from tests.support.forking import run_mqpg
 from tests.support.waiting import eventually
@@ -255,3 +255,29 @@ def _scalar(connection: psycopg.Connection[tuple[object, ...]], query: str) -> o
     row = connection.execute(query.encode()).fetchone()
     assert row is not None
     return row[0]
+
+
+def test_a_new_folder_is_small_and_has_one_database(home: Home) -> None:
+    with psycopg.connect(home.up(workers=False)) as connection:
+        names = connection.execute("select datname from pg_database order by 1").fetchall()
+    assert names == [("mqpg",), ("template0",), ("template1",)]
+    size = sum(path.stat().st_size for path in home.directory.rglob("*") if path.is_file())
+    assert size < 40_000_000
+
+
+def test_a_folder_of_an_earlier_release_keeps_working(home: Home) -> None:
+    EmbeddedServer(home.directory, detach=True).start()
+    for _ in range(2):
+        with psycopg.connect(home.up(workers=False)) as connection:
+            assert connection.execute("select current_database(), current_setting('wal_segment_size')").fetchone() == (
+                "mqpg",
+                "16MB",
+            )
+        home.down()
+
+
+def test_up_makes_its_database_again_if_somebody_dropped_it(home: Home) -> None:
+    home.up(workers=False)
+    with psycopg.connect(home.server.dsn("template1"), autocommit=True) as connection:
+        connection.execute("drop database mqpg")
+    migrate.check(home.up(workers=False))
