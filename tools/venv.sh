@@ -101,7 +101,8 @@ else
     printf 'mqpg: making .venv (%s) with %s; the first time takes a few minutes\n' "$("$python" --version)" "$EXTRAS" >&2
     make_venv "$python"
 fi
-"$VENV/bin/python" -m pip install --progress-bar off --disable-pip-version-check --editable ".[$EXTRAS]" |
+# What is imported is compiled then; to compile all of it takes as long as to unpack it.
+"$VENV/bin/python" -m pip install --no-compile --progress-bar off --disable-pip-version-check --editable ".[$EXTRAS]" |
     show_packages || fail "pip could not install the dependencies (see above)"
 works || fail ".venv was made but does not work: remove it and run make again"
 printf '%s\n' "$EXTRAS" > "$MADE_WITH"

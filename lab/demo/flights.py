@@ -10,6 +10,7 @@ import importlib.util
 import io
 import zipfile
 import zlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -113,11 +114,15 @@ def expected_board(flights: Iterable[Flight]) -> Board:
 def share_of(flights: Iterable[Flight], share: int, shares: int, threads: int) -> list[list[Flight]]:
     """The flights of one process: one list for each thread, each in the order of the file.
 
-    Flights with one tail number go to one thread, so an aircraft's departures are sent in order.
+    Flights with one tail number go to one thread, so an aircraft's departures are sent in order. The
+    aircraft with the most flights are dealt first, so that all threads end at almost the same time.
     """
-    found: list[list[Flight]] = [[] for _ in range(threads)]
+    aircraft = defaultdict[str, list[Flight]](list)
     for flight in flights:
-        number = zlib.crc32((flight.tail or str(flight.number)).encode()) % (shares * threads)
-        if number % shares == share:
-            found[number // shares].append(flight)
-    return found
+        tail = flight.tail or str(flight.number)
+        if zlib.crc32(tail.encode()) % shares == share:
+            aircraft[tail].append(flight)
+    found: list[list[Flight]] = [[] for _ in range(threads)]
+    for flown in sorted(aircraft.values(), key=len, reverse=True):
+        min(found, key=len).extend(flown)
+    return [sorted(part, key=lambda flight: flight.number) for part in found]

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from lab.audits import Audit
 from lab.demo.counts import Counts, Decisions
-from lab.demo.flights import ALL, JANUARY, Cell, expected_board, known_flights
+from lab.demo.flights import ALL, JANUARY, Cell, expected_board, known_flights, share_of
 from lab.demo.result import Mismatch, Result, differing
 from lab.demo.run import _require_the_same
 from lab.processes import LabError
@@ -76,6 +76,16 @@ def test_the_board_of_january_is_the_file_without_cancelled_flights() -> None:
     other = board | {("JFK", "2013-01-01"): Cell(2, 0)}
     assert differing(board, board) == []
     assert differing(board, other) == [Mismatch("JFK", "2013-01-01", board["JFK", "2013-01-01"], Cell(2, 0))]
+
+
+def test_threads_get_whole_aircraft_and_equally_many_flights() -> None:
+    flights = known_flights(JANUARY)
+    parts = [part for share in range(2) for part in share_of(flights, share, 2, 12)]
+    assert sorted(flight.number for part in parts for flight in part) == list(range(1, JANUARY + 1))
+    assert all(part == sorted(part, key=lambda flight: flight.number) for part in parts)
+    tails = [{flight.tail for flight in part if flight.tail} for part in parts]
+    assert sum(map(len, tails)) == len(set.union(*tails))
+    assert max(map(len, parts)) < 1.02 * JANUARY / 24
 
 
 def test_an_audit_that_failed_says_why() -> None:
