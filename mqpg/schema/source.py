@@ -119,7 +119,9 @@ class Source:
     def whole(self) -> str:
         """The SQL that installs this release into an empty database, with that of PGMQ."""
         text = assemble(self._folder)
-        bundled = (importlib.resources.files("pgmq") / "sql" / "pgmq.sql").read_text(encoding="utf-8")
+        # The package is not imported, because it imports all of SQLAlchemy's ORM.
+        pgmq = importlib.metadata.distribution("pgmq").locate_file("pgmq/sql/pgmq.sql")
+        bundled = Path(str(pgmq)).read_text(encoding="utf-8")
         if _BUNDLED_QUOTE in bundled:
             raise ConfigurationError(
                 f"the SQL of the package pgmq must not contain {_BUNDLED_QUOTE}: install another release of it"

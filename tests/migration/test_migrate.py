@@ -2,6 +2,8 @@
 
 import importlib.resources
 import re
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -86,6 +88,13 @@ def test_the_plain_file_says_how_to_bring_pgmq_along(empty_dsn: str) -> None:
             connection.execute(text)
         assert "mqpg migrate" in (caught.value.diag.message_hint or "")
         assert connection.execute("select from pg_namespace where nspname = 'mqpg'").rowcount == 0
+
+
+def test_the_package_pgmq_is_read_and_not_imported() -> None:
+    """It imports SQLAlchemy's ORM: 0.3 s, and 18 MB of memory."""
+    code = "import sys; from mqpg import migrate; migrate.script(); print('pgmq' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_pgmq_that_is_there_already_is_left_alone(empty_dsn: str) -> None:
