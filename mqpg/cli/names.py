@@ -9,7 +9,7 @@ import mqpg
 from mqpg.cli.connecting import rows
 from mqpg.values.errors import InvalidArgument, NotGranted, UnknownTopic
 
-__all__ = ["did_you_mean", "topic_of", "unknown_group", "unknown_topic"]
+__all__ = ["did_you_mean", "readers", "topic_of", "unknown_group", "unknown_topic"]
 
 _MOST = 10  # names that a sentence lists
 
@@ -23,6 +23,12 @@ def topic_of(mq: mqpg.Client, group: str) -> str | None:
     if len(read) > 1:
         raise InvalidArgument(f"group {group} reads several topics: {_listed(read)}; name one of them")
     return read[0] if read else None
+
+
+def readers(mq: mqpg.Client, topic: str) -> str:
+    """Say which groups read a topic, to somebody who gave its name for that of a group. Empty if none does."""
+    groups = sorted(one["group"] for one in _subscriptions(mq) if one["topic"] == topic)
+    return f"name a group that reads the topic {topic}: {_listed(groups)}" if groups else ""
 
 
 def unknown_group(mq: mqpg.Client, group: str) -> str:

@@ -15,7 +15,9 @@ __all__ = ["app"]
 
 app = typer.Typer(help="Create, list, alter and drop topics.", no_args_is_help=True)
 
-_LIST = "select topic, kind, queues, retention::text, paused from mqpg.topics order by topic"
+_LIST = (
+    "select topic, kind, queues, justify_hours(retention)::text as retention, paused from mqpg.topics order by topic"
+)
 _LIST_COLUMNS = ["topic", "kind", "queues", "retention", "paused"]
 _DEPTH = "select queue_id, oldest_offset, next_offset from mqpg.queue_depth where topic = %(topic)s order by queue_id"
 

@@ -12,7 +12,7 @@ import typer
 import mqpg
 from mqpg.cli.completion import complete_topic
 from mqpg.cli.connecting import broker
-from mqpg.cli.names import topic_of, unknown_group, unknown_topic
+from mqpg.cli.names import readers, topic_of, unknown_group, unknown_topic
 from mqpg.cli.options import Dsn, Json, print_rows, printable
 from mqpg.cli.stuck import described, everything_stuck
 from mqpg.status.merging import merged
@@ -74,7 +74,7 @@ def _ask(mq: mqpg.Client, about: str, topic: str | None) -> list[Cause]:
             if (name := topic_of(mq, about)) is None:
                 raise
     elif (name := topic_of(mq, about)) is None:
-        more = unknown_group(mq, about)
+        more = readers(mq, about) or unknown_group(mq, about)
         raise typer.BadParameter(
             f"{about!r} is no message id, no handle, and no group that reads a topic" + (f"; {more}" if more else "")
         )

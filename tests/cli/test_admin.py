@@ -5,6 +5,7 @@ from typing import Any
 
 import psycopg
 
+import mqpg
 from tests.support.in_process import Run
 
 
@@ -47,6 +48,13 @@ def test_topics(run: Run, db: psycopg.Connection[Any]) -> None:
     assert ok(run, "topic", "purge", "orders") == "the groups of topic orders skip 2 messages in all\n"
     ok(run, "topic", "drop", "orders", "--force")
     assert listed(run, "topic", "list") == []
+
+
+def test_a_week_is_seven_days_whoever_made_the_topic(run: Run, dsn: str) -> None:
+    ok(run, "topic", "create", "by_command")
+    with mqpg.connect(dsn) as mq:
+        mq.create_topic("by_python")
+    assert [row["retention"] for row in listed(run, "topic", "list")] == ["7 days", "7 days"]
 
 
 def test_subscriptions(run: Run, db: psycopg.Connection[Any]) -> None:

@@ -133,6 +133,8 @@ def test_names_that_are_mistyped_or_left_out(mq: Session, run: Run) -> None:
     assert "mails, orders." in run("why", "shipping", "letters.eu")[1]
     assert run("why", "mailer", "mials")[2] == "mqpg: topic mials does not exist; did you mean mails?\n"
     assert "topic x does not exist; there are: letters.eu, mails, orders" in run("why", "mailer", "x")[2]
+    said = " ".join(run("why", "mails")[2].replace("│", " ").split())
+    assert "name a group that reads the topic mails: mailer, shipping" in said
     for group in ("mailer", "post.eu"):
         assert run("why", group) == (0, "nothing holds it up\n", "")
     assert run("why", "shipping")[0] == 2

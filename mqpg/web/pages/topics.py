@@ -17,7 +17,7 @@ __all__ = ["listing", "page"]
 _PAGE = 50
 _MOST_MARKS = 4  # of a topic
 _LIST = """
-select t.topic, t.kind, t.queues, t.retention::text as retention, t.paused, d.messages
+select t.topic, t.kind, t.queues, justify_hours(t.retention)::text as retention, t.paused, d.messages
 from (
     select o.topic, o.kind, o.queues, o.retention, o.paused from mqpg.topics as o
     where o.topic > %(after)s and position(%(q)s in o.topic) > 0
@@ -29,7 +29,7 @@ cross join lateral (
 order by t.topic
 """
 _ONE = """
-select t.topic, t.kind, t.queues, t.retention::text as retention, t.paused, t.max_payload,
+select t.topic, t.kind, t.queues, justify_hours(t.retention)::text as retention, t.paused, t.max_payload,
     t.message_ttl::text as message_ttl, t.on_expired, t.lose_after::text as lose_after, t.lose_over, t.checksums,
     t.max_bytes, t.created_at
 from mqpg.topics as t where t.topic = %(topic)s
