@@ -47,6 +47,21 @@ def test_a_backlog_in_calls_of_one_version_each(moded: Session) -> None:
         moded.call("release", receipt)
 
 
+def test_an_old_snapshot_loses_no_acknowledgement(mq: Session, broker: Broker) -> None:
+    """The claim was extended since, and the next messages are of another queue."""
+    for _ in range(40):
+        mq.send("t", "1")
+    mq.append()
+    receipt = mq.receive("t")[0].receipt
+    other = broker.session()
+    with refused("40001"), other.transaction():
+        other.execute("set transaction isolation level repeatable read")
+        other.execute("select 1 from mqpg.topic")
+        mq.call("extend", receipt, seconds(60))
+        other.receive("t", ack=receipt)
+    mq.ack(receipt)
+
+
 def test_a_receipt_that_was_acknowledged_so_is_spent(moded: Session) -> None:
     first = receive(moded)[0].receipt
     second = receive(moded, ack=first)[0].receipt

@@ -44,6 +44,7 @@ declare
     v_waits int := 0;
     v_passed int := 0;      -- queues that were searched and gave nothing
     v_version bigint;
+    v_written int;          -- how many cursor versions
 begin
     if _claim_next.subscription.filter is not null or _claim_next.subscription.tags is not null
         or _claim_next.topic.message_ttl is not null then
@@ -96,29 +97,52 @@ begin
             -- 3. The claim: fresh messages of a plain queue here, everything else by _claim().
             if v_plain and v_waiting.claims = '{}' and v_waiting.queue_id <> -1
                 and v_waiting.action <> mqpg._action('closed') then
-                if _claim_next.acked.queue_id <> v_waiting.queue_id and _claim_next.acked.version is not null then
-                    v_version := mqpg._write_ack(_claim_next.acked);
-                    _claim_next.acked := null;
-                end if;
                 claim := row(
                     mqpg._epoch(v_waiting.version + 1), v_waiting.claimed,
                     least(v_waiting.claimed + _claim_next.max_messages, v_waiting.tail), 1,
                     clock_timestamp() + _claim_next.lease, _claim_next.consumer, null, null, null)::mqpg.claim;
-                insert into mqpg.cursor (
-                    subscription_id, queue_id, slot, version, committed, claimed, at, action, epoch, claims)
-                values (
-                    v_id, v_waiting.queue_id, v_waiting.slot, v_waiting.version + 1, claim.from_offset,
-                    claim.to_offset, clock_timestamp(),
-                    case
-                        when _claim_next.acked.version is null then mqpg._action('receive')
-                        else mqpg._action('ack_and_receive')
-                    end,
-                    claim.epoch, array[claim])
-                on conflict do nothing;
-                if not found then
-                    claim := null;
-                elsif mqpg._has_newer_slot(v_waiting.slot) then
+                if _claim_next.acked.queue_id <> v_waiting.queue_id and _claim_next.acked.version is not null then
+                    -- Both queues by one statement.
+                    insert into mqpg.cursor (
+                        subscription_id, queue_id, slot, version, committed, claimed, at, action, epoch, claims)
+                    values (
+                        v_id, _claim_next.acked.queue_id, _claim_next.acked.slot, _claim_next.acked.version + 1,
+                        coalesce(_claim_next.acked.claims[1].from_offset, _claim_next.acked.claimed),
+                        _claim_next.acked.claimed, clock_timestamp(), mqpg._action('ack'), _claim_next.acked.epoch,
+                        _claim_next.acked.claims
+                    ), (
+                        v_id, v_waiting.queue_id, v_waiting.slot, v_waiting.version + 1, claim.from_offset,
+                        claim.to_offset, clock_timestamp(), mqpg._action('receive'), claim.epoch, array[claim])
+                    on conflict do nothing;
+                    get diagnostics v_written = row_count;
+                    -- One: the look at the chosen queue was stale. That at the other one cannot be, because it came
+                    -- after the lock; a snapshot from before raises 40001.
+                    if v_written < 2 then
+                        claim := null;
+                        _claim_next.acked := null;
+                    end if;
+                else
+                    insert into mqpg.cursor (
+                        subscription_id, queue_id, slot, version, committed, claimed, at, action, epoch, claims)
+                    values (
+                        v_id, v_waiting.queue_id, v_waiting.slot, v_waiting.version + 1, claim.from_offset,
+                        claim.to_offset, clock_timestamp(),
+                        case
+                            when _claim_next.acked.version is null then mqpg._action('receive')
+                            else mqpg._action('ack_and_receive')
+                        end,
+                        claim.epoch, array[claim])
+                    on conflict do nothing;
+                    if not found then
+                        claim := null;
+                    end if;
+                end if;
+                if claim.epoch is not null
+                    and mqpg._has_newer_slot(least(v_waiting.slot, _claim_next.acked.slot)) then
                     perform mqpg._copy_own_cursor(v_id, v_waiting.queue_id, v_waiting.slot);
+                    if _claim_next.acked.queue_id <> v_waiting.queue_id then
+                        perform mqpg._copy_own_cursor(v_id, _claim_next.acked.queue_id, _claim_next.acked.slot);
+                    end if;
                 end if;
             end if;
             if claim.epoch is null then

@@ -30,8 +30,8 @@ def test_trap_a_lost_race_of_cursors_is_a_serialization_failure(mq: Session, bro
 
 
 def test_trap_a_lost_race_of_cursors_is_a_serialization_failure_mutant(mq: Session, broker: Broker) -> None:
-    for function in ("_write_cursor", "_claim_next"):
-        mutate(mq, function, "on conflict do nothing;", ";")
+    for function, count in (("_write_cursor", 1), ("_claim_next", 2)):
+        mutate(mq, function, "on conflict do nothing;", ";", count=count)
     with pytest.raises(psycopg.errors.UniqueViolation):
         race_with_an_old_snapshot(mq, broker)
 
@@ -95,6 +95,54 @@ def test_trap_a_claim_is_given_once_mutant(mq: Session, broker: Broker) -> None:
     mutate(mq, "_claim_next", early, "_claim_next.acked := mqpg._cursor(v_id, 0); " + early)
     with pytest.raises(psycopg.errors.SerializationFailure):
         take_with_a_stale_look(mq, broker)
+
+
+# an acknowledgement and a claim of another queue, in one statement
+
+
+def received_from_one_of_two_queues(mq: Session) -> str:
+    """The receipt of the messages of a queue, while another one has messages, too."""
+    queues = set[int]()
+    while len(queues) < 2:
+        mq.send("t", "1")
+        mq.append()
+        queues = {row.queue_id for row in mq.rows("select distinct queue_id from mqpg.consume_queue")}
+    return str(mq.receive("t", queue_id=min(queues))[0].receipt)
+
+
+def open_claims(mq: Session) -> int:
+    """How many claims there are."""
+    return int(
+        mq.scalar(
+            "select sum(cardinality(claims)) from (select distinct on (subscription_id, queue_id) claims "
+            "from mqpg.cursor order by subscription_id, queue_id, version desc) as newest"
+        )
+    )
+
+
+def acknowledge_with_a_stale_look(mq: Session, broker: Broker) -> list[int]:
+    """A receive that acknowledges stops between its look at the other queue and the lock, and another
+    one takes and acknowledges everything of that queue meanwhile.
+    """
+    mutate(mq, "_claim_next", "if not pg_try_advisory_xact_lock(", f"{PAUSE} if not pg_try_advisory_xact_lock(")
+    receipt = received_from_one_of_two_queues(mq)
+    gate = Gate(broker)
+    late = gate.stopping()
+    with gate.closed():
+        receiving = broker.background(late.receive, "t", ack=receipt)
+        gate.wait_for(late)
+        mq.ack(mq.receive("t")[0].receipt)
+    return [m.message_id for m in receiving.result(45)]
+
+
+def test_trap_a_lost_claim_keeps_its_acknowledgement(mq: Session, broker: Broker) -> None:
+    assert acknowledge_with_a_stale_look(mq, broker) == []
+    assert open_claims(mq) == 0
+
+
+def test_trap_a_lost_claim_keeps_its_acknowledgement_mutant(mq: Session, broker: Broker) -> None:
+    mutate(mq, "_claim_next", "if v_written < 2 then", "if false then")
+    assert acknowledge_with_a_stale_look(mq, broker) != [], "they were delivered to another one"
 
 
 def ack_beside_an_open_extend(mq: Session, broker: Broker, patience: str = "20s") -> None:
