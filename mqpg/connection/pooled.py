@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, NoReturn
 
 from psycopg.errors import Diagnostic
@@ -77,7 +78,7 @@ class _Pooled:
     def note_settings(self) -> None:
         """Note what a new connection is like, and what a program may set on the object."""
         self.reads_only, self._made_at = reads_only(self), time.monotonic()
-        self._as_made = {name: getattr(self, name) for name in _ON_THE_OBJECT} | {"_adapters": None}
+        self._settings_as_made = _on_the_object(self)
         self.add_notice_handler(_pass_on)  # type: ignore[attr-defined]
         in_child(self)
 
@@ -90,13 +91,12 @@ class _Pooled:
 
     def is_changed(self) -> bool:
         """Say whether the program has set something on the object, even without a statement."""
-        return len(self._notice_handlers) + len(self._notify_handlers) != 1 or any(  # type: ignore[attr-defined]
-            getattr(self, name) != self._as_made[name] for name in _ON_THE_OBJECT
-        )
+        handlers = len(self._notice_handlers) + len(self._notify_handlers)  # type: ignore[attr-defined]
+        return handlers != 1 or _on_the_object(self) != self._settings_as_made
 
     def is_usable(self) -> bool:
         """Say whether it can be reset: nothing is under way, and nothing went wrong with it."""
-        for name, value in self._as_made.items():
+        for name, value in zip((*_ON_THE_OBJECT, "_adapters"), (*self._settings_as_made, None), strict=True):
             setattr(self, name, value)
         self._notice_handlers[:] = [_pass_on]  # type: ignore[attr-defined]
         self._notify_handlers.clear()  # type: ignore[attr-defined]
@@ -120,6 +120,7 @@ class _Pooled:
 
 
 _ON_THE_OBJECT = ("row_factory", "cursor_factory", "server_cursor_factory", "prepare_threshold")
+_on_the_object = attrgetter(*_ON_THE_OBJECT)
 
 
 def _pass_on(said: Diagnostic) -> None:
