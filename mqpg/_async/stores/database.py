@@ -156,10 +156,9 @@ class UserDatabase:
 
     async def verify_table(self, table: Table) -> None:
         """Verify one table on a connection of its own, once. Raises LedgerError."""
-        if self.knows(table):
-            return
-        async with self.connect() as conn:
-            await self.verify(conn, table)
+        if table.name not in self._verified:
+            async with self.connect() as conn:
+                await self.verify(conn, table)
 
     async def verify(self, conn: Connection, *tables: Table) -> None:
         """Verify each table once, which ends the transaction.

@@ -157,10 +157,9 @@ class UserDatabase:
 
     def verify_table(self, table: Table) -> None:
         """Verify one table on a connection of its own, once. Raises LedgerError."""
-        if self.knows(table):
-            return
-        with self.connect() as conn:
-            self.verify(conn, table)
+        if table.name not in self._verified:
+            with self.connect() as conn:
+                self.verify(conn, table)
 
     def verify(self, conn: Connection, *tables: Table) -> None:
         """Verify each table once, which ends the transaction.
