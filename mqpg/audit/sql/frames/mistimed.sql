@@ -4,7 +4,7 @@
 select m.*
 from (
     select
-        e.topic_id, e.topic, e.queue_id, e.queue_offset, e.tick_id, e.message_id, e.commit_xid,
+        e.topic_id, e.topic, e.queue_id, e.queue_offset, e.tick_id, e.message_id, e.commit_xid, e.place,
         not pg_visible_in_snapshot(e.commit_xid, k.snapshot) as unseen,
         coalesce(e.due_at > k.due_until, false) as undue,
         coalesce(pg_visible_in_snapshot(e.commit_xid, b.snapshot) and e.commit_xid > '2', false) as late

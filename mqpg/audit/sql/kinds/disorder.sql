@@ -1,18 +1,13 @@
 -- disorder: offsets, order numbers or effects in another order than the commits.
-with placed as (
-    select e.topic_id, e.queue_id, e.queue_offset, e.tick_id, e.message_id, e.place
+with neighbour as (
+    select
+        e.topic_id, e.queue_id, e.queue_offset, e.tick_id, e.message_id, e.place,
+        lag(e.place) over within_tick as place_before,
+        lag(e.message_id) over within_tick as message_before
     from entry as e
     where e.lane = 0 and e.state = 'committed' and e.place is not null
         and not exists (select from repeated as r where r.message_id = e.message_id)
-),
-
-neighbour as (
-    select
-        p.*,
-        lag(p.place) over within_tick as place_before,
-        lag(p.message_id) over within_tick as message_before
-    from placed as p
-    window within_tick as (partition by p.topic_id, p.queue_id, p.tick_id order by p.queue_offset)
+    window within_tick as (partition by e.topic_id, e.queue_id, e.tick_id order by e.queue_offset)
 ),
 
 -- Calls of one transaction follow one another. Those of two transactions may overlap. Transaction
@@ -118,10 +113,11 @@ join topic as t on t.topic_id = n.topic_id
 where n.place < n.place_before or (n.place = n.place_before and n.message_id < n.message_before)
 union all
 select
-    null, m.topic, p.queue_id, p.queue_offset, p.message_id,
-    format('appended by tick %s, although the tick before had seen its commit', p.tick_id)
-from placed as p
-join mistimed as m on m.message_id = p.message_id and m.late
+    null, m.topic, m.queue_id, m.queue_offset, m.message_id,
+    format('appended by tick %s, although the tick before had seen its commit', m.tick_id)
+from mistimed as m
+where m.late and m.place is not null
+    and not exists (select from repeated as r where r.message_id = m.message_id)
 union all
 select
     null, t.topic, null, null, c.message_id,

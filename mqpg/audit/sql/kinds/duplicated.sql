@@ -28,12 +28,19 @@ group by e.topic, e.message_id
 having count(distinct (e.queue_id, e.queue_offset)) > 1
 union all
 select
-    null, e.topic, e.queue_id, e.queue_offset,
-    min(e.message_id),
-    format('offset held %s times, also by %s', count(*), max(e.message_id))
-from entry as e
-group by e.topic, e.lane, e.queue_id, e.queue_offset
-having count(*) > 1
+    null, t.topic, o.queue_id, o.queue_offset, o.message_id,
+    format('offset held %s times, also by %s', o.times, o.other_id)
+from (
+    select
+        e.topic_id, e.lane, e.queue_id, e.queue_offset,
+        count(*) as times,
+        min(e.message_id) as message_id,
+        max(e.message_id) as other_id
+    from entry as e
+    group by 1, 2, 3, 4
+    having count(*) > 1
+) as o
+join topic as t on t.topic_id = o.topic_id
 union all
 select
     null, t.topic, d.queue_id, null, d.message_id,

@@ -14,6 +14,30 @@ with ticks as (
     from tick as t
     cross join run as u
     window by_id as (order by t.tick_id)
+),
+
+decided as (
+    select
+        d.message_id, d.topic_id, d.queue_id, d.stage, d.at, d.decided_by,
+        m.topic_id as stored_id, m.kind, m.due_at, m.unscheduled, m.born_at
+    from decision as d
+    left join message as m on m.message_id = d.message_id
+),
+
+-- A tolerance may be greater than any interval.
+limits as (
+    select u.taken_at + s.slack as latest, s.slack
+    from run as u
+    cross join (
+        select interval '1 day' + b.back + least(coalesce(max(c.tolerance), 0), 1e10) * interval '1 second' as slack
+        from setback as b
+        left join (
+            select g.tolerance from journal_group as g
+            union all
+            select s.tolerance from ledger_source as s
+        ) as c on true
+        group by b.back
+    ) as s
 )
 
 select
@@ -98,15 +122,26 @@ union all
 select
     e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
     'applied at this offset, but the queue has the message at another one'
-from effect as e
+from (
+    -- offset 0: few are left, and the rest is asked of them only.
+    select f.*
+    from effect as f
+    where f.state = 'committed' and f.expected and not exists (
+        select from delivery as d
+        where d.subscription_id = f.subscription_id
+            and d.queue_id = f.queue_id
+            and d.queue_offset = f.queue_offset
+            and d.message_id = f.message_id
+    )
+    offset 0
+) as e
 left join (
     select d.subscription_id, d.queue_id, min(d.queue_offset) as queue_offset
     from delivery as d
     group by 1, 2
 ) as oldest
     on oldest.subscription_id = e.subscription_id and oldest.queue_id = e.queue_id
-where e.state = 'committed' and e.expected
-    and (oldest.queue_offset is null or e.queue_offset >= oldest.queue_offset or e.queue_offset < 0)
+where (oldest.queue_offset is null or e.queue_offset >= oldest.queue_offset or e.queue_offset < 0)
     -- A subscription that has ended had a retry lane of its own, with its own offsets.
     and exists (select from delivery as d where d.subscription_id = e.subscription_id)
     and exists (
@@ -131,13 +166,6 @@ where e.state = 'committed' and e.expected
             and l.topic_id = e.topic_id
             and l.message_id = e.message_id
     )
-    and not exists (
-        select from delivery as d
-        where d.subscription_id = e.subscription_id
-            and d.queue_id = e.queue_id
-            and d.queue_offset = e.queue_offset
-            and d.message_id = e.message_id
-    )
 union all
 -- What is stored of a delay in two places. An open recall may have postponed it since.
 select
@@ -156,21 +184,24 @@ union all
 -- What is stored of a message in two places.
 select
     null, t.topic, null, null, w.message_id,
-    format('its %s says topic %s, its record batch topic %s', w.what, w.topic_id, m.topic_id)
+    format('its %s says topic %s, its record batch topic %s', w.what, w.topic_id, w.stored_id)
 from (
-    select 'delayed row' as what, d.topic_id, d.message_id from delayed as d
+    select n.what, n.topic_id, n.message_id, m.topic_id as stored_id
+    from (
+        select 'delayed row' as what, d.topic_id, d.message_id from delayed as d
+        union all
+        select 'dedup id', p.topic_id, p.message_id from dedup as p
+        union all
+        select 'dead letter', r.topic_id, l.message_id
+        from letter as l
+        join reader as r on r.subscription_id = l.subscription_id
+    ) as n
+    join message as m on m.message_id = n.message_id
     union all
-    select 'dedup id', p.topic_id, p.message_id from dedup as p
-    union all
-    select 'decision', d.topic_id, d.message_id from decision as d
-    union all
-    select 'dead letter', r.topic_id, l.message_id
-    from letter as l
-    join reader as r on r.subscription_id = l.subscription_id
+    select 'decision', d.topic_id, d.message_id, d.stored_id from decided as d
 ) as w
-join message as m on m.message_id = w.message_id
-join topic as t on t.topic_id = m.topic_id
-where w.topic_id <> m.topic_id
+join topic as t on t.topic_id = w.stored_id
+where w.topic_id <> w.stored_id
     and not exists (select from body as b where not b.intact and b.batch_id = w.message_id >> 10)
 union all
 select
@@ -207,10 +238,9 @@ union all
 select
     null, t.topic, d.queue_id, null, d.message_id,
     format('the %s decided it, and it is no %s message', d.decided_by, case d.stage when 0 then 'half' else 'delayed' end)
-from decision as d
-join message as m on m.message_id = d.message_id
+from decided as d
 join topic as t on t.topic_id = d.topic_id
-where case d.stage when 0 then m.kind <> 'h' else m.due_at is null and not m.unscheduled end
+where case d.stage when 0 then d.kind <> 'h' else d.due_at is null and not d.unscheduled end
 union all
 -- A tick does not fall behind the tick before it. A new segment begins with a copy of the last one. A
 -- tick does not see its own transaction, and the ids that it has passed were drawn. The time that it has
@@ -263,10 +293,9 @@ from (
     union all
     select 'its effect', e.topic, e.message_id, e.applied_at, null from effect as e
     union all
-    select 'its decision', t.topic, d.message_id, d.at, m.born_at
-    from decision as d
+    select 'its decision', t.topic, d.message_id, d.at, d.born_at
+    from decided as d
     join topic as t on t.topic_id = d.topic_id
-    left join message as m on m.message_id = d.message_id
     union all
     select 'its dead letter', r.topic, l.message_id, o.at, o.follows
     from letter as l
@@ -283,19 +312,7 @@ from (
     select format('version %s of a cursor', v.version), v.topic, null, v.at, v.previous_at
     from transition as v
 ) as w
-cross join run as u
-cross join (
-    -- A tolerance may be greater than any interval.
-    select interval '1 day' + b.back + least(coalesce(max(c.tolerance), 0), 1e10) * interval '1 second' as slack
-    from setback as b
-    left join (
-        select g.tolerance from journal_group as g
-        union all
-        select s.tolerance from ledger_source as s
-    ) as c on true
-    group by b.back
-) as l
-where w.at > u.taken_at + l.slack or w.follows > w.at + l.slack
+where w.at > (select l.latest from limits as l) or w.follows > w.at + (select l.slack from limits as l)
 union all
 -- What is stored of a position in two columns.
 select
