@@ -15,6 +15,7 @@ __all__ = ["add_functions", "to_spark"]
 # With arguments that are expressions of one line and one pair of parentheses at most.
 _WORDS = (
     (r"\bselect from\b", "select 1 from"),
+    (r"\bas not materialized \(", "as ("),
     (r"\bformat\(", "format_string("),
     (r"\b(extract\(epoch from |date_part\('epoch', )", "seconds_of("),
     (r"\bunnest\(", "explode("),

@@ -16,6 +16,7 @@ from mqpg.spark.read.session import own_session
     ("text", "expected"),
     [
         ("exists (select from t)", "exists (select 1 from t)"),
+        ("with t as not materialized (values (1))", "with t as (values (1))"),
         ("a.b::text || format('%s', a.c)", "a.b::string || format_string('%s', a.c)"),
         ("not q.message_id <@ h.dropped_ids", "not is_within(q.message_id, h.dropped_ids)"),
         ("b.hashes[1:]", "b.hashes"),

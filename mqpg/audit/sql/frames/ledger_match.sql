@@ -56,6 +56,7 @@ select
     d.ledger, d.in_broker, d.audited, d.message_id, d.topic_id, t.topic, d.state, d.born_at, d.decided_at,
     d.decided_by, d.check_at, d.expected, d.may_be_dropped, d.entry, d.created_at, d.done_at,
     d.named_topic,
+    q.message_id is not null as queued,
     coalesce(q.message_id, n.message_id) is not null as seen
 from (
     select

@@ -15,28 +15,41 @@ with sides as (
     group by 1, 2
 ),
 
-owed as (
-    select distinct d.subscription_id, d.message_id
-    from delivery as d
-    where d.lane = 0 and not d.unjudged
-),
-
-applied as (
+-- Most messages have one row each.
+applied as not materialized (
     select
         e.owner_id, e.message_id, e.consumer_group, e.topic,
-        bool_or(e.state = 'expired' or coalesce(e.may_be_dropped, false)) as may_be_dropped,
-        count(*) as times
+        e.state = 'expired' or coalesce(e.may_be_dropped, false) as may_be_dropped,
+        1 as times
     from effect as e
     where e.state <> 'topic_dropped'
+        and not exists (select from reapplied as r where r.message_id = e.message_id)
+    union all
+    select
+        e.owner_id, e.message_id, e.consumer_group, e.topic,
+        bool_or(e.state = 'expired' or coalesce(e.may_be_dropped, false)),
+        count(*)
+    from effect as e
+    where e.state <> 'topic_dropped'
+        and exists (select from reapplied as r where r.message_id = e.message_id)
     group by 1, 2, 3, 4
 ),
 
 journal as (
-    select a.consumer_group, a.topic, count(*) as applied, sum(a.times)::bigint as journal_rows
-    from applied as a
-    left join owed as o on o.subscription_id = a.owner_id and o.message_id = a.message_id
-    left join queued as q on q.message_id = a.message_id
-    where o.message_id is not null or (q.message_id is null and not a.may_be_dropped)
+    select c.consumer_group, c.topic, count(*) as applied, sum(c.times)::bigint as journal_rows
+    from (
+        select a.consumer_group, a.topic, a.times
+        from applied as a
+        where exists (
+            select from delivery as d
+            where d.subscription_id = a.owner_id and d.message_id = a.message_id and d.lane = 0 and not d.unjudged
+        )
+        union all
+        select a.consumer_group, a.topic, a.times
+        from applied as a
+        join unqueued as n on n.message_id = a.message_id
+        where not a.may_be_dropped
+    ) as c
     group by 1, 2
 )
 

@@ -1,36 +1,58 @@
 -- How long each step took, in seconds. consumer_group is null for steps without a group.
--- The steps are in the order by which they are sorted, which saves the sort.
-with applied_at as (
-    select d.consumer_group, d.topic, k.at, greatest(d.committed_at, d.due_at) as committed_at, d.applied_at
+with applied as (
+    select
+        d.consumer_group, d.topic,
+        date_part('epoch', d.applied_at - greatest(d.committed_at, d.due_at)) as since_commit,
+        date_part('epoch', d.applied_at - k.at) as since_queue
     from delivery as d
     join tick as k on k.tick_id = d.tick_id
     where d.lane = 0 and d.state = 'committed' and d.applied_at is not null
 ),
 
-step (step, consumer_group, topic, seconds) as (
-    select 'commit to effect', a.consumer_group, a.topic, date_part('epoch', a.applied_at - a.committed_at)
-    from applied_at as a
-    union all
-    select 'commit to queue', null, e.topic, date_part('epoch', k.at - greatest(e.committed_at, e.due_at))
+effects as (
+    select
+        a.consumer_group, a.topic,
+        count(*) as messages,
+        percentile_cont(0.5) within group (order by a.since_commit) as commit_p50,
+        percentile_cont(0.95) within group (order by a.since_commit) as commit_p95,
+        percentile_cont(0.99) within group (order by a.since_commit) as commit_p99,
+        max(a.since_commit) as commit_max,
+        percentile_cont(0.5) within group (order by a.since_queue) as queue_p50,
+        percentile_cont(0.95) within group (order by a.since_queue) as queue_p95,
+        percentile_cont(0.99) within group (order by a.since_queue) as queue_p99,
+        max(a.since_queue) as queue_max
+    from applied as a
+    group by 1, 2
+),
+
+other (step, topic_id, seconds) as (
+    select 'commit to queue', e.topic_id, date_part('epoch', k.at - greatest(e.committed_at, e.due_at))
     from entry as e
     join tick as k on k.tick_id = e.tick_id
     where e.lane = 0 and e.state = 'committed'
     union all
-    select 'prepare to decision', null, t.topic, date_part('epoch', m.decided_at - m.born_at)
+    select 'prepare to decision', m.topic_id, date_part('epoch', m.decided_at - m.born_at)
     from message as m
-    join topic as t on t.topic_id = m.topic_id
     where m.kind = 'h' and m.state in ('committed', 'relayed')
-    union all
-    select 'queue to effect', a.consumer_group, a.topic, date_part('epoch', a.applied_at - a.at)
-    from applied_at as a
 )
 
+select s.step, e.consumer_group, e.topic, e.messages, s.p50, s.p95, s.p99, s.max
+from effects as e
+cross join lateral (
+    select
+        'commit to effect' as step,
+        e.commit_p50 as p50, e.commit_p95 as p95, e.commit_p99 as p99, e.commit_max as max
+    union all
+    select 'queue to effect', e.queue_p50, e.queue_p95, e.queue_p99, e.queue_max
+) as s
+union all
 select
-    s.step, s.consumer_group, s.topic,
-    count(*) as messages,
-    percentile_cont(0.5) within group (order by s.seconds) as p50,
-    percentile_cont(0.95) within group (order by s.seconds) as p95,
-    percentile_cont(0.99) within group (order by s.seconds) as p99,
-    max(s.seconds) as max
-from step as s
-group by 1, 2, 3
+    o.step, null, t.topic,
+    count(*),
+    percentile_cont(0.5) within group (order by o.seconds),
+    percentile_cont(0.95) within group (order by o.seconds),
+    percentile_cont(0.99) within group (order by o.seconds),
+    max(o.seconds)
+from other as o
+join topic as t on t.topic_id = o.topic_id
+group by o.step, t.topic

@@ -35,15 +35,20 @@ fact as (
         coalesce(o.excusable, false) as excusable,
         -- The group does not have to apply a message that was in the queue before its start, or
         -- whose offset may be dropped.
-        q.message_id is not null or m.may_be_dropped as not_owed,
+        m.queued or m.may_be_dropped as not_owed,
         m.state
     from ledger_match as m
-    join (select distinct d.consumer_group, d.topic_id from delivery as d) as g on g.topic_id = m.topic_id
+    join (
+        select distinct p.consumer_group, p.topic_id
+        from place as p
+        where exists (
+            select from delivery as d where d.subscription_id = p.subscription_id and d.topic_id = p.topic_id
+        )
+    ) as g on g.topic_id = m.topic_id
     left join applied as a
         on a.consumer_group = g.consumer_group and a.topic_id = m.topic_id and a.message_id = m.message_id
     left join outcome as o
         on o.consumer_group = g.consumer_group and o.topic_id = m.topic_id and o.message_id = m.message_id
-    left join queued as q on q.message_id = m.message_id
     cross join run as u
     where m.audited
 ),

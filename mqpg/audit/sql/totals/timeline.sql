@@ -5,28 +5,20 @@ with width (seconds) as (
     select %s::int as seconds
 ),
 
-queued_at as (
+ticked as (
     select
-        floor(date_part('epoch', c.at - timestamptz '1970-01-01 00:00:00 UTC') / w.seconds) as committed_in,
-        floor(date_part('epoch', k.at - timestamptz '1970-01-01 00:00:00 UTC') / w.seconds) as queued_in,
-        date_part('epoch', k.at - c.at) as seconds
-    from entry as e
-    left join tick as k on k.tick_id = e.tick_id
-    cross join lateral (select greatest(e.committed_at, e.due_at) as at) as c
+        k.tick_id, k.at,
+        floor(date_part('epoch', k.at - timestamptz '1970-01-01 00:00:00 UTC') / w.seconds) as nth
+    from tick as k
     cross join width as w
-    where e.lane = 0 and e.state = 'committed'
 ),
 
-applied_at as (
-    select
-        d.consumer_group,
-        floor(date_part('epoch', k.at - timestamptz '1970-01-01 00:00:00 UTC') / w.seconds) as owed_in,
-        floor(date_part('epoch', d.applied_at - timestamptz '1970-01-01 00:00:00 UTC') / w.seconds) as applied_in,
-        date_part('epoch', d.applied_at - greatest(d.committed_at, d.due_at)) as seconds
+-- The appender gave a group few ticks with many messages each.
+owed as (
+    select d.consumer_group, d.tick_id, count(*) as messages
     from delivery as d
-    left join tick as k on k.tick_id = d.tick_id
-    cross join width as w
     where d.lane = 0 and d.state = 'committed' and not d.dead
+    group by 1, 2
 )
 
 select s.step, s.consumer_group, (s.nth * w.seconds)::bigint as at, s.messages, s.p50, s.p99
@@ -34,30 +26,52 @@ from (
     select
         'committed' as step,
         null::text as consumer_group,
-        q.committed_in as nth,
+        c.nth,
         count(*) as messages,
         null::float8 as p50,
         null::float8 as p99
-    from queued_at as q
-    group by q.committed_in
+    from (
+        select
+            floor(
+                date_part('epoch', greatest(e.committed_at, e.due_at) - timestamptz '1970-01-01 00:00:00 UTC') / w.seconds
+            ) as nth
+        from entry as e
+        cross join width as w
+        where e.lane = 0 and e.state = 'committed'
+    ) as c
+    group by c.nth
     union all
     select
-        'queued', null, q.queued_in, count(*),
+        'queued', null, q.nth, count(*),
         percentile_cont(0.5) within group (order by q.seconds),
         percentile_cont(0.99) within group (order by q.seconds)
-    from queued_at as q
-    group by q.queued_in
+    from (
+        select k.nth, date_part('epoch', k.at - greatest(e.committed_at, e.due_at)) as seconds
+        from entry as e
+        left join ticked as k on k.tick_id = e.tick_id
+        where e.lane = 0 and e.state = 'committed'
+    ) as q
+    group by q.nth
     union all
-    select 'owed', a.consumer_group, a.owed_in, count(*), null, null
-    from applied_at as a
-    group by a.consumer_group, a.owed_in
+    select 'owed', o.consumer_group, k.nth, sum(o.messages)::bigint, null, null
+    from owed as o
+    left join ticked as k on k.tick_id = o.tick_id
+    group by o.consumer_group, k.nth
     union all
     select
-        'applied', a.consumer_group, a.applied_in, count(*),
+        'applied', a.consumer_group, a.nth, count(*),
         percentile_cont(0.5) within group (order by a.seconds),
         percentile_cont(0.99) within group (order by a.seconds)
-    from applied_at as a
-    group by a.consumer_group, a.applied_in
+    from (
+        select
+            d.consumer_group,
+            floor(date_part('epoch', d.applied_at - timestamptz '1970-01-01 00:00:00 UTC') / w.seconds) as nth,
+            date_part('epoch', d.applied_at - greatest(d.committed_at, d.due_at)) as seconds
+        from delivery as d
+        cross join width as w
+        where d.lane = 0 and d.state = 'committed' and not d.dead
+    ) as a
+    group by a.consumer_group, a.nth
 ) as s
 cross join width as w
 where s.nth is not null

@@ -12,12 +12,20 @@ with stored as (
         count(*) filter (where m.state = 'undecided') as undecided,
         count(*) filter (where m.state = 'recalled') as recalled,
         count(*) filter (where m.state = 'delayed') as delayed,
-        count(*) filter (where m.state = 'committed') as committed,
-        count(*) filter (where m.waiting and q.message_id is null) as waiting,
-        count(*) filter (where m.state = 'committed' and m.may_be_dropped and q.message_id is null) as dropped
+        count(*) filter (where m.state = 'committed') as committed
     from message as m
-    left join queued as q on q.message_id = m.message_id
     where m.kind <> 'f'
+    group by 1
+),
+
+outside as (
+    select
+        m.topic_id,
+        count(*) filter (where m.waiting) as waiting,
+        count(*) filter (where m.state = 'committed' and m.may_be_dropped) as dropped
+    from message as m
+    where m.kind <> 'f' and (m.waiting or (m.state = 'committed' and m.may_be_dropped))
+        and not exists (select from queued as q where q.message_id = m.message_id)
     group by 1
 ),
 
@@ -41,10 +49,11 @@ select
     coalesce(s.recalled, 0) as recalled,
     coalesce(s.delayed, 0) as delayed,
     coalesce(s.committed, 0) as committed,
-    coalesce(s.waiting, 0) as waiting,
-    coalesce(s.dropped, 0) as dropped,
+    coalesce(u.waiting, 0) as waiting,
+    coalesce(u.dropped, 0) as dropped,
     coalesce(o.queued, 0) as queued,
     coalesce(o.expired, 0) as expired
 from topic as t
 left join stored as s on s.topic_id = t.topic_id
+left join outside as u on u.topic_id = t.topic_id
 left join offsets as o on o.topic_id = t.topic_id
