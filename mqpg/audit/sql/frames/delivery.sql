@@ -6,16 +6,21 @@
 -- out, and its body is dropped, so nobody can say any more whether it did.
 -- last_retry: it is the message's last delivery in the retry lane, and none was scheduled behind it.
 with journal as (
-    select e.owner_id, e.message_id, count(*) as times_applied, min(e.applied_at) as applied_at
+    select e.owner_id, e.message_id, 1 as times_applied, e.applied_at
     from effect as e
-    where e.owner_id is not null
+    where e.owner_id is not null and not exists (select from reapplied as r where r.message_id = e.message_id)
+    union all
+    select e.owner_id, e.message_id, count(*), min(e.applied_at)
+    from effect as e
+    where e.owner_id is not null and exists (select from reapplied as r where r.message_id = e.message_id)
     group by 1, 2
 ),
 
 first_applied as (
     select e.owner_id, e.queue_id, min(e.queue_offset) as queue_offset
     from effect as e
-    where e.queue_id >= 0 and e.owner_id is not null
+    join place as p on p.subscription_id = e.owner_id and p.queue_id = e.queue_id
+    where p.start_offset is null and e.queue_id >= 0
     group by 1, 2
 ),
 
