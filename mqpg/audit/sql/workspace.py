@@ -26,8 +26,8 @@ __all__ = ["BEGIN", "LOCK", "SETTINGS", "BrokerSnapshot", "Workspace", "open_wor
 SETTINGS = """
 set search_path = pg_catalog, pg_temp;
 set default_statistics_target = 10;
-set work_mem = '64MB';
-set temp_buffers = '64MB';
+set work_mem = '128MB';
+set temp_buffers = '256MB';
 set jit = off;
 set default_transaction_isolation = 'read committed';
 """
