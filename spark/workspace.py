@@ -56,6 +56,7 @@ _KEYS = {
 _KEPT: Mapping[str, str | None] = {
     "message": "message_id",
     "entry": "message_id",
+    "missed": None,
     "mistimed": None,
     "setback": None,
     "effect": "message_id",

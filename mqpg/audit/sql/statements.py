@@ -68,6 +68,7 @@ _FRAMES = (
     "message",
     "entry",
     "queued",
+    "missed",
     "repeated",
     "mistimed",
     "setback",

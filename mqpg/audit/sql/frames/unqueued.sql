@@ -5,4 +5,8 @@ where e.lane > 0 and not exists (select from queued as q where q.message_id = e.
 union
 select f.message_id
 from effect as f
-where not exists (select from queued as q where q.message_id = f.message_id)
+where not coalesce(f.expected, false) and not exists (select from queued as q where q.message_id = f.message_id)
+union
+select f.message_id
+from effect as f
+join missed as m on m.message_id = f.message_id

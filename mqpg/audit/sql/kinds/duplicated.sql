@@ -1,4 +1,20 @@
 -- duplicated: applied more than once, at two offsets, or two messages at one offset.
+-- overlapping: the queues with two rows that may hold one offset.
+with overlapping as (
+    select distinct q.topic_id, q.lane, q.queue_id
+    from (
+        select
+            r.topic_id, r.subscription_id as lane, r.queue_id, r.consistent, r.base_offset,
+            max(r.base_offset + r.n) over (
+                partition by r.topic_id, r.subscription_id, r.queue_id
+                order by r.base_offset, r.tick_id
+                rows between unbounded preceding and 1 preceding
+            ) as reached
+        from queue_row as r
+    ) as q
+    where not q.consistent or q.base_offset < q.reached
+)
+
 select
     e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
     format('applied %s times', e.times) as evidence
@@ -37,6 +53,7 @@ from (
         min(e.message_id) as message_id,
         max(e.message_id) as other_id
     from entry as e
+    join overlapping as q on q.topic_id = e.topic_id and q.lane = e.lane and q.queue_id = e.queue_id
     group by 1, 2, 3, 4
     having count(*) > 1
 ) as o

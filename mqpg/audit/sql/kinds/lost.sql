@@ -27,16 +27,15 @@ select
     null::bigint as queue_offset,
     m.message_id,
     format('committed by transaction %s, which the newest tick has seen, but in no queue', m.commit_xid) as evidence
-from message as m
+from missed as m
 join topic as t on t.topic_id = m.topic_id
-where m.expected and not exists (select from queued as q where q.message_id = m.message_id)
-    -- A queue whose unread rows are gone is a gap.
-    and not exists (
-        select from place as p
-        join cursor_now as c on c.subscription_id = p.subscription_id and c.queue_id = p.queue_id
-        where p.topic_id = m.topic_id and p.lane = 0 and p.queue_id = m.queue_id
-            and greatest(c.committed, p.next_offset) < p.oldest
-    )
+-- A queue whose unread rows are gone is a gap.
+where not exists (
+    select from place as p
+    join cursor_now as c on c.subscription_id = p.subscription_id and c.queue_id = p.queue_id
+    where p.topic_id = m.topic_id and p.lane = 0 and p.queue_id = m.queue_id
+        and greatest(c.committed, p.next_offset) < p.oldest
+)
 union all
 -- Of retries the last one counts. If the group has acknowledged it, there must be an effect or a dead letter.
 select
