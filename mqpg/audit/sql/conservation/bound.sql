@@ -1,4 +1,8 @@
 -- Between which offsets the queues and retry lanes hold messages.
-select m.topic_id, m.lane, m.queue_id, min(m.queue_offset) as low, max(m.queue_offset) + 1 as high
-from stored_message as m
+select
+    q.topic_id, q.subscription_id as lane, q.queue_id,
+    min(q.base_offset + q.first) as low,
+    max(q.base_offset + q.after_last) as high
+from queue_run as q
+where q.first_id is not null and q.first < q.after_last
 group by 1, 2, 3

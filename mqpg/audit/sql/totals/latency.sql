@@ -26,12 +26,12 @@ effects as (
 ),
 
 other (step, topic_id, seconds) as (
-    select 'commit to queue', e.topic_id, date_part('epoch', k.at - greatest(e.committed_at, e.due_at))
+    select 1, e.topic_id, date_part('epoch', k.at - greatest(e.committed_at, e.due_at))
     from entry as e
     join tick as k on k.tick_id = e.tick_id
     where e.lane = 0 and e.state = 'committed'
     union all
-    select 'prepare to decision', m.topic_id, date_part('epoch', m.decided_at - m.born_at)
+    select 2, m.topic_id, date_part('epoch', m.decided_at - m.born_at)
     from message as m
     where m.kind = 'h' and m.state in ('committed', 'relayed')
 )
@@ -46,13 +46,16 @@ cross join lateral (
     select 'queue to effect', e.queue_p50, e.queue_p95, e.queue_p99, e.queue_max
 ) as s
 union all
-select
-    o.step, null, t.topic,
-    count(*),
-    percentile_cont(0.5) within group (order by o.seconds),
-    percentile_cont(0.95) within group (order by o.seconds),
-    percentile_cont(0.99) within group (order by o.seconds),
-    max(o.seconds)
-from other as o
+select case o.step when 1 then 'commit to queue' else 'prepare to decision' end, null, t.topic, o.messages, o.p50, o.p95, o.p99, o.max
+from (
+    select
+        s.topic_id, s.step,
+        count(*) as messages,
+        percentile_cont(0.5) within group (order by s.seconds) as p50,
+        percentile_cont(0.95) within group (order by s.seconds) as p95,
+        percentile_cont(0.99) within group (order by s.seconds) as p99,
+        max(s.seconds) as max
+    from other as s
+    group by 1, 2
+) as o
 join topic as t on t.topic_id = o.topic_id
-group by o.step, t.topic

@@ -71,7 +71,7 @@ from (
         cross join width as w
         where d.lane = 0 and d.state = 'committed' and not d.dead
     ) as a
-    group by a.consumer_group, a.nth
+    group by a.nth, a.consumer_group
 ) as s
 cross join width as w
 where s.nth is not null
