@@ -40,7 +40,7 @@ select l.batch_id, l.batch_id * 1024 as first_id, l.n::int as n, l.topic_id, l.q
                     coalesce(hash_array_extended(array[l.check_at - l.born_at], l.producer_group_id), 0)))
             or l.checksum = hash_array_extended(l.payloads::text [], l.batch_id)
     end as intact,
-    l.delay
+    l.delay, coalesce(l.relay, false) as relay, l.incarnation
 from mqpg.commit_log as l
 union all
 select h.message_id >> 10 as batch_id, h.message_id as first_id, 1 as n, h.topic_id, h.queue_id::int as queue_id,
@@ -50,7 +50,8 @@ select h.message_id >> 10 as batch_id, h.message_id as first_id, 1 as n, h.topic
     h.born_at as created_at, h.xid::text as xid, h.producer_group_id, h.check_at, true as kept,
     array[encode(sha256(substr(sha256(uuid_send(h.nonce) || int8send(h.message_id)), 1, 16)), 'hex')] as handle_hashes,
     array[hashtextextended(h.key, (select b.key_hash_seed from mqpg.broker as b))] as key_hashes,
-    null::int [] as sizes, null::boolean as intact, h.delay
+    null::int [] as sizes, null::boolean as intact, h.delay,
+    coalesce(h.relay, false) as relay, h.incarnation
 from mqpg.held as h
 where not exists (
     select from mqpg.commit_log as c
@@ -72,3 +73,5 @@ where not exists (
 -- sizes: Number of payloads, keys, tags and headers; null: there is no such array, or kept
 -- intact: Whether the contents match their checksum; null: the batch has none, or kept
 -- delay: Half: how long after its commit it becomes visible; null: at once
+-- relay: true: half messages of a relay topic, whose phases also travel as messages
+-- incarnation: Half: the second part of their handles: the broker's incarnation when they were prepared

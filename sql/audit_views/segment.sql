@@ -20,7 +20,8 @@ select
     s.opened_at, s.closed_at, s.body_dropped_at as dropped_at,
     case when s.family = 'delayed' then nullif(s.lower_bound::timestamptz, '-infinity') end as lower_time,
     case when s.family = 'delayed' then s.upper_bound::timestamptz end as upper_time,
-    s.family, s.leaving, s.dropped_at as decisions_dropped_at, s.left_out, s.merged_at
+    s.family, s.leaving, s.dropped_at as decisions_dropped_at, s.left_out, s.merged_at,
+    s.tails_noted_at
 from mqpg.segment as s;
 -- content: messages (message, decision) | queues (queue_entry, tick) | positions (position_change) | delayed |
 --     dedup ids
@@ -40,3 +41,4 @@ from mqpg.segment as s;
 --     there
 -- left_out: Ids of topics whose messages were left out when segments were merged; 0: of dropped topics or segments
 -- merged_at: When several segments were put together into this one; null: never
+-- tails_noted_at: queues: when queue_tail got the ends of its queues; null: not yet, or another content

@@ -91,6 +91,18 @@ def tick_of_the_next_year(story: Story) -> None:
     _change(story, "update mqpg.tick set at = at + interval '400 days' where tick_id = 2")
 
 
+@fault("mismatch", "the time of tick 2 is", alone=True)
+def tick_of_the_next_year_before_a_delayed_send(story: Story) -> None:
+    tick_of_the_next_year(story)
+    story.one("select mqpg.send('orders', '{}'::text, delay => interval '1 hour')")
+
+
+@fault("mismatch", "names group nobody and topic orders", alone=True)
+def position_jump_of_another_group(story: Story) -> None:
+    story.broker.execute("select mqpg.seek('mail', 'orders', '3', queue_id => 0)")
+    _change(story, "update mqpg.position_jump set consumer_group = 'nobody'")
+
+
 @fault("mismatch", "more than a day from the ticks before and after it", alone=True)
 def newest_tick_of_the_next_year(story: Story) -> None:
     _change(
@@ -202,6 +214,16 @@ def dedup_id_of_one_slot(story: Story) -> None:
             f"delete from mqpg.dedup where dedup_id = 'id {n}' and slot = "
             f"(select {which}(slot) from mqpg.dedup where dedup_id = 'id {n}')",
         )
+
+
+@fault("gap", "is in slot", alone=True)
+def dedup_id_of_another_message_in_one_slot(story: Story) -> None:
+    message = story.one("select mqpg.send('orders', '{}'::text, dedup_id => 'id')")
+    _change(
+        story,
+        "update mqpg.dedup set message_id = message_id + 1 where message_id = "
+        f"{message} and slot = (select max(slot) from mqpg.dedup where message_id = {message})",
+    )
 
 
 @fault("gap", "no row says where it began in queue 1", alone=True)

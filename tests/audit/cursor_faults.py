@@ -99,6 +99,15 @@ def first_version_set_back(story: Story) -> None:
     _change(story, "begun", "committed = 0, claimed = 0")
 
 
+@fault("skipped", "version 1 (action subscribe): its position is 0, and the subscription began elsewhere")
+def start_forgotten(story: Story) -> None:
+    _subscribe(story, "forgotten")
+    story.broker.execute(
+        "update mqpg.queue_start set start_offset = null where queue_id = 0 and subscription_id = "
+        "(select subscription_id from mqpg.subscription where consumer_group = 'forgotten')"
+    )
+
+
 @fault("skipped", "version 1 (action subscribe): its position is 1, and the subscription began elsewhere")
 def first_version_moved_ahead_of_deliveries(story: Story) -> None:
     _subscribe(story, "ahead")

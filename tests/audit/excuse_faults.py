@@ -167,6 +167,14 @@ def segment_marked_as_merged(story: Story) -> None:
     story.broker.execute("update mqpg.segment set left_out = array[0] where family = 'tick' and opened_at is not null")
 
 
+@fault("unexplained", "but no version of the cursor made it", alone=True)
+def seek_of_three_days_ago(story: Story) -> None:
+    story.business()
+    story.append()
+    story.broker.execute("select mqpg.seek('mail', 'orders', 'latest')")
+    story.broker.execute("update mqpg.position_jump set at = at - interval '3 days'")
+
+
 @fault("unexplained", "is recorded 2 times", alone=True)
 def seek_recorded_twice(story: Story) -> None:
     story.business()

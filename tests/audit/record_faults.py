@@ -27,6 +27,27 @@ def rollback_called_expiry(story: Story) -> None:
     _decided_by(story, handle, "expiry")
 
 
+@fault("unexplained", "decided by the expiry, but there is no record of its expiry")
+def expiry_that_no_operator_can_see(story: Story) -> None:
+    story.prepare()
+    story.expire()
+    story.broker.execute("delete from mqpg.expired_half")
+
+
+@fault("mismatch", "its topic is normal, and its half message relays its phases")
+def undecided_half_that_would_be_relayed(story: Story) -> None:
+    handle = story.prepare()
+    story.broker.execute("update mqpg.commit_log set relay = true where batch_id = %s", (message_id(handle) >> 10,))
+
+
+@fault("mismatch", "its handles have incarnation 2, and the broker is in its 1")
+def handle_that_the_broker_does_not_know(story: Story) -> None:
+    handle = story.prepare()
+    story.broker.execute(
+        "update mqpg.commit_log set incarnation = incarnation + 1 where batch_id = %s", (message_id(handle) >> 10,)
+    )
+
+
 @fault("mismatch", "its decision says that it is due at")
 def delayed_half_postponed_in_one_place(story: Story) -> None:
     handle = story.prepare(delay="1 hour")

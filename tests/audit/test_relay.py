@@ -102,8 +102,9 @@ def test_a_commit_without_effect_and_one_for_nothing_are_found(
             "corrupt",
         ),
         ("update mqpg.op_log set op = 'b' where message_id = any(%(ids)s)", "phantom"),
+        ("update mqpg.op_log set deliver_id = deliver_id + 1 where message_id = any(%(ids)s)", "corrupt"),
     ],
-    ids=["two commits exchanged", "commits turned into rollbacks"],
+    ids=["two commits exchanged", "commits turned into rollbacks", "commits of messages that are not there"],
 )
 def test_a_decision_that_is_not_what_its_phase_says(
     run_audit: RunAudit, dsn: str, stage: Any, tmp_path: Path, change: str, kind: str

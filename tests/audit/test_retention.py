@@ -25,6 +25,31 @@ def test_dropped_segments_are_not_audited(audit: Callable[..., Report], story: S
     assert found(second) == {"lost": 1}, second.examples
 
 
+def test_the_noted_ends_of_queues(audit: Callable[..., Report], story: Story) -> None:
+    """A queue whose rows are dropped goes on there: a wrong note gives offsets twice, or leaves some out."""
+    drop_what_may_go(story)
+    require_valid(audit())
+    for change in (
+        "delete from mqpg.queue_tail where topic_id > 0",
+        "update mqpg.queue_tail set next_offset = next_offset - 1 where topic_id > 0",
+        "update mqpg.queue_tail set next_offset = next_offset + 1 where topic_id > 0",
+        "update mqpg.queue_tail set oldest_offset = oldest_offset - 1 where topic_id > 0 and queue_id >= 0",
+        "update mqpg.queue_tail set oldest_offset = oldest_offset + 1000 where topic_id > 0",
+    ):
+        noted = story.broker.execute("select * from mqpg.queue_tail").fetchall()
+        story.broker.execute(change.encode())
+        kinds = found(audit())
+        assert set(kinds) == {"gap"}, (change, kinds)
+        story.broker.execute("delete from mqpg.queue_tail")
+        for row in noted:
+            story.broker.execute(
+                "insert into mqpg.queue_tail values (%(topic_id)s, %(queue_id)s, %(subscription_id)s, %(next_offset)s, "
+                "%(oldest_offset)s)",
+                row,
+            )
+    require_valid(audit())
+
+
 def test_a_seek_back_is_legal_after_its_queue_is_dropped(audit: Callable[..., Report], story: Story) -> None:
     """The journal has what was delivered again twice, and the queue that said so is gone."""
     story.broker.execute("select mqpg.seek('board', 'orders', 'earliest')")

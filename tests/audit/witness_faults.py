@@ -49,6 +49,18 @@ def retry_never_appended(story: Story) -> None:
     _pass_over(story, _nack(story, "1 hour"))
 
 
+@fault("mismatch", "and no nack of it said so before the last purge", alone=True)
+def retry_that_no_purge_ended(story: Story) -> None:
+    story.drain()
+    story.broker.execute("select mqpg.purge_topic('orders')")
+    message = _nack(story, "1 hour")
+    story.broker.execute(
+        "update mqpg.delayed set written_at = (select min(retries_from) - interval '1 s' from mqpg.subscription) "
+        "where first_id = %s",
+        (message,),
+    )
+
+
 @fault("lost", "attempt 2 was due at")
 def retry_of_a_redriven_message_never_appended(story: Story) -> None:
     """The lane has attempt 2 of the message already, from before it became a dead letter."""

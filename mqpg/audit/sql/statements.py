@@ -54,6 +54,7 @@ READS = (
     "retry_noted",
     "dropped_slot",
     "queue_start",
+    "queue_note",
     "journal_span",
     "jump",
     "policy",

@@ -39,7 +39,7 @@ standing as (
 -- noted some.
 noted as (
     select
-        e.subscription_id, e.message_id, r.visible_at,
+        e.subscription_id, e.message_id, e.at, r.visible_at,
         e.attempt + c.attempt as attempt,
         bool_and(r.version is not null) over (partition by e.subscription_id, e.message_id) as whole
     from ending as e
@@ -215,18 +215,27 @@ where s.follows and s.queue_id >= 0 and s.action <> 'unpin' and s.owner is disti
 union all
 select
     12, 'mismatch', d.subscription_id, -1, null, n.message_id, null,
-    format('its retry is due at %s as attempt %s, and no nack of it said so', d.visible_at::text, d.attempt)
+    format('its retry is due at %s as attempt %s, and no nack of it said so%s', d.visible_at::text, d.attempt,
+        case when d.purged then ' before the last purge' else '' end)
 from (
-    select l.subscription_id, l.message_id, l.visible_at, l.attempt, count(*) as times
+    select
+        l.subscription_id, l.message_id, l.visible_at, l.attempt,
+        l.written_at < k.retries_from as purged,
+        case when l.written_at < k.retries_from then k.retries_from + b.back end as before,
+        count(*) as times
     from delayed as l
+    join known as k on k.subscription_id = l.subscription_id
     join since as s on s.subscription_id = l.subscription_id
+    cross join setback as b
     where l.attempt > 1 and (s.at is null or l.written_at > s.written_at)
-    group by 1, 2, 3, 4
+    group by 1, 2, 3, 4, 5, 6
 ) as d
 join noted as n on n.subscription_id = d.subscription_id and n.message_id = d.message_id
-group by 3, 6, d.visible_at, d.attempt, d.times
+group by 3, 6, d.visible_at, d.attempt, d.purged, d.times
 having bool_and(n.whole)
-    and count(case when n.visible_at = d.visible_at and n.attempt = d.attempt then 1 end) < d.times
+    and count(
+        case when n.visible_at = d.visible_at and n.attempt = d.attempt and coalesce(n.at <= d.before, true) then 1 end
+    ) < d.times
 union all
 select
     13, 'gap', c.subscription_id, -1, null, c.message_id, null,

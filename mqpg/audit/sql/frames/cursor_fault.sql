@@ -30,7 +30,7 @@ with recorded as (
         coalesce(t.reads and q.start_offset <> case
             when t.version = 1 then t.committed
             when t.previous_version = 1 then t.previous_committed
-        end, false) as elsewhere,
+        end, t.reads and t.version = 1 and t.action = 'subscribe' and q.subscription_id is not null) as elsewhere,
         t.action = 'carried' and t.step <> 'next' and exists (
             select from dropped_slot as s
             where s.slot < t.slot and s.slot > coalesce(t.previous_slot, -1)

@@ -4,7 +4,8 @@
 -- A queue that changed its owner has positions in the databases of both. The furthest one counts. A
 -- start from an earlier release may be unknown: then it is null. known_offset is the lowest offset
 -- that its cursor is known to have been at, furthest_offset the highest one, read with the queues.
--- oldest: the first offset that is in the queue. stored: the group has stored its own offset.
+-- oldest: the first offset that is in the queue. Where it has no row, the noted end counts. oldest_offset:
+-- the first one that retention keeps. stored: the group has stored its own offset.
 -- journal: the group keeps one for the topic. Where its consumers did not say so (noted), and it has
 -- no row of the topic, what they said of another topic counts: they would have said it of this one.
 with stored as (
@@ -47,8 +48,9 @@ select
     coalesce(o.next_offset, c.committed) as next_offset,
     coalesce(c.start_offset, b.start_offset, q.start_offset) as start_offset,
     k.known_offset, k.furthest_offset,
-    coalesce(greatest(r.tail, j.tail), c.committed) as tail,
-    case when j.tail is null then r.oldest end as oldest,
+    coalesce(greatest(r.tail, j.tail, e.next_offset), 0) as tail,
+    case when j.tail is null then coalesce(r.oldest, e.next_offset) end as oldest,
+    e.oldest_offset,
     exists (select from journal_group as j where j.consumer_group = s.consumer_group)
     and not exists (
         select from effect as e
@@ -72,6 +74,7 @@ left join stored as o
     on o.consumer_group = s.consumer_group and o.topic_id = s.topic_id and o.queue_id = c.queue_id and o.nth = 1
 left join reach as r on r.topic_id = s.topic_id and r.lane = lane.lane and r.queue_id = c.queue_id
 left join judged_tail as j on j.topic_id = s.topic_id and j.lane = lane.lane and j.queue_id = c.queue_id
+left join queue_note as e on e.topic_id = s.topic_id and e.lane = lane.lane and e.queue_id = c.queue_id
 left join judged_start as b on b.subscription_id = s.subscription_id and b.queue_id = c.queue_id
 left join queue_start as q on q.subscription_id = s.subscription_id and q.queue_id = c.queue_id
 left join known as k on k.subscription_id = s.subscription_id and k.queue_id = c.queue_id

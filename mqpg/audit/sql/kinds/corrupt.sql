@@ -39,11 +39,14 @@ wrong_final as (
 wrong_relay as (
     select m.topic_id, m.queue_id, m.message_id, m.relayed_as
     from message as m
-    join message as b on b.message_id = m.relayed_as
+    left join message as b on b.message_id = m.relayed_as
     left join exchanged as x on x.message_id = m.message_id
+    cross join horizon as h
     where m.state = 'relayed'
         and (
-            b.kind not in ('n', 'd')
+            b.message_id is null and not m.relayed_as <@ h.dropped_ids
+            and not exists (select from queued as q where q.message_id = m.relayed_as)
+            or b.kind not in ('n', 'd')
             or x.message_id is not null
             or b.xid <> m.commit_xid
             or b.topic_id <> m.topic_id

@@ -68,6 +68,50 @@ cross join lateral (select greatest(p.furthest_offset, p.next_offset) as unread)
 where u.unread < p.oldest
 union all
 select
+    p.consumer_group, p.topic, p.queue_id, p.furthest_offset, null,
+    format('group %s is at %s, and retention keeps only what is from %s on', p.consumer_group, p.furthest_offset,
+        p.oldest_offset)
+from place as p
+where p.oldest_offset > p.furthest_offset
+union all
+-- A queue goes on at its noted end where its rows are old or dropped, and begins at its oldest offset.
+select
+    null, t.topic, e.queue_id, e.first_offset, null,
+    format('its rows begin at %s and end at %s, and noted are the oldest offset %s and the end %s of the first ones',
+        e.first_offset, e.tail, n.oldest_offset, n.next_offset)
+from (
+    select
+        q.topic_id, q.subscription_id as lane, q.queue_id,
+        min(q.base_offset) as first_offset,
+        max(q.base_offset + q.n) as tail,
+        max(q.tick_id) as last_tick,
+        min(case when q.tick_id >= h.noted_until then q.base_offset end) as not_noted
+    from queue_row as q
+    cross join horizon as h
+    group by 1, 2, 3
+) as e
+join topic as t on t.topic_id = e.topic_id
+cross join horizon as h
+cross join judged as j
+left join queue_note as n on n.topic_id = e.topic_id and n.lane = e.lane and n.queue_id = e.queue_id
+where j.last_tick < h.noted_until
+    and (e.lane = 0 or exists (select from reader as r where r.subscription_id = e.lane))
+    and (
+        coalesce(n.next_offset, 0) <> case when h.noted_until > 0 then coalesce(e.not_noted, e.tail) else 0 end
+        and not (
+            e.not_noted is null and n.next_offset > e.tail
+            and exists (select from left_out as l where l.topic_id = e.topic_id and l.upper_id > e.last_tick)
+        )
+        or coalesce(n.oldest_offset, 0) < e.first_offset and e.lane = 0 and h.queues_dropped and j.last_tick < 0
+    )
+union all
+select
+    null, e.topic, e.queue_id, e.queue_offset, e.message_id, 'its body is dropped, and its offset is not below the oldest one'
+from entry as e
+left join queue_note as n on n.topic_id = e.topic_id and n.lane = e.lane and n.queue_id = e.queue_id
+where e.state = 'expired' and e.lane = 0 and e.queue_offset >= coalesce(n.oldest_offset, 0)
+union all
+select
     d.consumer_group, d.topic, null, null, d.message_id,
     format('batch id %s has no row, but the message is in %s', d.message_id >> 10, d.witnesses)
 from deleted as d
@@ -94,13 +138,19 @@ select
     null, t.topic, null, null, m.message_id,
     format('its dedup id is in slot %s only, and a send writes it into two', d.slot)
 from (
-    select min(d.message_id) as message_id, min(d.slot) as slot
+    select d.topic_id, d.dedup_hash, d.message_id, min(d.slot) as slot
     from dedup as d
-    group by d.topic_id, d.dedup_hash
-    having count(*) = 1 and not bool_or(d.at_edge)
+    group by d.topic_id, d.dedup_hash, d.message_id
+    having (count(*) = 1 or max(d.slot) - min(d.slot) <> 1) and not bool_or(d.at_edge)
 ) as d
 join message as m on m.message_id = d.message_id
 join topic as t on t.topic_id = m.topic_id
+-- Two messages of one id are a duplicate.
+where not exists (
+    select from dedup as o
+    join message as m on m.message_id = o.message_id
+    where o.topic_id = d.topic_id and o.dedup_hash = d.dedup_hash and o.message_id <> d.message_id
+)
 union all
 select p.consumer_group, p.topic, null, null, null, format('no row says where it began in queue %s', p.queue_id)
 from place as p

@@ -236,6 +236,23 @@ where d.stage = 0 and d.op = 'c' and d.relayed_as is null and b.kind = 'h'
     and ((b.delay is null) <> (d.visible_at is null) or date_part('epoch', d.visible_at - d.at) < b.delay - 0.001)
 union all
 select
+    null, t.topic, b.queue_id, null, b.first_id,
+    format('its topic is %s, and its half message %s', case when t.relays then 'a relay topic' else 'normal' end,
+        case when b.relay then 'relays its phases' else 'does not relay its phases' end)
+from body as b
+join topic as t on t.topic_id = b.topic_id
+where b.kind = 'h' and b.relay <> t.relays and coalesce(b.intact, true)
+union all
+-- A handle with another incarnation is unknown.
+select
+    null, t.topic, b.queue_id, null, b.first_id,
+    format('its handles have incarnation %s, and the broker is in its %s', b.incarnation, u.incarnation)
+from body as b
+join topic as t on t.topic_id = b.topic_id
+cross join run as u
+where b.kind = 'h' and coalesce(b.incarnation not between 1 and u.incarnation, true)
+union all
+select
     null, t.topic, d.queue_id, null, d.message_id,
     format('the %s decided it, and it is no %s message', d.decided_by, case d.stage when 0 then 'half' else 'delayed' end)
 from decided as d
@@ -276,8 +293,16 @@ where u.all_topics and k.due_until between k.at_before and k.at_after
     and k.at_before > h.delayed_from
     and not exists (
         select from delayed as d
-        where d.visible_at = k.due_until or (d.subscription_id = 0 and not pg_visible_in_snapshot(d.xid, k.seen_before))
+        where d.visible_at = k.due_until
+            or (d.subscription_id = 0 and d.xid < k.xid and not pg_visible_in_snapshot(d.xid, k.seen_before))
     )
+union all
+select
+    r.consumer_group, r.topic, j.queue_id, j.from_offset, null,
+    format('a position jump of subscription %s names group %s and topic %s', j.subscription_id, j.consumer_group, j.topic)
+from jump as j
+join reader as r on r.subscription_id = j.subscription_id
+where j.topic_id <> r.topic_id or j.topic <> r.topic or j.consumer_group <> r.consumer_group
 union all
 select
     null, w.topic, null, null, w.message_id,

@@ -13,6 +13,7 @@ with unmade as (
             where t.subscription_id = j.subscription_id
                 and t.queue_id = j.queue_id
                 and t.step = 'next'
+                and t.at < j.at + interval '1 day'
                 and case
                     when j.back
                         then t.action in ('moved', 'expired') and t.previous_claimed >= j.to_offset

@@ -10,6 +10,7 @@
 -- subscriptions that are gone, because ids of subscriptions ascend without end.
 -- delayed_from: rows of delayed from after this time are there.
 -- next_xid: no transaction has this id or a greater one. Null: the rows are of another cluster.
+-- noted_until: the ends of queues in ticks before it are noted beside the queues.
 -- jumps_purged_before: position jumps from before this time may have been deleted. dedup_window: in
 -- seconds.
 select
@@ -20,7 +21,7 @@ select
     gone.ticks_dropped or j.last_tick >= 0 as ticks_dropped,
     gone.ticks_dropped as queues_dropped,
     gone.dropped_ids + int8multirange(int8range(0, j.until_id)) as dropped_ids,
-    gone.dropped_decisions, gone.delayed_from,
+    gone.dropped_decisions, gone.delayed_from, gone.noted_until,
     case
         when (select v.system_identifier from mqpg_audit.version as v) = (select c.system_identifier from pg_control_system() as c)
             then pg_snapshot_xmax(pg_current_snapshot())
@@ -40,7 +41,8 @@ from (
         coalesce(max(case when s.family = 'tick' and s.dropped then s.upper_bound end), 0) as first_tick,
         coalesce(range_agg(s.ids) filter (where s.dropped), '{}') as dropped_ids,
         coalesce(range_agg(s.ids) filter (where s.decisions_dropped), '{}') as dropped_decisions,
-        coalesce(max(s.delayed_until) filter (where s.gone), '-infinity') as delayed_from
+        coalesce(max(s.delayed_until) filter (where s.gone), '-infinity') as delayed_from,
+        coalesce(max(case when s.noted then s.upper_bound end), 0) as noted_until
     from (
         select
             g.family, g.upper_bound,
@@ -50,7 +52,8 @@ from (
                 when 'log' then int8range(g.lower_bound * 1024, g.upper_bound * 1024)
             end as ids,
             case g.family when 'delayed' then greatest(g.upper_time, g.closed_at) end as delayed_until,
-            g.dropped_at is not null as gone
+            g.dropped_at is not null as gone,
+            g.tails_noted_at is not null as noted
         from mqpg_audit.segment as g
         where g.family in ('log', 'tick', 'delayed')
     ) as s

@@ -5,6 +5,7 @@
 -- known.
 select
     t.topic_id, t.topic, t.queues, t.first_queues, t.grown_from, t.settled_batch,
+    t.kind = 'relay' as relays,
     case
         when not t.checksums then null
         when f.since is null then '-infinity'
