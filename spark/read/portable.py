@@ -8,31 +8,42 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 __all__ = ["Column", "columns_of_table", "portable", "shaped", "spark_schema"]
 
 # By PostgreSQL's type: what it is read as there, and the type that Spark gives it.
-_TYPES: Mapping[str, tuple[str, str]] = {
-    "smallint": ("{}::int", "int"),
-    "integer": ("{}::int", "int"),
-    "bigint": ("{}::bigint", "bigint"),
-    "boolean": ("{}::boolean", "boolean"),
-    "text": ("{}::text", "string"),
-    '"char"': ("{}::text", "string"),
-    "double precision": ("{}::float8", "double"),
+_TYPES: Mapping[str, tuple[str, DataType]] = {
+    "smallint": ("{}::int", IntegerType()),
+    "integer": ("{}::int", IntegerType()),
+    "bigint": ("{}::bigint", LongType()),
+    "boolean": ("{}::boolean", BooleanType()),
+    "text": ("{}::text", StringType()),
+    '"char"': ("{}::text", StringType()),
+    "double precision": ("{}::float8", DoubleType()),
     # Neither Python nor Spark has a time without end.
     "timestamp with time zone": (
         "case {0}::timestamptz when 'infinity' then timestamptz '9999-12-31 23:59:59+00' "
         "when '-infinity' then timestamptz '0001-01-02 00:00:00+00' else {0}::timestamptz end",
-        "timestamp",
+        TimestampType(),
     ),
-    "xid8": ("{}::text::bigint", "bigint"),
-    "integer[]": ("{}", "array<int>"),
-    "bigint[]": ("{}", "array<bigint>"),
-    "text[]": ("{}", "array<string>"),
-    "pg_snapshot": ("{}::text", "string"),
-    "int8multirange": ("{}::text", "string"),
+    "xid8": ("{}::text::bigint", LongType()),
+    "integer[]": ("{}", ArrayType(IntegerType())),
+    "bigint[]": ("{}", ArrayType(LongType())),
+    "text[]": ("{}", ArrayType(StringType())),
+    "pg_snapshot": ("{}::text", StringType()),
+    "int8multirange": ("{}::text", StringType()),
 }
 _SHAPES: Mapping[str, str] = {
     "pg_snapshot": "if({0} is null, null, named_struct('xmax', bigint(split({0}, ':')[1]), 'running', "
@@ -65,16 +76,16 @@ def portable(columns: Sequence[Column]) -> str:
 
 def spark_schema(columns: Sequence[Column]) -> StructType:
     """The schema of the rows that `portable` returns."""
-    schema = StructType.fromDDL(", ".join(f"`{c.name}` {_TYPES[c.kind][1]}" for c in columns))
-    assert isinstance(schema, StructType)
-    return schema
+    return StructType([StructField(c.name, _TYPES[c.kind][1]) for c in columns])
 
 
 def shaped(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:
     """Give the rows that `portable` returned their types in Spark."""
+    if frame.schema == spark_schema(columns) and not any(c.kind in _SHAPES for c in columns):
+        return frame
     return frame.select(*(F.expr(_shape(c)).alias(c.name) for c in columns))
 
 
 def _shape(column: Column) -> str:
-    plain = f"cast({{0}} as {_TYPES[column.kind][1]})"
+    plain = f"cast({{0}} as {_TYPES[column.kind][1].simpleString()})"
     return _SHAPES.get(column.kind, plain).format(f"`{column.name}`")
