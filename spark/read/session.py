@@ -30,6 +30,8 @@ __all__ = [
     "JavaMissing",
     "default_threads",
     "is_local",
+    "name_calls",
+    "named_calls",
     "open_session",
     "own_session",
     "session_settings",
@@ -48,6 +50,8 @@ appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
+# Spark names the line of code behind each part of a plan, and walks the stack for it, unless these say it.
+_CALL = ("callSite.short", "callSite.long")
 _SIZE = re.compile(r"[1-9][0-9]*[kmg]", re.IGNORECASE)
 _SESSION = {
     "spark.sql.session.timeZone": "UTC",
@@ -92,6 +96,24 @@ def session_settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[No
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
+
+
+def name_calls(spark: SparkSession) -> None:
+    """Give all that this thread asks of Spark from now on one name, which saves Spark a look at the stack."""
+    for name in _CALL:
+        spark.sparkContext.setLocalProperty(name, "mqpg audit")
+
+
+@contextlib.contextmanager
+def named_calls(spark: SparkSession) -> Iterator[None]:
+    """Do what `name_calls` does until the block ends."""
+    before = {name: spark.sparkContext.getLocalProperty(name) for name in _CALL}
+    name_calls(spark)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            spark.sparkContext.setLocalProperty(name, old)  # type: ignore[arg-type]  # None removes it
 
 
 @contextlib.contextmanager

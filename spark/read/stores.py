@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from .session import is_local, session_settings
+from .session import is_local, name_calls, named_calls, session_settings
 from .tuning import Tuning
 
 __all__ = ["FrameStore", "open_store"]
@@ -31,11 +32,12 @@ class FrameStore(ABC):
     """Keeps frames."""
 
     tuning: Tuning
+    spark: SparkSession = field(repr=False)
 
     @contextlib.contextmanager
     def threads(self) -> Iterator[Executor]:
         """Threads that plan and compute at once, until the block ends: a small audit has two, any other one."""
-        pool = ThreadPoolExecutor(2 if self.tuning.small else 1)
+        pool = ThreadPoolExecutor(2 if self.tuning.small else 1, initializer=name_calls, initargs=(self.spark,))
         try:
             yield pool
         finally:
@@ -48,10 +50,15 @@ class FrameStore(ABC):
     def materialize(self, name: str, frame: DataFrame, *, key: str | None = None) -> DataFrame:
         """Compute a frame and keep it, without its lineage.
 
-        A large frame is partitioned and sorted by the column `key`, so that joins by it need no shuffle.
+        A large frame is partitioned and sorted by the column `key`, so that joins by it need no shuffle. Of a small
+        one the optimizer knows whether it has no rows, and leaves out what is joined with it.
         """
         if self.tuning.small:
-            return self.narrow(self._keep(name, self.narrow(frame)))
+            planned = self.narrow(frame)
+            if _has_no_rows_by_plan(planned):
+                return _without_rows(planned)
+            kept = self._keep(name, planned)
+            return _without_rows(kept) if _has_no_rows(kept) else self.narrow(kept)
         if key is None:
             return self._keep(name, frame)
         return self._keep_sorted(name, frame.repartition(self.tuning.partitions, key), key)
@@ -115,19 +122,36 @@ class _ExecutorStore(FrameStore):
         return self._keep(name, frame.sortWithinPartitions(key))
 
 
+def _has_no_rows_by_plan(frame: DataFrame) -> bool:
+    """Whether the optimizer found out that a frame has no rows, as it does where one without rows is joined."""
+    most = frame._jdf.queryExecution().optimizedPlan().maxRows()
+    return bool(most.isDefined() and most.get() == 0)
+
+
+def _has_no_rows(frame: DataFrame) -> bool:
+    """Whether a frame that is kept has no rows. `DataFrame.isEmpty` would plan a query first."""
+    return bool(frame._jdf.queryExecution().toRdd().isEmpty())
+
+
+def _without_rows(frame: DataFrame) -> DataFrame:
+    """A frame of the same columns that has no rows, which its plan says."""
+    rows = to_arrow_schema(frame.schema, timezone="UTC").empty_table()
+    return frame.sparkSession.createDataFrame(rows, frame.schema)
+
+
 @contextlib.contextmanager
 def open_store(spark: SparkSession, tuning: Tuning) -> Iterator[FrameStore]:
     """Make a store, with Spark's settings to match, until the block ends.
 
     A large audit in this process has a temporary folder, any other the executors' memory and disks.
     """
-    with session_settings(spark, tuning.settings()):
+    with session_settings(spark, tuning.settings()), named_calls(spark):
         if tuning.small or not is_local(spark):
-            yield _ExecutorStore(tuning)
+            yield _ExecutorStore(tuning, spark)
             return
         with tempfile.TemporaryDirectory(prefix="mqpg-audit-") as folder:
             # Hadoop takes the path as it is. It would not understand the %20 of a proper URI.
-            store = _ParquetStore(tuning, f"file://{folder}")
+            store = _ParquetStore(tuning, spark, f"file://{folder}")
             try:
                 yield store
             finally:

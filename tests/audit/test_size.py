@@ -107,3 +107,26 @@ def test_chunks_of_rows(
     assert frame.schema == schema
     found = frame.selectExpr("message_id", "string(created_at)", "done_at is null").collect()
     assert sorted(found) == [(n, "2026-01-01 12:00:00", True) for n in range(rows)]
+
+
+@pytest.mark.spark
+def test_small_frame_without_rows_has_none_in_its_plan(spark: SparkSession) -> None:
+    some = spark.range(3).selectExpr("id", "array(struct(id)) as ids")
+    with open_store(spark, Tuning(1)) as store:
+        # The optimizer finds out about the first by itself.
+        for none in (some.filter("false"), some.filter("id > 5")):
+            kept = store.materialize("none", none)
+            assert kept.schema == none.schema
+            assert kept._jdf.queryExecution().optimizedPlan().maxRows().get() == 0
+        assert sorted(row.id for row in store.materialize("some", some).collect()) == [0, 1, 2]
+
+
+@pytest.mark.spark
+def test_calls_have_a_name_while_frames_are_kept(spark: SparkSession) -> None:
+    def names() -> list[str | None]:
+        return [spark.sparkContext.getLocalProperty(f"callSite.{form}") for form in ("short", "long")]
+
+    before = names()
+    with open_store(spark, Tuning(1)) as store, store.threads() as pool:
+        assert names() == pool.submit(names).result() == ["mqpg audit"] * 2
+    assert names() == before
