@@ -1,6 +1,7 @@
 """append by contract: what a call moves, in which order, in which rows, and what it refuses."""
 
 import random
+from typing import Any
 
 import pytest
 
@@ -66,6 +67,39 @@ def test_both_inserts_append_the_same_sends(mq: Session, broker: Broker, rng: ra
                 appended.append((returned, sorted(mq.rows(rows), key=str)))
         assert appended[0] == appended[1]
         assert appended[0][1]
+
+
+@pytest.mark.parametrize("what", ["send", "send_batch", "commit", "commit with a final payload"])
+def test_one_alone_is_appended_as_among_others(mq: Session, broker: Broker, what: str) -> None:
+    """Beside a transaction that was running in the pass before, which then ends without a message."""
+    other = broker.session()
+    with other.transaction():
+        other.execute("select pg_current_xact_id()")
+        mq.send("one", "1")
+        mq.append()
+        if what.startswith("commit"):
+            mq.commit(mq.prepare("one", "2"), *(["3"] if "final" in what else []))
+        else:
+            mq.send_batch("one", ["2"] * (900 if what == "send_batch" else 1))
+        appended = one_appended_by_both(mq, what.startswith("commit"))
+    appended += one_appended_by_both(mq, what.startswith("commit"))
+    assert all(each == appended[0] for each in appended)
+    assert len(appended[0][1]) == 1
+
+
+def one_appended_by_both(mq: Session, is_commit: bool) -> list[Any]:
+    """What each of two inserts returns and writes."""
+    newest = "from (select t.* from mqpg.tick t order by tick_id desc limit 1) t"
+    appended = []
+    for insert in (
+        f"_write_offset_of_one(t, pg_current_snapshot(), {is_commit})",
+        f"_write_offsets(t, pg_current_snapshot(), t.due_until, {not is_commit}, {is_commit}, false)",
+    ):
+        with mq.conn.transaction(force_rollback=True):
+            returned = mq.rows(f"select a.messages, a.topic_ids {newest}, mqpg.{insert} a")
+            rows = "select * from mqpg.consume_queue c where c.tick_id > (select max(tick_id) from mqpg.tick)"
+            appended.append((returned, mq.rows(rows)))
+    return appended
 
 
 def test_a_tick_names_the_topics_that_it_touched(mq: Session) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+import pytest
 
 from tests.support.broker import Broker, Session
 from tests.support.waiting import eventually
@@ -75,6 +76,21 @@ def test_many_single_sends_in_one_transaction_are_sorted_twice(mq: Session, brok
     assert messages == 3000
     assert sum(rows(n) for n in nodes if n["Node Type"] in SORTS) < 2 * messages + 500
     assert max(rows(n) for n in nodes) <= messages
+
+
+def test_a_pass_far_below_its_target_looks_for_no_cut(mq: Session, broker: Broker) -> None:
+    mq.execute(
+        """create or replace function mqpg._snapshot_of_backlog_part(
+               last_tick mqpg.tick, s1 pg_snapshot, max_messages int) returns pg_snapshot
+           language plpgsql as $$ begin raise exception 'it looked for a cut'; end $$"""
+    )
+    for _ in range(2):
+        mq.send("one", "1")
+        mq.commit(mq.prepare("t", "1"))
+        assert broker.session().append(100_000) == 2
+    mq.send("one", "1")
+    with pytest.raises(psycopg.errors.RaiseException, match="looked for a cut"):
+        mq.append(1)
 
 
 def test_a_pass_looks_up_the_tail_of_a_queue_once(mq: Session, broker: Broker) -> None:

@@ -4,29 +4,29 @@
 -- does the same and says why it cannot.
 -- The first pass that begins in a second looks. If the two newest ticks are of this second, the
 -- newer one's pass began in it. One tick does not say that, because a long pass may have begun in
--- the second before. A pass that finds no newer tick than the session's last one that looked in this
--- second does not look again; the setting mqpg.looked_at remembers both.
+-- the second before. The setting mqpg.looked_at remembers the second in which the session found two
+-- such ticks, or the second and the newest tick when it looked itself; then it does not look again.
 -- Locks: 1836150834, 1, tried only.
--- Cost: one index lookup in a second in which messages were appended; else, once a second, another one
--- when it is too early, and that of _enqueue_halves() when it is not.
+-- Cost: negligible; once a second a few index lookups, and that of _enqueue_halves() when it is not too
+-- early.
 create function mqpg._enqueue_halves_sometimes(
     snapshot pg_snapshot, batch_seq bigint, last_tick mqpg.tick
 ) returns void
 language plpgsql as $$
 declare
     v_second timestamptz := date_trunc('second', clock_timestamp());
-    v_mark text;
+    v_mark text := concat_ws(' ', v_second, (_enqueue_halves_sometimes.last_tick).tick_id);
     v_recent bigint;
     v_last timestamptz;
 begin
+    if current_setting('mqpg.looked_at', true) in (v_second::text, v_mark) then
+        return;
+    end if;
     if date_trunc('second', (_enqueue_halves_sometimes.last_tick).at) = v_second and exists (
         select from mqpg.tick t
         where t.tick_id = (_enqueue_halves_sometimes.last_tick).tick_id - 1 and t.at >= v_second)
     then
-        return;
-    end if;
-    v_mark := concat_ws(' ', v_second, (_enqueue_halves_sometimes.last_tick).tick_id);
-    if current_setting('mqpg.looked_at', true) = v_mark then
+        perform set_config('mqpg.looked_at', v_second::text, false);
         return;
     end if;
     perform set_config('mqpg.looked_at', v_mark, false);

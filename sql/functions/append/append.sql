@@ -29,12 +29,12 @@ declare
     v_upto pg_snapshot;     -- S1, or its cut where there is a backlog
     v_due_until timestamptz;
     v_messages bigint;
-    v_topic_ids int [];
+    v_written record;
     v_seen bigint;          -- batch ids up to this one are appended
     v_mark bigint;
     v_new record;
 begin
-    if append.max_messages is not null then
+    if append.max_messages < 1 then
         perform mqpg._require_range('max_messages', append.max_messages, 1, 2147483647);
     end if;
     perform mqpg._require_own_transaction('append');
@@ -74,20 +74,31 @@ begin
             raise warning 'append() made no segment: %', sqlerrm;
         end;
     end if;
-    v_upto := v_s1;
     v_due_until := mqpg._move_broker_time(v_tick.due_until, v_tick.snapshot_xmax);
-    if append.max_messages is not null then
+    v_new := mqpg._what_is_new(v_tick, v_s1, v_due_until);
+    if not (v_new.sends or v_new.decisions or v_new.due) then
+        return 0;
+    end if;
+    v_upto := v_s1;
+    -- A batch id stands for 10,000 messages at most.
+    if (v_new.sends or v_new.decisions) and append.max_messages <= (v_batch_seq - v_tick.floor_id) * 10000 then
         v_upto := mqpg._snapshot_of_backlog_part(v_tick, v_s1, append.max_messages);
+    end if;
+    if v_new.due and append.max_messages is not null then
         v_due_until := mqpg._due_until_of_backlog_part(v_tick.due_until, v_due_until, append.max_messages);
     end if;
-    select n.sends, n.decisions, n.due into v_new from mqpg._what_is_new(v_tick, v_upto, v_due_until) n;
-    if v_new.decisions or v_new.due then
-        select a.messages, a.topic_ids into v_messages, v_topic_ids
-        from mqpg._write_offsets(v_tick, v_upto, v_due_until, v_new.sends, v_new.decisions, v_new.due) a;
-    elsif v_new.sends then
-        select a.messages, a.topic_ids into v_messages, v_topic_ids from mqpg._write_offsets_of_sends(v_tick, v_upto) a;
-    else
-        return 0;
+    if v_new.sends <> v_new.decisions and not v_new.due then
+        v_written := mqpg._write_offset_of_one(v_tick, v_upto, v_new.decisions);
+        v_messages := v_written.messages;
+    end if;
+    if v_messages is null then
+        if v_new.decisions or v_new.due then
+            v_written := mqpg._write_offsets(
+                v_tick, v_upto, v_due_until, v_new.sends, v_new.decisions, v_new.due);
+        else
+            v_written := mqpg._write_offsets_of_sends(v_tick, v_upto);
+        end if;
+        v_messages := v_written.messages;
     end if;
     -- What was due may all have been recalled, postponed or purged. Without a tick the next append()
     -- would read it again.
@@ -106,7 +117,7 @@ begin
         values (
             v_tick.tick_id + 1, pg_current_xact_id(), v_upto, pg_snapshot_xmax(v_upto), v_batch_seq,
             greatest(v_tick.floor_id, v_seen),
-            v_due_until, v_messages, v_topic_ids, clock_timestamp());
+            v_due_until, v_messages, v_written.topic_ids, clock_timestamp());
         v_mark := setval('mqpg.tick_mark', v_tick.tick_id + 1);
         v_mark := setval('mqpg.due_mark', greatest(1, (date_part('epoch', v_due_until) * 1000000)::bigint));
     end if;

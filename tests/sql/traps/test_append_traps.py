@@ -248,6 +248,13 @@ def late_send_beside_a_decision(mq: Session, broker: Broker) -> int:
     return late
 
 
+def late_send_beside_another(mq: Session, broker: Broker) -> int:
+    """As `late_send`, in a pass with a send that is not late."""
+    late = late_send(mq, broker)
+    mq.send("t", "1")
+    return late
+
+
 def late_commit(mq: Session, broker: Broker) -> int:
     slow = broker.session()
     handle = mq.prepare("one", "1")
@@ -255,6 +262,13 @@ def late_commit(mq: Session, broker: Broker) -> int:
         slow.commit(handle)
         age_floor(mq)
     return message_id(handle)
+
+
+def late_commit_beside_another(mq: Session, broker: Broker) -> int:
+    """As `late_commit`, in a pass with a commit that is not late."""
+    late = late_commit(mq, broker)
+    mq.commit(mq.prepare("t", "1"))
+    return late
 
 
 def late_delayed(mq: Session, broker: Broker) -> int:
@@ -267,28 +281,53 @@ def late_delayed(mq: Session, broker: Broker) -> int:
     return late
 
 
-LATE: dict[str, tuple[Callable[[Session, Broker], int], str, str]] = {
-    "send": (late_send, "_write_offsets_of_sends", "l.batch_id > v_floor and l.xid = any(v_late)"),
+LATE: dict[str, tuple[Callable[[Session, Broker], int], str, str, str]] = {
+    "send": (
+        late_send_beside_another,
+        "_write_offsets_of_sends",
+        "l.batch_id > v_floor and l.xid = any(v_late)",
+        "false",
+    ),
     "send beside a decision": (
         late_send_beside_a_decision,
         "_write_offsets",
         "l.batch_id > v_late_floor and l.xid = any(v_late)",
+        "false",
     ),
-    "commit": (late_commit, "_write_offsets", "o.op = 'c' and o.visible_at is null and o.xid = any(v_late)"),
-    "delayed": (late_delayed, "_write_offsets", "d.visible_at <= v_due_from and d.xid = any(v_late)"),
+    "send that is taken for the only one": (
+        late_send_beside_another,
+        "_write_offset_of_one",
+        "pg_snapshot_xmin(v_s0)",
+        "pg_snapshot_xmax(v_s0)",
+    ),
+    "commit": (
+        late_commit_beside_another,
+        "_write_offsets",
+        "o.op = 'c' and o.visible_at is null and o.xid = any(v_late)",
+        "false",
+    ),
+    "commit that is taken for the only one": (
+        late_commit_beside_another,
+        "_write_offset_of_one",
+        "pg_snapshot_xmin(v_s0)",
+        "pg_snapshot_xmax(v_s0)",
+    ),
+    "delayed": (late_delayed, "_write_offsets", "d.visible_at <= v_due_from and d.xid = any(v_late)", "false"),
 }
 
 
-@pytest.mark.parametrize("what", LATE)
-def test_trap_a_late_commit_is_not_skipped(mq: Session, broker: Broker, what: str) -> None:
-    late = LATE[what][0](mq, broker)
+@pytest.mark.parametrize("scenario", [late_send, late_commit, *(late for late, *_ in LATE.values())])
+def test_trap_a_late_commit_is_not_skipped(
+    mq: Session, broker: Broker, scenario: Callable[[Session, Broker], int]
+) -> None:
+    late = scenario(mq, broker)
     assert appended(mq).count(late) == 1
 
 
 @pytest.mark.parametrize("what", LATE)
 def test_trap_a_late_commit_is_not_skipped_mutant(mq: Session, broker: Broker, what: str) -> None:
-    scenario, function, rule = LATE[what]
-    mutate(mq, function, rule, f"{rule} and false")
+    scenario, function, rule, mutant = LATE[what]
+    mutate(mq, function, rule, mutant)
     assert scenario(mq, broker) not in appended(mq)
 
 
