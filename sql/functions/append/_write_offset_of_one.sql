@@ -9,57 +9,62 @@ create function mqpg._write_offset_of_one(
 )
 language plpgsql as $$
 declare
-    -- What is new: see _write_offsets(). Here all of it is sought from the oldest xid on that the last tick
-    -- did not see, which is not far.
-    v_s0 pg_snapshot := _write_offset_of_one.last_tick.snapshot;
-    v_from xid8 := pg_snapshot_xmin(v_s0);
-    v_before xid8 := pg_snapshot_xmax(_write_offset_of_one.upto);
+    -- What is new: see _write_offsets().
     v_newest bigint := pg_sequence_last_value('mqpg.batch_id');
-    v_low bigint;
+    v_from xid8 := _write_offset_of_one.last_tick.snapshot_xmax;
+    v_before xid8 := pg_snapshot_xmax(_write_offset_of_one.upto);
+    v_floor bigint := _write_offset_of_one.last_tick.floor_id;
+    v_late xid8 [] := '{}';
+    v_late_floor bigint := 9223372036854775807;
     v_recent bigint;
+    v_found int := 0;
     v_row record;
     v_one record;
-    v_found int := 0;
 begin
-    if v_before::text::bigint - v_from::text::bigint > 1000 then
-        return;
+    if _write_offset_of_one.decisions then
+        v_floor := mqpg._decidable_from();
+    end if;
+    if pg_snapshot_xmin(_write_offset_of_one.last_tick.snapshot) < v_from then
+        v_late := array(select pg_snapshot_xip(_write_offset_of_one.last_tick.snapshot));
+        v_late_floor := v_floor;
     end if;
     if _write_offset_of_one.decisions then
-        v_low := mqpg._decidable_from();
         for v_row in
             select o.topic_id, o.queue_id, o.message_id as id, 1 as n, o.deliver_id
             from mqpg.op_log o
-            where o.message_id >= v_low and o.message_id <= v_newest * 1024 + 1023
+            where o.message_id >= v_floor and o.message_id <= v_newest * 1024 + 1023
                 and o.op = 'c' and o.visible_at is null and o.xid >= v_from and o.xid < v_before
-                and not pg_visible_in_snapshot(o.xid, v_s0)
+                and pg_visible_in_snapshot(o.xid, _write_offset_of_one.upto)
+            union all
+            select o.topic_id, o.queue_id, o.message_id, 1, o.deliver_id
+            from mqpg.op_log o
+            where o.message_id >= v_late_floor and o.message_id <= v_newest * 1024 + 1023
+                and o.op = 'c' and o.visible_at is null and o.xid = any(v_late)
                 and pg_visible_in_snapshot(o.xid, _write_offset_of_one.upto)
             limit 2
         loop
-            if v_found > 0 then
-                return;
-            end if;
-            v_found := 1;
+            v_found := v_found + 1;
             v_one := v_row;
         end loop;
     else
-        v_low := _write_offset_of_one.last_tick.floor_id;
         for v_row in
             select l.topic_id, l.queue_id, l.batch_id * 1024 as id, l.n::int as n, null::bigint as deliver_id
             from mqpg.commit_log l
-            where l.kind = 'n' and l.batch_id > v_low and l.batch_id <= v_newest
+            where l.kind = 'n' and l.batch_id > v_floor and l.batch_id <= v_newest
                 and l.xid >= v_from and l.xid < v_before
-                and not pg_visible_in_snapshot(l.xid, v_s0)
+                and pg_visible_in_snapshot(l.xid, _write_offset_of_one.upto)
+            union all
+            select l.topic_id, l.queue_id, l.batch_id * 1024, l.n, null
+            from mqpg.commit_log l
+            where l.kind = 'n' and l.batch_id > v_late_floor and l.batch_id <= v_newest and l.xid = any(v_late)
                 and pg_visible_in_snapshot(l.xid, _write_offset_of_one.upto)
             limit 2
         loop
-            if v_found > 0 then
-                return;
-            end if;
-            v_found := 1;
+            v_found := v_found + 1;
             v_one := v_row;
         end loop;
     end if;
-    if v_found = 0 then
+    if v_found <> 1 then
         return;
     end if;
     v_recent := mqpg._recent_tick();

@@ -297,8 +297,8 @@ LATE: dict[str, tuple[Callable[[Session, Broker], int], str, str, str]] = {
     "send that is taken for the only one": (
         late_send_beside_another,
         "_write_offset_of_one",
-        "pg_snapshot_xmin(v_s0)",
-        "pg_snapshot_xmax(v_s0)",
+        "l.xid = any(v_late)",
+        "false",
     ),
     "commit": (
         late_commit_beside_another,
@@ -309,8 +309,8 @@ LATE: dict[str, tuple[Callable[[Session, Broker], int], str, str, str]] = {
     "commit that is taken for the only one": (
         late_commit_beside_another,
         "_write_offset_of_one",
-        "pg_snapshot_xmin(v_s0)",
-        "pg_snapshot_xmax(v_s0)",
+        "o.op = 'c' and o.visible_at is null and o.xid = any(v_late)",
+        "false",
     ),
     "delayed": (late_delayed, "_write_offsets", "d.visible_at <= v_due_from and d.xid = any(v_late)", "false"),
 }
