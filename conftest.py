@@ -9,6 +9,7 @@ from tests.support.memory import MEMORY, has_room
 pytest_plugins = [
     "tests.fixtures.server",
     "tests.fixtures.databases",
+    "tests.fixtures.reused",
     "tests.fixtures.clients",
     "tests.fixtures.commands",
     "tests.fixtures.mariadb",

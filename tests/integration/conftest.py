@@ -8,7 +8,18 @@ import pytest
 from sqlalchemy import Engine
 
 import mqpg
+from tests.fixtures.reused import Reused
 from tests.support.business import business_at
+
+
+@pytest.fixture
+def dsn(request: pytest.FixtureRequest) -> str:
+    """DSN of a migrated database of this test's own; with the mark `shared_database` of one that others had before."""
+    if request.node.get_closest_marker("shared_database"):
+        reused: Reused = request.getfixturevalue("reused")
+        return reused.take().dsn
+    new: str = request.getfixturevalue("new_database")()
+    return new
 
 
 @pytest.fixture(params=["postgresql", "sqlite", pytest.param("mariadb", marks=pytest.mark.mariadb)])

@@ -12,6 +12,8 @@ import mqpg
 from tests.support.consuming import is_acknowledged, running
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.shared_database
+
 MESSAGES = 30
 
 

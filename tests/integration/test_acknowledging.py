@@ -14,6 +14,8 @@ import mqpg
 from mqpg import errors
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.shared_database
+
 # The loop that everybody writes.
 LOOP = """
 import os, signal, sys

@@ -14,6 +14,8 @@ from tests.support.business import INSERT, business, business_at, delivered
 from tests.support.crash import crash_at
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.shared_database
+
 NOW = timedelta(0)
 
 

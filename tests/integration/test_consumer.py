@@ -17,6 +17,8 @@ from tests.support.crash import crash_at
 from tests.support.proven import prove
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.shared_database
+
 
 @pytest.fixture
 def here(db: psycopg.Connection[Any]) -> psycopg.Connection[Any]:

@@ -9,6 +9,8 @@ from sqlalchemy import Engine, create_engine, text
 import mqpg
 from tests.support.proven import prove
 
+pytestmark = pytest.mark.shared_database
+
 INSERT = text("insert into business values (:id)")
 
 

@@ -14,6 +14,8 @@ import pytest
 import mqpg
 from tests.support.consuming import drain, send
 
+pytestmark = pytest.mark.shared_database
+
 DELAYS: list[Any] = [-1, -0.01, timedelta(seconds=-1), "-1 s", "soon", float("nan"), 1e300, "200 years"]
 
 

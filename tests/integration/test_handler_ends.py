@@ -26,6 +26,8 @@ from tests.support.killing import killed
 from tests.support.proven import prove
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.shared_database
+
 MODES: dict[str, dict[str, Any]] = {
     "exclusive": {},
     "shared": {"mode": "shared"},

@@ -23,6 +23,8 @@ from tests.support.business import INSERT
 from tests.support.consuming import drain, ids_of, running, send
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.shared_database
+
 
 class Base(DeclarativeBase):
     """The user's tables."""

@@ -20,6 +20,8 @@ import mqpg
 from mqpg import errors
 from tests.support.consuming import drain, send
 
+pytestmark = pytest.mark.shared_database
+
 PARENT = "create table parent (id int primary key)"
 CHILD = "create table child (id int, parent_id int references parent deferrable initially deferred)"
 CHILD_OF = "insert into child (id, parent_id) values ({}, {})"

@@ -17,6 +17,8 @@ from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.user_tables.tables import ledger as table
 from tests.support.losing import losing_the_unflushed
 
+pytestmark = pytest.mark.shared_database
+
 
 @pytest.fixture
 def ledger(local_url: str) -> Iterator[mqpg.Ledger]:

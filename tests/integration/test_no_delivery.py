@@ -15,6 +15,8 @@ from mqpg._async.consumer import no_delivery as async_no_delivery
 from mqpg._sync.consumer import no_delivery as sync_no_delivery
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.shared_database
+
 _SHORT = 0.4
 
 Consuming = Callable[..., AbstractContextManager[list[Any]]]

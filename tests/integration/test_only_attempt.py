@@ -10,6 +10,8 @@ import mqpg
 from tests.support.business import INSERT
 from tests.support.consuming import drain
 
+pytestmark = pytest.mark.shared_database
+
 _ON_FAILURE = pytest.mark.parametrize("on_failure", ["skip", "block_key", "block_queue"])
 # The group has one attempt, or gets it while a handler is at work.
 _LOWERED = pytest.mark.parametrize("lowered", [False, True])

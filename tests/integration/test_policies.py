@@ -15,6 +15,8 @@ from tests.support.consuming import drain, running, send
 from tests.support.proven import prove
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.shared_database
+
 
 class Own:
     """The business and the consumer's tables in the consumer's own database."""

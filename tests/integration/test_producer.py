@@ -24,6 +24,8 @@ from mqpg.user_tables.tables import ledger as ledger_table
 from tests.support.business import INSERT, business, business_at, delivered
 from tests.support.proxied import proxied
 
+pytestmark = pytest.mark.shared_database
+
 
 @pytest.fixture
 def engine(local_url: str) -> Iterator[Engine]:

@@ -14,6 +14,8 @@ from tests.support.consuming import drain, running
 from tests.support.crash import crash_at
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.shared_database
+
 
 @pytest.fixture
 def appending(mq: mqpg.Client, dsn: str) -> Any:

@@ -26,6 +26,8 @@ from mqpg import errors, protocols
 from tests.support.consuming import drain
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.shared_database
+
 
 class Spans:
     """What was exported."""

@@ -20,6 +20,8 @@ import mqpg
 from mqpg import errors
 from tests.support.consuming import drain
 
+pytestmark = pytest.mark.shared_database
+
 
 class Colour(Enum):
     RED = "red"

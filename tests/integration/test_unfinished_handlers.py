@@ -21,6 +21,8 @@ import mqpg
 from mqpg import errors
 from mqpg.testing import drain
 
+pytestmark = pytest.mark.shared_database
+
 WHERE = ["broker", "database", "external", "shared", "received"]
 
 

@@ -8,6 +8,8 @@ import pytest
 import mqpg
 from mqpg import errors
 
+pytestmark = pytest.mark.shared_database
+
 
 @pytest.fixture
 def billing(mq: mqpg.Client) -> str:
