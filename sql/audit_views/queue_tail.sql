@@ -1,5 +1,5 @@
--- Where queues and retry lanes end and begin, noted before retention drops their rows. Without rows a
--- queue goes on at its note.
+-- Where queues and retry lanes end and begin, noted before retention drops their rows. A queue without
+-- rows gets its next offset from here.
 -- Cost: as the table, which is small.
 create view mqpg_audit.queue_tail as
 select q.topic_id, q.queue_id::int as queue_id, nullif(q.subscription_id, 0) as subscription_id, q.next_offset,

@@ -78,7 +78,7 @@ union all
 select
     null, t.topic, e.queue_id, e.first_offset, null,
     format('its rows begin at %s and end at %s, and noted are the oldest offset %s and the end %s of the first ones',
-        e.first_offset, e.tail, n.oldest_offset, n.next_offset)
+        e.first_offset, e.tail, coalesce(n.oldest_offset, 0), coalesce(n.next_offset, 0))
 from (
     select
         q.topic_id, q.subscription_id as lane, q.queue_id,

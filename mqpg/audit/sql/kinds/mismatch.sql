@@ -246,7 +246,7 @@ union all
 -- A handle with another incarnation is unknown.
 select
     null, t.topic, b.queue_id, null, b.first_id,
-    format('its handles have incarnation %s, and the broker is in its %s', b.incarnation, u.incarnation)
+    format('its handles have incarnation %s, and the broker is in its %s', coalesce(b.incarnation, 0), u.incarnation)
 from body as b
 join topic as t on t.topic_id = b.topic_id
 cross join run as u
