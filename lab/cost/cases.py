@@ -136,7 +136,8 @@ def _mqpg() -> list[Case]:
         f"select count(*) from (select mqpg.send_batch('sent', {_bodies(100)}) from generate_series(1, 100)) as sent"
     )
     append, appended = "select 1 / (mqpg.append() > 0)::int", "select mqpg.append()"
-    passed = "select mqpg.append(100000)"  # as the appender process calls it
+    # As the appender process calls it.
+    one, none = (f"select 1 / (mqpg.append(100000) {moved})::int" for moved in ("= 1", "= 0"))
     second = "select pg_sleep(1.1)"
     cases = [
         Case("send", "mqpg", (f"select mqpg.send('sent', '{_BODY}'::text)",)),
@@ -147,9 +148,9 @@ def _mqpg() -> list[Case]:
         Case("append, 100 of 100", "mqpg", (append,), (appended, batches), 10_000),
         # Once a second a pass also enqueues undecided half messages. Here each pass that counts does.
         Case("append, 100 decisions", "mqpg", (append,), (appended, second, halves, decide), 100),
-        Case("append, 1 single", "mqpg", (passed,), (appended, f"select mqpg.send('sent', '{_BODY}'::text)")),
-        Case("append, 1 decision", "mqpg", (passed,), (appended, prepare, commit)),
-        Case("append, nothing", "mqpg", (passed,), (appended,)),
+        Case("append, 1 single", "mqpg", (one,), (appended, f"select mqpg.send('sent', '{_BODY}'::text)")),
+        Case("append, 1 decision", "mqpg", (one,), (appended, prepare, commit)),
+        Case("append, nothing", "mqpg", (none,), (appended,)),
         Case("prepare", "mqpg", (prepare,)),
         Case("commit", "mqpg", (commit,), (prepare,)),
         Case("prepare + commit", "mqpg", (prepare, commit)),
