@@ -49,22 +49,11 @@ class Account:
         environment.update(extra or {})
         return options
 
-    def run(self, command: Sequence[str], statement: str = "") -> None:
-        """Run a program of the server, with a statement as its input.
-
-        Raises ConfigurationError with the end of its output if it fails.
-        """
-        options = self.options()
-        del options["stdin"]  # it is the statement
+    def run(self, command: Sequence[str]) -> None:
+        """Run a program of the server. Raises ConfigurationError with the end of its output if it fails."""
         try:
             done: subprocess.CompletedProcess[str] = subprocess.run(
-                command,
-                input=statement,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=False,
-                **options,
+                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **self.options()
             )
         except OSError as error:
             raise ConfigurationError(f"cannot run {command[0]} as {self.name}: {error.strerror}") from error

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 from urllib.parse import quote
 
 import psycopg
@@ -67,7 +67,6 @@ class EmbeddedServer:
         settings: PostgreSQL settings beside or instead of mqpg's own ones; None means no more.
         detach: Whether the server continues to run when this process ends.
         binaries: The folder of the programs. None means what `find_binaries` finds.
-        database: The name of the first database of a new cluster, which is also where `dsn` leads.
         segment_size: The size of a segment of WAL of a new cluster in MB, a power of two up to 1024.
 
     Raises:
@@ -83,7 +82,6 @@ class EmbeddedServer:
         settings: Mapping[str, str | int] | None = None,
         detach: bool = False,
         binaries: Path | None = None,
-        database: str = "postgres",
         segment_size: int = 16,
     ) -> None:
         self.temporary = directory is None
@@ -93,8 +91,7 @@ class EmbeddedServer:
         self.port = port or None
         self._fixed_port = bool(port)
         self._settings = _SETTINGS | {name: str(value) for name, value in (settings or {}).items()}
-        self._detach, self._binaries = detach, binaries
-        self._database, self._segment_size = database, segment_size
+        self._detach, self._binaries, self._segment_size = detach, binaries, segment_size
         self._started = False
         self._watchdog: subprocess.Popen[bytes] | None = None
         in_child(self)
@@ -187,11 +184,11 @@ class EmbeddedServer:
             return int(found[1]) if found else None
         return None
 
-    def dsn(self, dbname: str | None = None) -> str:
+    def dsn(self, dbname: str = "postgres") -> str:
         """Build the URL of a database, as superuser.
 
         Args:
-            dbname: The name of the database. None means the first one of a new cluster.
+            dbname: The name of the database.
 
         Returns:
             The URL.
@@ -204,7 +201,7 @@ class EmbeddedServer:
         if port is None:
             raise ConfigurationError(f"the server in {self.directory} has not been started")
         password = quote((self.directory / "password").read_text().strip(), safe="")
-        return f"postgresql://postgres:{password}@127.0.0.1:{port}/{quote(dbname or self._database, safe='')}"
+        return f"postgresql://postgres:{password}@127.0.0.1:{port}/{quote(dbname, safe='')}"
 
     def create_database(self, name: str) -> str:
         """Create a database unless it exists.
@@ -218,17 +215,10 @@ class EmbeddedServer:
         Raises:
             ConfigurationError: The server was not started.
         """
-        with self._connect_anywhere() as connection:
+        with psycopg.connect(self.dsn(), autocommit=True) as connection:
             if not connection.execute("select from pg_database where datname = %s", [name]).rowcount:
                 connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
         return self.dsn(name)
-
-    def _connect_anywhere(self) -> psycopg.Connection[tuple[Any, ...]]:
-        """A connection to the first database, or if somebody has dropped it, to one that is always there."""
-        for dbname in (self._database, "postgres"):
-            with suppress(psycopg.OperationalError):
-                return psycopg.connect(self.dsn(dbname), autocommit=True)
-        return psycopg.connect(self.dsn("template1"), autocommit=True)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -331,10 +321,6 @@ class EmbeddedServer:
             cluster = ["-D", str(scratch), "-U", "postgres", "-E", "UTF8", "--no-locale", "--auth=scram-sha-256"]
             cluster += [f"--wal-segsize={self._segment_size}", f"--pwfile={copy.name}"]
             account.run([self._program(account, "initdb"), *cluster])
-        if self._database != "postgres":
-            # A second database would take 7 MB more, and nothing would be in the first.
-            rename = sql.SQL("alter database postgres rename to {}").format(sql.Identifier(self._database)).as_string()
-            account.run([self._program(account, "postgres"), "--single", "-D", str(scratch), "template1"], rename)
         with (scratch / "postgresql.conf").open("a") as conf:
             conf.write("\ninclude_if_exists 'mqpg.conf'\n")
         scratch.rename(self.pgdata)
