@@ -9,6 +9,8 @@ import pytest
 import mqpg
 from tests.support.proven import prove
 
+pytestmark = pytest.mark.shared_database
+
 OPTIONS: dict[str, dict[str, Any]] = {"C1": {}, "C1 shared": {"mode": "shared"}, "C2": {"consumer": "one"}}
 
 

@@ -11,6 +11,8 @@ import pytest
 
 import mqpg
 
+pytestmark = pytest.mark.shared_database
+
 
 @pytest.fixture
 def here(db: psycopg.Connection[Any], mq: mqpg.Client) -> psycopg.Connection[Any]:

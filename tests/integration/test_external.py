@@ -15,6 +15,8 @@ from tests.fixtures.databases import OwnServer
 from tests.support.consuming import drain, ids_of, is_acknowledged, running, send
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.shared_database
+
 
 @pytest.fixture
 def topic(mq: mqpg.Client) -> str:

@@ -16,6 +16,8 @@ from mqpg.values.choices import TopicKind
 from tests.support.forking import run_mqpg
 from tests.support.member import GROUP, TOPIC, die_as_member, due, effects, member, send, subscribe, work
 
+pytestmark = pytest.mark.shared_database
+
 NAMES = ("one", "two", "three", "four")
 IDS = range(40)
 

@@ -20,6 +20,8 @@ from mqpg import errors, protocols
 from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.handlers.options import ConsumerOptions
 
+pytestmark = pytest.mark.shared_database
+
 # What is no time, or has no zone, so that the server would choose one.
 NO_TIMES: list[Any] = [datetime(2999, 1, 1), date(2999, 1, 1), "2999-01-01 10:00", "2999-01-01", "tomorrow", 5.0, True]
 

@@ -9,6 +9,8 @@ import mqpg
 from mqpg import errors
 from tests.support.in_process import Run
 
+pytestmark = pytest.mark.shared_database
+
 DIGITS = "1" * 5000
 DEPTH = "[" * 3000 + "]" * 3000
 ODD = {"digits": DIGITS}

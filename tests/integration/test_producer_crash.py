@@ -13,6 +13,8 @@ from sqlalchemy import create_engine, text
 import mqpg
 from tests.support.crash import crash_at
 
+pytestmark = pytest.mark.shared_database
+
 STEPS = [
     ("before", "prepare_half", False),
     ("after", "prepare_half", False),

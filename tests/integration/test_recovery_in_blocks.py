@@ -15,6 +15,8 @@ from mqpg._async.producer import loop as async_loop
 from mqpg._sync.producer import loop
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.shared_database
+
 AGED = "2020-01-01 00:00:00"
 NAME = "mqpg-recovery"
 
