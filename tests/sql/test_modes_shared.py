@@ -99,6 +99,29 @@ def test_what_was_given_back_goes_first(shared: Session) -> None:
     assert offsets(shared.receive("s", max_messages=10)) == [9, 10, 11]
 
 
+@pytest.mark.own_database
+def test_a_lease_that_ends_during_a_receive_loses_no_acknowledgement(shared: Session) -> None:
+    """The version of the new claim says `ack_and_receive` too, once it was found that none is taken over."""
+    fill(shared, 6, "s")
+    _, mine = (shared.receive("s", max_messages=2)[0].receipt for _ in range(2))
+    # The other lease ends once receive() has looked for it twice: to choose the queue, and to choose the version.
+    shared.execute("alter function mqpg._claim_to_take_over(mqpg.subscription, mqpg.claim[]) set schema public")
+    shared.execute(
+        """create function mqpg._claim_to_take_over(subscription mqpg.subscription, claims mqpg.claim[]) returns int
+        language plpgsql as $$
+        begin
+            perform set_config('test.looks', concat(current_setting('test.looks', true), '.'), true);
+            if length(current_setting('test.looks')) > 2 then
+                claims[1].lease_until := '-infinity';
+            end if;
+            return public._claim_to_take_over(subscription, claims);
+        end $$"""
+    )
+    assert offsets(shared.receive("s", max_messages=2, ack=mine)) == [4, 5]
+    assert [row.action for row in shared.rows("select action from mqpg.cursor order by version desc limit 1")] == ["b"]
+    shared.ack(mine)  # is known to be done
+
+
 def test_extend_and_nack_concern_their_claim_only(shared: Session) -> None:
     fill(shared, 6, "s")
     a = shared.receive("s", max_messages=3)

@@ -83,7 +83,7 @@ class Receive(BaseClient):
             InvalidArgument: An argument is out of range, `ack` is of another subscription, or
                 `wait` and `conn` are both given.
             MalformedReceipt: `ack` is no receipt of this broker.
-            SpentReceipt: Nothing of the delivery of `ack` is left.
+            SpentReceipt: The delivery of `ack` was released or given back meanwhile.
             StaleReceipt: Another consumer has received the messages of `ack` since. With these
                 errors nothing was claimed.
             MissingBody: A message's body is gone from the log, which is reported and never skipped.
@@ -216,7 +216,7 @@ class Receive(BaseClient):
 
         Raises:
             MalformedReceipt: The text is no receipt of this broker.
-            SpentReceipt: Nothing of the delivery is left.
+            SpentReceipt: The delivery was released or given back meanwhile.
             StaleReceipt: The lease ended, and another consumer has received the messages since.
             InvalidArgument: `through` is outside the delivery.
         """

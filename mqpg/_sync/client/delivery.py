@@ -69,7 +69,7 @@ class Delivery(Sequence[Message]):
                 the call commits at once.
 
         Raises:
-            SpentReceipt: Nothing of the delivery is left.
+            SpentReceipt: The delivery was released or given back meanwhile.
             StaleReceipt: The lease ended, and another consumer has received the messages since.
             InvalidArgument: `through` is not of this delivery.
         """

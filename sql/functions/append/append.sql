@@ -1,7 +1,7 @@
 -- Gives every message that became visible since the last call its place in a consume queue. With
 -- the snapshot S0 of the last tick and the current S1, these are the normal sends and the commits
 -- without delay whose xid is visible in S1 and not in S0, ordered by batch id and order number, and
--- the delayed messages that are due. As a consequence, no message is skipped however late it
+-- the delayed messages and retries that are due. As a consequence, no message is skipped however late it
 -- commits, a long transaction delays only its own messages, and offsets are dense. A worker calls
 -- it continuously; pg_cron or an app may call it too.
 -- Arguments:

@@ -5,7 +5,7 @@
 --   receipt: the argument `ack` of receive().
 --   subscription: the one that receives; the receipt must be of it.
 --   consumer_group, topic, consumer: as given to receive(), for the error.
--- Locks, cost: as _claim_of_receipt(), without a cursor version.
+-- Locks, cost: as _claim_of_receipt().
 -- Errors: MQ001 (another subscription), and those of _claim_of_receipt().
 create function mqpg._acked_cursor(
     receipt text, subscription mqpg.subscription, consumer_group text, topic text, consumer text

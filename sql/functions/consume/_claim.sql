@@ -71,7 +71,8 @@ begin
             return null;
         end if;
         v_nth := 0;
-        if v_cursor.claims <> '{}' then
+        -- With `acked` it is 0, as seen above. If a lease has ended since, the next call takes that claim over.
+        if v_cursor.claims <> '{}' and _claim.acked.version is null then
             if _claim.subscription.on_failure = 'block_key' and v_lane_of = 0 then
                 return mqpg._claim_by_key(_claim.subscription, v_cursor, _claim.max_messages, _claim.lease,
                     _claim.consumer, _claim.until);

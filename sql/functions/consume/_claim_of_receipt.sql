@@ -6,7 +6,7 @@
 --   may_be_done: if all of the delivery was acknowledged or nacked, `claim` is null; default false:
 --       that raises MQ008.
 -- Locks: as _lock_cursor().
--- Cost: one cursor version, or two if part of the delivery was acknowledged or nacked.
+-- Cost: reads one cursor version, or two if part of the delivery was acknowledged or nacked.
 -- Errors: MQ007 (malformed, changed, or of no subscription here), MQ008 (spent), MQ009 (stale),
 -- 55P03.
 create function mqpg._claim_of_receipt(

@@ -15,7 +15,7 @@
 -- to the setting lock_timeout.
 -- Cost: one row per message and one cursor version.
 -- Errors: MQ001 (argument, or a message that is not in the delivery), MQ007 (malformed receipt),
--- MQ008 (spent), MQ009 (stale), 55P03, 40001.
+-- MQ008 (nothing of the delivery is left), MQ009 (stale), 55P03, 40001.
 create function mqpg.nack(
     receipt text, message_ids bigint [], reason text default null, delay interval default null,
     final boolean default false

@@ -1,5 +1,5 @@
--- Writes the next version of a cursor and returns its number. Callers assign the result, because
--- PERFORM costs an executor run. `claims` may come in any order and lack the finished ones. A
+-- Writes the next version of a cursor and returns its number. What calls it often assigns the
+-- result, because PERFORM costs an executor run. `claims` may come in any order and lack the finished ones. A
 -- caller whose snapshot is too old to see the newest version gets 40001.
 -- The version goes into the slot of the one before, because that is where it must be unique. If
 -- keep() has begun a newer slot, the caller then copies the cursor there, which adds two versions.
