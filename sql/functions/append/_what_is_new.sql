@@ -11,10 +11,8 @@ language plpgsql as $$
 declare
     -- What is new: see _write_offsets().
     v_floor bigint := _what_is_new.last_tick.floor_id;
-    -- No row that is visible in the snapshot has a greater batch id, and none that is due was written
-    -- later than this. So no later partition is opened.
+    -- No row that is visible in the snapshot has a greater batch id, so no later partition is opened.
     v_newest bigint := pg_sequence_last_value('mqpg.batch_id');
-    v_written timestamptz := greatest(_what_is_new.due_until, clock_timestamp()) + interval '1 hour';
     v_from xid8 := _what_is_new.last_tick.snapshot_xmax;
     v_before xid8 := pg_snapshot_xmax(_what_is_new.upto);
     v_due_from timestamptz := _what_is_new.last_tick.due_until;
@@ -30,11 +28,10 @@ begin
                 and o.op = 'c' and o.visible_at is null and o.xid >= v_from and o.xid < v_before),
         exists (
             select from mqpg.delayed d
-            where d.written_at <= v_written and d.visible_at > v_due_from and d.visible_at <= _what_is_new.due_until)
+            where d.visible_at > v_due_from and d.visible_at <= _what_is_new.due_until)
             -- Whatever their time, so that a tick is stored that has seen them. Otherwise each append()
             -- would read them.
-            or exists (
-                select from mqpg.delayed d where d.written_at <= v_written and d.xid >= v_from and d.xid < v_before)
+            or exists (select from mqpg.delayed d where d.xid >= v_from and d.xid < v_before)
     into _what_is_new.sends, _what_is_new.decisions, _what_is_new.due;
     if pg_snapshot_xmin(_what_is_new.last_tick.snapshot) < v_from then
         v_late := array(select pg_snapshot_xip(_what_is_new.last_tick.snapshot));

@@ -33,6 +33,7 @@ declare
     v_seen bigint;          -- batch ids up to this one are appended
     v_mark bigint;
     v_new record;
+    v_cut boolean;          -- null: no limit
 begin
     if append.max_messages < 1 then
         perform mqpg._require_range('max_messages', append.max_messages, 1, 2147483647);
@@ -80,18 +81,23 @@ begin
         return 0;
     end if;
     v_upto := v_s1;
-    -- A batch id stands for 10,000 messages at most.
-    if (v_new.sends or v_new.decisions) and append.max_messages <= (v_batch_seq - v_tick.floor_id) * 10000 then
+    -- A batch id stands for 1024 sends at most.
+    v_cut := append.max_messages / 1024 <= v_batch_seq - v_tick.floor_id;
+    if v_cut then
         v_upto := mqpg._snapshot_of_backlog_part(v_tick, v_s1, append.max_messages);
-    end if;
-    if v_new.due and append.max_messages is not null then
-        v_due_until := mqpg._due_until_of_backlog_part(v_tick.due_until, v_due_until, append.max_messages);
     end if;
     if v_new.sends <> v_new.decisions and not v_new.due then
         v_written := mqpg._write_offset_of_one(v_tick, v_upto, v_new.decisions);
         v_messages := v_written.messages;
     end if;
     if v_messages is null then
+        -- Decisions may be about earlier batches.
+        if v_new.decisions and not v_cut then
+            v_upto := mqpg._snapshot_of_backlog_part(v_tick, v_s1, append.max_messages);
+        end if;
+        if v_new.due and append.max_messages is not null then
+            v_due_until := mqpg._due_until_of_backlog_part(v_tick.due_until, v_due_until, append.max_messages);
+        end if;
         if v_new.decisions or v_new.due then
             v_written := mqpg._write_offsets(
                 v_tick, v_upto, v_due_until, v_new.sends, v_new.decisions, v_new.due);
