@@ -11,23 +11,10 @@ select o.message_id, o.message_id >> 10 as batch_id, o.topic_id, t.name as topic
     case when o.op = 'c' and coalesce(o.visible_at <> 'infinity', true) then o.deliver_id end as final_id,
     o.queue_id::int as queue_id, o.xid::text as xid, o.stage::int as stage, o.decided_by not in ('admin', 'expiry')
     or o.stage <> 0
-    or (
-        exists (
-            select from mqpg.check_log as c
-            where c.message_id = o.message_id
-                and c.event = case o.decided_by when 'admin' then 'settled' else 'expired' end
-        )
-        and (
-            o.decided_by = 'admin'
-            or exists (
-                select from mqpg.expired_half as e
-                where e.message_id = o.message_id
-            )
-            or o.at < now() - (
-                select s.value::interval from mqpg.settings as s
-                where s.name = 'position_jump_keep'
-            )
-        )
+    or exists (
+        select from mqpg.check_log as c
+        where c.message_id = o.message_id
+            and c.event = case o.decided_by when 'admin' then 'settled' else 'expired' end
     ) as noted
 from mqpg.op_log as o
 left join mqpg.topic as t on o.topic_id = t.topic_id;
@@ -46,4 +33,4 @@ left join mqpg.topic as t on o.topic_id = t.topic_id;
 -- queue_id: The queue of the topic that the message belongs to, from 0
 -- xid: The transaction that decided
 -- stage: 0: commit and rollback; 1: due and recall
--- noted: false: by an administrator or the expiry, and a record that these leave beside a decision is missing
+-- noted: false: by an administrator or the expiry, and the record that these leave beside a decision is missing

@@ -27,13 +27,6 @@ def rollback_called_expiry(story: Story) -> None:
     _decided_by(story, handle, "expiry")
 
 
-@fault("unexplained", "decided by the expiry, but there is no record of its expiry")
-def expiry_that_no_operator_can_see(story: Story) -> None:
-    story.prepare()
-    story.expire()
-    story.broker.execute("delete from mqpg.expired_half")
-
-
 @fault("mismatch", "its topic is normal, and its half message relays its phases")
 def undecided_half_that_would_be_relayed(story: Story) -> None:
     handle = story.prepare()

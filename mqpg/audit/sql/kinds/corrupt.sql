@@ -40,12 +40,12 @@ wrong_relay as (
     select m.topic_id, m.queue_id, m.message_id, m.relayed_as
     from message as m
     left join message as b on b.message_id = m.relayed_as
+    left join queued as q on q.message_id = m.relayed_as
     left join exchanged as x on x.message_id = m.message_id
     cross join horizon as h
     where m.state = 'relayed'
         and (
-            b.message_id is null and not m.relayed_as <@ h.dropped_ids
-            and not exists (select from queued as q where q.message_id = m.relayed_as)
+            b.message_id is null and q.message_id is null and not m.relayed_as <@ h.dropped_ids
             or b.kind not in ('n', 'd')
             or x.message_id is not null
             or b.xid <> m.commit_xid

@@ -94,22 +94,17 @@ join topic as t on t.topic_id = e.topic_id
 cross join horizon as h
 cross join judged as j
 left join queue_note as n on n.topic_id = e.topic_id and n.lane = e.lane and n.queue_id = e.queue_id
+left join (select distinct r.subscription_id from reader as r) as r on r.subscription_id = e.lane
+left join (select l.topic_id, max(l.upper_id) as upper_id from left_out as l group by 1) as l on l.topic_id = e.topic_id
 where j.last_tick < h.noted_until
-    and (e.lane = 0 or exists (select from reader as r where r.subscription_id = e.lane))
+    and (e.lane = 0 or r.subscription_id is not null)
     and (
         coalesce(n.next_offset, 0) <> case when h.noted_until > 0 then coalesce(e.not_noted, e.tail) else 0 end
         and not (
-            e.not_noted is null and n.next_offset > e.tail
-            and exists (select from left_out as l where l.topic_id = e.topic_id and l.upper_id > e.last_tick)
+            e.not_noted is null and n.next_offset > e.tail and coalesce(l.upper_id > e.last_tick, false)
         )
         or coalesce(n.oldest_offset, 0) < e.first_offset and e.lane = 0 and h.queues_dropped and j.last_tick < 0
     )
-union all
-select
-    null, e.topic, e.queue_id, e.queue_offset, e.message_id, 'its body is dropped, and its offset is not below the oldest one'
-from entry as e
-left join queue_note as n on n.topic_id = e.topic_id and n.lane = e.lane and n.queue_id = e.queue_id
-where e.state = 'expired' and e.lane = 0 and e.queue_offset >= coalesce(n.oldest_offset, 0)
 union all
 select
     d.consumer_group, d.topic, null, null, d.message_id,
