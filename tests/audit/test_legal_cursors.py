@@ -45,9 +45,12 @@ def test_a_member_that_joined_after_its_group_was_moved(audit: Callable[..., Rep
     require_valid(audit())
 
 
-def test_a_purge_while_a_retry_waits(audit: Callable[..., Report], story: Story) -> None:
+@pytest.mark.parametrize("keeper", ["runs", "has been away for days"])
+def test_a_purge_while_a_retry_waits(audit: Callable[..., Report], story: Story, keeper: str) -> None:
     """Its messages are done, also that one, so nothing is left open."""
     story.drain()
+    if keeper != "runs":  # Retries and purges are dated as old as the last partition.
+        story.broker.execute("update mqpg.clock set delayed_until = clock_timestamp() - interval '40 days'")
     message = story.business()
     story.append()
     while story.consume(nack=(message,)):

@@ -220,13 +220,15 @@ select
 from (
     select
         l.subscription_id, l.message_id, l.visible_at, l.attempt,
-        l.written_at < k.retries_from as purged,
-        case when l.written_at < k.retries_from then k.retries_from + b.back end as before,
+        p.purged,
+        case when p.purged then k.retries_from + b.back end as before,
         count(*) as times
     from delayed as l
     join known as k on k.subscription_id = l.subscription_id
     join since as s on s.subscription_id = l.subscription_id
     cross join setback as b
+    -- While no keeper has run for days, both times are those of the last partition.
+    cross join lateral (select l.written_at < k.retries_from - interval '1 millisecond' as purged) as p
     where l.attempt > 1 and (s.at is null or l.written_at > s.written_at)
     group by 1, 2, 3, 4, 5, 6
 ) as d
