@@ -22,21 +22,26 @@ __all__ = ["held_against_counts", "outbox_counts"]
 Counts = Mapping[tuple[str, str], int]
 """By the producer groups of the outboxes, with commas between, and topic."""
 
-_DROPPED = "select exists (select from mqpg_audit.segment s where s.family = 'log' and s.dropped_at is not null)"
+# The topics of which nothing was dropped. One of a name that was used before had other messages.
+_WHOLE = """
+select t.topic from mqpg_audit.topic as t
+where not exists (select from mqpg_audit.segment as s where s.family = 'log' and s.dropped_at is not null)
+group by 1 having bool_and(t.dropped_at is null)
+"""
 
 
 def outbox_counts(options: AuditOptions, dsn: str, broker_id: str) -> Counts:
     """Read the counters of all outboxes of an audit.
 
-    Empty while something may be running, because the broker is read at another moment, and if the broker
-    has dropped messages after their retention, which the counters still have.
+    Empty while something may be running, because the broker is read at another moment, and for topics of
+    which the broker has dropped messages, which the counters still have.
     """
     if not options.drained or not options.ledgers:
         return {}
     with psycopg.connect(dsn) as broker:
-        dropped = broker.execute(_DROPPED).fetchone()
-    if dropped is None or dropped[0]:
-        return {}
+        topics = {topic for (topic,) in broker.execute(_WHOLE)}
+    if options.topics:
+        topics.intersection_update(options.topics)
     found: dict[tuple[str, str], int] = {}
     mine = select(outbox_count.c.topic, func.sum(outbox_count.c.committed)).where(outbox_count.c.broker == broker_id)
     for url, groups in joined_groups(options.ledgers).items():
@@ -50,7 +55,7 @@ def outbox_counts(options: AuditOptions, dsn: str, broker_id: str) -> Counts:
                         found[key] = found.get(key, 0) + int(committed)
         finally:
             engine.dispose()
-    return {key: count for key, count in found.items() if not options.topics or key[1] in options.topics}
+    return {key: count for key, count in found.items() if key[1] in topics}
 
 
 def held_against_counts(relations: Sequence[Relation], counts: Counts) -> list[Relation]:

@@ -12,6 +12,11 @@ from tests.audit.story import Story
 
 pytestmark = pytest.mark.spark
 
+_COUNTERS = """
+create table if not exists mqpg_outbox_count (
+    broker varchar(40), topic varchar(127), slot int, sent bigint, committed bigint, primary key (broker, topic, slot))
+"""
+
 
 def test_an_outbox_enters_the_counting_relations(audit: Callable[..., Report], story: Story) -> None:
     use_outbox(story)
@@ -30,15 +35,8 @@ def test_what_the_outbox_has_counted_is_still_there(
 ) -> None:
     """The broker may lose a message that it had confirmed, after the outbox has deleted its row (P7)."""
     use_outbox(story)
-    story.ledger.execute(
-        "create table mqpg_outbox_count (broker varchar(40), topic varchar(127), slot int, sent bigint,"
-        " committed bigint, primary key (broker, topic, slot))"
-    )
-    broker = story.one("select broker_id from mqpg.broker")
     for slot, committed in enumerate(counted):
-        story.ledger.execute(
-            "insert into mqpg_outbox_count values (%s, 'orders', %s, 0, %s)", (broker, slot, committed)
-        )
+        _count(story, committed, slot=slot)
     story.ledger.execute("insert into mqpg_outbox_count values ('another', 'orders', 0, 0, 99)")
     _drained(story)
     assert audit().verdict is Verdict.VALID  # judged only if nothing runs
@@ -46,6 +44,23 @@ def test_what_the_outbox_has_counted_is_still_there(
     assert report.verdict is verdict, report.reasons
     if verdict is Verdict.INVALID:
         assert any("confirmed > consumed" in reason for reason in report.reasons)
+
+
+def test_what_the_outbox_has_counted_of_a_topic_that_was_dropped(audit: Callable[..., Report], story: Story) -> None:
+    use_outbox(story)
+    story.broker.execute("select mqpg.create_topic('gone', 1)")
+    story.broker.execute("select mqpg.drop_topic('gone')")
+    _count(story, 3, "gone")
+    _drained(story)
+    require_valid(audit(drained=True, groups=("board",)))
+
+
+def _count(story: Story, committed: int, topic: str = "orders", slot: int = 0) -> None:
+    """Let the outbox count messages that it has deleted."""
+    story.ledger.execute(_COUNTERS)
+    broker = story.one("select broker_id from mqpg.broker")
+    row = (broker, topic, slot, committed)
+    story.ledger.execute("insert into mqpg_outbox_count values (%s, %s, %s, 0, %s)", row)
 
 
 def _drained(story: Story) -> None:
