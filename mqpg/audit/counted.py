@@ -12,7 +12,7 @@ from dataclasses import replace
 import psycopg
 from sqlalchemy import create_engine, func, inspect, select
 
-from mqpg.audit.options import AuditOptions, joined_groups
+from mqpg.audit.options import AuditOptions
 from mqpg.audit.verdict import Relation
 from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.user_tables.tables import outbox_count
@@ -20,7 +20,7 @@ from mqpg.user_tables.tables import outbox_count
 __all__ = ["held_against_counts", "outbox_counts"]
 
 Counts = Mapping[tuple[str, str], int]
-"""By the producer groups of the outboxes, with commas between, and topic."""
+"""By the name of the outbox (its producer groups, with commas between), and topic."""
 
 # The topics of which nothing was dropped. One of a name that was used before had other messages.
 _WHOLE = """
@@ -30,13 +30,13 @@ group by 1 having bool_and(t.dropped_at is null)
 """
 
 
-def outbox_counts(options: AuditOptions, dsn: str, broker_id: str) -> Counts:
-    """Read the counters of all outboxes of an audit.
+def outbox_counts(options: AuditOptions, dsn: str, broker_id: str, outboxes: Mapping[str, str]) -> Counts:
+    """Read the counters of the outboxes of an audit, whose names are given by URL.
 
     Empty while something may be running, because the broker is read at another moment, and for topics of
     which the broker has dropped messages, which the counters still have.
     """
-    if not options.drained or not options.ledgers:
+    if not options.drained or not outboxes:
         return {}
     with psycopg.connect(dsn) as broker:
         topics = {topic for (topic,) in broker.execute(_WHOLE)}
@@ -44,15 +44,13 @@ def outbox_counts(options: AuditOptions, dsn: str, broker_id: str) -> Counts:
         topics.intersection_update(options.topics)
     found: dict[tuple[str, str], int] = {}
     mine = select(outbox_count.c.topic, func.sum(outbox_count.c.committed)).where(outbox_count.c.broker == broker_id)
-    for url, groups in joined_groups(options.ledgers).items():
+    for url, name in outboxes.items():
         engine = create_engine(to_sqlalchemy(url))
         try:
             with engine.connect() as conn:
-                tables = inspect(conn).get_table_names()
-                if outbox_count.name in tables and "mqpg_ledger" not in tables:
+                if inspect(conn).has_table(outbox_count.name):
                     for topic, committed in conn.execute(mine.group_by(outbox_count.c.topic)):
-                        key = (",".join(groups), topic)
-                        found[key] = found.get(key, 0) + int(committed)
+                        found[name, topic] = found.get((name, topic), 0) + int(committed)
         finally:
             engine.dispose()
     return {key: count for key, count in found.items() if key[1] in topics}

@@ -3,8 +3,8 @@
 -- message of them.
 -- A condition on batch_id leaves out partitions and uses the index.
 -- handle_hashes and key_hashes: nobody can compute a handle or test a guess of a key with them.
--- intact repeats _checksum(), because a view of auditors calls no function of mqpg. Checksums of
--- earlier releases cover the bodies only.
+-- intact repeats _checksum(), and ledger _ledger_of(), because a view of auditors calls no function of mqpg.
+-- Checksums of earlier releases cover the bodies only.
 -- Cost: as the log. If handle_hashes is read, two hashes for each half message; if key_hashes is
 -- read, one for each key; if sizes or intact is read, the bodies.
 create view mqpg_audit.record_batch as
@@ -40,7 +40,8 @@ select l.batch_id, l.batch_id * 1024 as first_id, l.n::int as n, l.topic_id, l.q
                     coalesce(hash_array_extended(array[l.check_at - l.born_at], l.producer_group_id), 0)))
             or l.checksum = hash_array_extended(l.payloads::text [], l.batch_id)
     end as intact,
-    l.delay, coalesce(l.relay, false) as relay, l.incarnation
+    l.delay, coalesce(l.relay, false) as relay, l.incarnation,
+    case when substr(l.nonce::text, 15, 1) = '8' then left(l.nonce::text, 8) end as ledger
 from mqpg.commit_log as l
 union all
 select h.message_id >> 10 as batch_id, h.message_id as first_id, 1 as n, h.topic_id, h.queue_id::int as queue_id,
@@ -51,7 +52,8 @@ select h.message_id >> 10 as batch_id, h.message_id as first_id, 1 as n, h.topic
     array[encode(sha256(substr(sha256(uuid_send(h.nonce) || int8send(h.message_id)), 1, 16)), 'hex')] as handle_hashes,
     array[hashtextextended(h.key, (select b.key_hash_seed from mqpg.broker as b))] as key_hashes,
     null::int [] as sizes, null::boolean as intact, h.delay,
-    coalesce(h.relay, false) as relay, h.incarnation
+    coalesce(h.relay, false) as relay, h.incarnation,
+    case when substr(h.nonce::text, 15, 1) = '8' then left(h.nonce::text, 8) end as ledger
 from mqpg.held as h
 where not exists (
     select from mqpg.commit_log as c
@@ -75,3 +77,4 @@ where not exists (
 -- delay: Half: how long after its commit it becomes visible; null: at once
 -- relay: true: half messages of a relay topic, whose phases also travel as messages
 -- incarnation: Half: the second part of their handles: the broker's incarnation when they were prepared
+-- ledger: Half: identity of the ledger or outbox that they were prepared for; null: none was named

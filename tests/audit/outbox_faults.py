@@ -6,17 +6,16 @@ broker has the message.
 
 from tests.audit.planting import Story, fault, message_id
 
-_DDL = """
+OUTBOX_DDL = """
 create table if not exists mqpg_outbox (
     id varchar(64) primary key, state varchar(8) not null, broker varchar(40) not null, producer_group varchar(127),
     handle varchar(200), topic varchar(127) not null, payload text not null, created_at timestamptz not null);
-drop table if exists mqpg_ledger;
 """
 
 
 def use_outbox(story: Story) -> None:
     """Replace the ledger by an empty outbox."""
-    story.ledger.execute(_DDL)
+    story.ledger.execute(f"{OUTBOX_DDL} drop table if exists mqpg_ledger")
 
 
 def store_row(story: Story, row: str, state: str, handle: str | None = None) -> None:

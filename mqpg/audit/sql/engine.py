@@ -97,7 +97,7 @@ def conclude(
     """
     totals = Totals(work)
     if judged is None:  # What is judged is in no relation.
-        counts_of_outboxes = outbox_counts(options, work.dsn, inputs.broker["broker_id"])
+        counts_of_outboxes = outbox_counts(options, work.dsn, inputs.broker["broker_id"], inputs.outboxes)
         totals.relations = held_against_counts(totals.relations, counts_of_outboxes)
     inputs.broker["left_out"] = totals.left_out
     if not options.topics:  # Batches of other topics are not read.

@@ -148,15 +148,23 @@ class PostgresqlSource:
             scope += sql.SQL(" and coalesce(broker, {0}) = {0}").format(sql.Literal(broker_id))
         return scope
 
-    def copy_outbox(self, work: Workspace, label: str, broker_id: str) -> int | None:
+    def has_table(self, name: str) -> bool:
+        """Whether the connection's search_path has a table."""
+        return self.find_table(name) is not None
+
+    def outbox_identities(self) -> list[str]:
+        """The identities that producers gave the outbox. Half messages carry them."""
+        found = self.find_table("mqpg_outbox_count")
+        query = sql.SQL("select broker from {} where topic = ''")
+        return [row["broker"] for row in self.rows(query.format(found))] if found else []
+
+    def copy_outbox(self, work: Workspace, label: str, broker_id: str) -> int:
         """Copy the rows of an outbox that belong to one broker into the table outbox_row.
 
-        `label` is the value of the column `ledger`. Returns how many rows there were; None: there is no
-        outbox.
+        `label` is the value of the column `ledger`. Returns how many rows there were.
         """
         found = self.find_table("mqpg_outbox")
-        if found is None:
-            return None
+        assert found is not None
         query = sql.SQL(
             "select {}, encode(sha256(convert_to(id, 'UTF8')), 'hex'), state, "
             "case when "

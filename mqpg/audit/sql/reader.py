@@ -75,6 +75,7 @@ class Inputs:
     broker: dict[str, Any] = field(default_factory=dict)  # what the report says about it
     not_judged: list[NotJudged] = field(default_factory=list)  # as far as is known before the frames are derived
     scope: dict[str, Any] = field(default_factory=dict)  # the names of what is audited
+    outboxes: dict[str, str] = field(default_factory=dict)  # those whose counters may be compared: name by URL
 
 
 def connect_once(dsn: str, options: AuditOptions) -> None:
@@ -107,8 +108,10 @@ class _Reader:
     digests: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     # Of consumer groups: tolerance, and whether a journal is in a broker's database.
     journals: dict[str, tuple[float, bool]] = field(default_factory=dict)
-    # By label: tolerance; whether it is the broker's own (None: it is an outbox); producer groups.
-    ledger_groups: dict[str, tuple[float, bool | None, list[str]]] = field(default_factory=dict)
+    # By label: tolerance; whether it is the broker's own; producer groups.
+    ledger_groups: dict[str, tuple[float, bool, list[str]]] = field(default_factory=dict)
+    # By label: tolerance; the identities of outboxes beside a ledger (None: it is alone); producer groups.
+    outbox_groups: dict[str, tuple[float, set[str | None], list[str]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.topics = list(self.options.topics) or None
@@ -210,7 +213,7 @@ class _Reader:
         for group in self.options.ledgers:
             if group not in self.producer_groups:
                 raise UnknownProducerGroup(f"no producer group {group!r} in {broker.name}")
-        own = dict.fromkeys((row["name"] for row in rows if row["checker"] == "ledger"), self.dsn)
+        own = self.own = dict.fromkeys((row["name"] for row in rows if row["checker"] == "ledger"), self.dsn)
         wanted: Urls = {**own, **self.options.ledgers}
         producing = [row["name"] for row in broker.rows(_PRODUCING, self.topics, self.topics)]
         self.inputs.scope |= {"producer_groups": producing, "ledgers": sorted(wanted)}
@@ -255,29 +258,48 @@ class _Reader:
         with open_source(url) as source:
             self._record("ledger", source)
             broker_id = self.inputs.broker["broker_id"]
-            outbox = source.copy_outbox(self.work, label, broker_id)
+            has_outbox = source.has_table("mqpg_outbox")
             ledger = source.copy_ledger(
-                self.work, label, broker_id, also_the_brokers=outbox is None, judged=self.judged
+                self.work,
+                label,
+                broker_id,
+                # No group with the checker `ledger` has an outbox.
+                also_the_brokers=not has_outbox or not self.own.keys().isdisjoint(groups),
+                judged=self.judged,
             )
             self._hold_digests(source)
-            if outbox is not None:
-                self._add_rows(f"outbox {label}", outbox)
+            if has_outbox:
+                self._read_outbox(url, source, label, groups, alone=ledger is None)
             elif ledger is None:
                 raise LedgerError(
                     f"{describe(to_sqlalchemy(url))} has no table mqpg_ledger or mqpg_outbox (producer group {label})"
                 )
             if ledger is not None:
                 self._add_rows(f"ledger {label}", ledger[0])
-            tolerance, in_broker = self.ledger_groups.get(label, (0.0, None))[:2]
-            in_broker = in_broker if ledger is None else ledger[1]
-            self.ledger_groups[label] = (max(tolerance, self._tolerance(source)), in_broker, groups)
+                tolerance = self.ledger_groups.get(label, (0.0,))[0]
+                self.ledger_groups[label] = (max(tolerance, self._tolerance(source)), ledger[1], groups)
+
+    def _read_outbox(self, url: str, source: Source, label: str, groups: list[str], *, alone: bool) -> None:
+        """Read an outbox. One beside a ledger has the half messages that carry its identity, and a name of its own."""
+        named = label if alone else f"{label} (outbox)"
+        self._add_rows(f"outbox {label}", source.copy_outbox(self.work, named, self.inputs.broker["broker_id"]))
+        tolerance, identities, _ = self.outbox_groups.get(named, (0.0, set(), groups))
+        identities.update([None] if alone else source.outbox_identities())
+        self.outbox_groups[named] = (max(tolerance, self._tolerance(source)), identities, groups)
+        # Its counters do not tell the groups apart.
+        if alone or not any(one.what == NO_LEDGER for one in self.inputs.not_judged):
+            self.inputs.outboxes[url] = named
 
     def _insert_ledger_groups(self) -> None:
-        """One row for each producer group, however many databases its ledger or outbox is in."""
+        """Fill the tables that say which ledger and which outbox each producer group has, in however many databases."""
+        ids = self.producer_groups
         for label, (tolerance, in_broker, groups) in self.ledger_groups.items():
+            self.outbox_groups.pop(label, None)
             self.work.insert("ledger_source", [(label, tolerance)])
-            table = "outbox_group" if in_broker is None else "ledger_group"
-            self.work.insert(table, [(self.producer_groups[name], label, bool(in_broker)) for name in groups])
+            self.work.insert("ledger_group", [(ids[name], label, in_broker) for name in groups])
+        for label, (tolerance, identities, groups) in self.outbox_groups.items():
+            self.work.insert("ledger_source", [(label, tolerance)])
+            self.work.insert("outbox_group", [(ids[name], label, False, one) for name in groups for one in identities])
 
     def _add_rows(self, what: str, rows: int) -> None:
         self.inputs.rows[what] = self.inputs.rows.get(what, 0) + rows

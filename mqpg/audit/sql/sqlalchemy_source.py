@@ -115,10 +115,18 @@ class SqlalchemySource:
             return 0
         return int(self.connection.execute(select(func.count()).select_from(table_named(table))).scalar_one())
 
-    def copy_outbox(self, work: Workspace, label: str, broker_id: str) -> int | None:
+    def has_table(self, name: str) -> bool:
+        """Whether the database has a table."""
+        return inspect(self.connection).has_table(name)
+
+    def outbox_identities(self) -> list[str]:
         """See PostgresqlSource."""
-        if not inspect(self.connection).has_table("mqpg_outbox"):
-            return None
+        if not self.has_table("mqpg_outbox_count"):
+            return []
+        return [row[0] for row in self._stream("select broker from mqpg_outbox_count where topic = ''")]
+
+    def copy_outbox(self, work: Workspace, label: str, broker_id: str) -> int:
+        """See PostgresqlSource."""
         rows = self._stream("select id, state, handle, topic, broker from mqpg_outbox")
         found = (
             (label, hashlib.sha256(row_id.encode()).hexdigest(), state, _message_id(handle), topic)

@@ -11,6 +11,13 @@ with half as (
     where m.kind = 'h'
 ),
 
+-- The record batches of outboxes that are beside a ledger.
+outbox_batch as (
+    select distinct b.batch_id, g.ledger
+    from body as b
+    join outbox_group as g on g.producer_group_id = b.producer_group_id and g.identity = b.ledger
+),
+
 matched as (
     select
         g.ledger, g.in_broker, true as audited, h.message_id, h.topic_id, h.state, h.relayed_as,
@@ -20,6 +27,7 @@ matched as (
     join ledger_group as g on g.producer_group_id = h.producer_group_id
     left join ledger_row as r
         on r.ledger = g.ledger and r.message_id = h.message_id and r.handle_hash = h.handle_hash
+    where not exists (select from outbox_batch as b where b.batch_id = h.message_id >> 10)
     union all
     -- An outbox deletes the row of a message that the broker has for good. So a committed half
     -- without a row is local and done.
@@ -34,9 +42,14 @@ matched as (
         case when confirmed.confirmed then h.decided_at end,
         o.topic
     from half as h
-    join outbox_group as g on g.producer_group_id = h.producer_group_id
+    join (
+        select distinct g.producer_group_id, g.ledger, g.in_broker, g.identity is null as alone
+        from outbox_group as g
+    ) as g on g.producer_group_id = h.producer_group_id
     left join outbox as o on o.ledger = g.ledger and o.message_id = h.message_id
     cross join lateral (select o.state is null and h.state = 'committed' as confirmed) as confirmed
+    where g.alone
+        or exists (select from outbox_batch as b where b.batch_id = h.message_id >> 10 and b.ledger = g.ledger)
     union all
     -- A ledger may also serve producer groups that are not audited. Their half messages exist.
     select

@@ -11,14 +11,15 @@ select
     b.batch_id, b.first_id, b.n, b.xid::xid8 as xid, b.created_at as born_at, b.topic_id, b.producer_group_id,
     left(b.kind, 1) as kind,
     extract(epoch from b.delay)::float8 as delay,
-    b.check_at, b.queue_id, b.relay, b.incarnation, b.handle_hashes, b.key_hashes, b.sizes, b.intact,
+    b.check_at, b.queue_id, b.relay, b.incarnation, b.ledger, b.handle_hashes, b.key_hashes, b.sizes, b.intact,
     coalesce(pg_visible_in_snapshot(b.xid::xid8, h.newest_snapshot), false) as covered,
     h.ticks_dropped and coalesce(pg_visible_in_snapshot(b.xid::xid8, h.oldest_snapshot), true) as may_be_dropped,
     b.kept and b.first_id <@ h.dropped_decisions as decision_gone
 from (
     select
         l.batch_id, l.first_id, l.n, l.xid, l.created_at, l.topic_id, l.producer_group_id, l.kind, l.check_at,
-        l.queue_id, l.handle_hashes, l.key_hashes, l.sizes, l.intact, l.kept, l.delay, l.relay, l.incarnation
+        l.queue_id, l.handle_hashes, l.key_hashes, l.sizes, l.intact, l.kept, l.delay, l.relay, l.incarnation,
+        l.ledger
     from mqpg_audit.record_batch as l
     where not l.kept
         and l.batch_id >= (select case when j.reading then j.until_id >> 10 else 0 end from judged as j)
@@ -34,7 +35,8 @@ from (
         false,
         l.delay,
         l.relay,
-        l.incarnation
+        l.incarnation,
+        l.ledger
     from open_message as o
     join mqpg_audit.record_batch as l on l.batch_id = o.message_id >> 10 and not l.kept
     cross join judged as j
@@ -42,7 +44,8 @@ from (
     union all
     select
         e.batch_id, e.first_id, e.n, e.xid, e.created_at, e.topic_id, e.producer_group_id, e.kind, e.check_at,
-        e.queue_id, e.handle_hashes, e.key_hashes, e.sizes, e.intact, e.kept, e.delay, e.relay, e.incarnation
+        e.queue_id, e.handle_hashes, e.key_hashes, e.sizes, e.intact, e.kept, e.delay, e.relay, e.incarnation,
+        e.ledger
     from mqpg_audit.record_batch as e
     cross join judged as j
     where e.kept
