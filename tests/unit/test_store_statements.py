@@ -1,21 +1,24 @@
-"""Statements over mqpg's tables that asyncpg itself runs, which is not installed for the tests."""
+"""What asyncpg does behind SQLAlchemy is SQLAlchemy's: the names of prepared statements, and the errors."""
 
 import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from mqpg._async.stores import ledger
+import pytest
+
+from mqpg._async.stores.database import UserDatabase
+from mqpg._async.stores.ledger import AsyncLedger
 
 
 class Asyncpg:
-    """A connection of SQLAlchemy in a transaction of asyncpg, and that of asyncpg in it."""
+    """A connection of SQLAlchemy in a transaction of asyncpg that the next statement ends with 40001."""
 
     closed = invalidated = _has_events = False
     dialect = SimpleNamespace(driver="asyncpg")
     engine = SimpleNamespace(_has_events=False)
 
-    def __init__(self, answer: list[Any] | Exception) -> None:
-        self.answer, self.asked = answer, list[Any]()
+    def __init__(self) -> None:
+        self.sqlstates = ["25P02", "40001"]
         self.sync_connection = self.connection = self.driver_connection = self
 
     def in_transaction(self) -> bool:
@@ -24,31 +27,18 @@ class Asyncpg:
     def get_execution_options(self) -> dict[str, Any]:
         return {}
 
-    async def fetch(self, query: str, *values: Any) -> list[Any]:
-        self.asked.append((query, values))
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
+    async def fetch(self, *_: Any) -> list[Any]:
+        raise RuntimeError(self.sqlstates.pop())
 
-    async def execute(self, clause: Any, values: Any) -> list[Any]:
-        self.asked.append("SQLAlchemy")
-        return []
+    async def execute(self, *_: Any) -> list[Any]:
+        raise LookupError(self.sqlstates.pop())
 
 
-def rows(conn: Any, schema: str | None = None) -> list[Any]:
-    return list(asyncio.run(ledger._BY_ARRAY.rows(conn, {"chosen": ["h"]}, schema)))
-
-
-def test_asyncpg_looks_for_the_ledger_row_without_the_detour_of_sqlalchemy() -> None:
-    conn = Asyncpg([("h", None)])
-    assert rows(conn, "shop") == [("h", None)]
-    ((query, values),) = conn.asked
-    assert "FROM shop.mqpg_ledger" in query
-    assert query.endswith("= ANY ($1::TEXT[])")
-    assert values == (["h"],)
-
-
-def test_of_an_error_of_asyncpg_sqlalchemy_says_what_is_wrong() -> None:
-    conn = Asyncpg(RuntimeError("current transaction is aborted"))
-    assert rows(conn) == []
-    assert conn.asked[1:] == ["SQLAlchemy"]
+def test_the_look_for_the_ledger_row_of_asyncpg_says_a_serialization_failure() -> None:
+    """A caller who repeats transactions must know it. After it each statement fails with 25P02."""
+    database: Any = SimpleNamespace(dialect="postgresql", schema=None)
+    database.execute = lambda *args: UserDatabase.execute(database, *args)
+    ledger: Any = SimpleNamespace(database=database)
+    conn: Any = Asyncpg()
+    with pytest.raises(LookupError, match="40001"):
+        asyncio.run(AsyncLedger.surviving_rows(ledger, conn, ["handle"]))

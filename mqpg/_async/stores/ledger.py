@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg.errors import UniqueViolation
-from sqlalchemy import ARRAY, URL, Text, any_, bindparam, case, delete, func, insert, or_, select, text, update
+from sqlalchemy import ARRAY, URL, Text, any_, bindparam, case, delete, func, insert, or_, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from mqpg._async._acompat import Connection, Engine
@@ -44,8 +44,8 @@ _ENTRY = select(ledger.c.entry).where(ledger.c.handle == bindparam("one"))
 # By many handles. In PostgreSQL they are one parameter, so that one prepared statement serves any number of them.
 _CHOSEN = ledger.c.handle.in_(bindparam("chosen", expanding=True))
 _CHOSEN_IN_ARRAY = ledger.c.handle == any_(bindparam("chosen", type_=ARRAY(Text)))
-_SURVIVING = select(ledger.c.handle, ledger.c.payload).where(ledger.c.entry == text("'local'"))
-_BY_LIST, _BY_ARRAY = StoreStatement(_SURVIVING.where(_CHOSEN)), StoreStatement(_SURVIVING.where(_CHOSEN_IN_ARRAY))
+_SURVIVING = select(ledger.c.handle, ledger.c.payload).where(ledger.c.entry == "local")
+_SURVIVING_BY_LIST, _SURVIVING_BY_ARRAY = _SURVIVING.where(_CHOSEN), _SURVIVING.where(_CHOSEN_IN_ARRAY)
 _DONE = update(ledger).where(ledger.c.done_at.is_(None)).values(done_at=clock())
 _DONE_BY_LIST, _DONE_BY_ARRAY = _DONE.where(_CHOSEN), _DONE.where(_CHOSEN_IN_ARRAY)
 
@@ -193,9 +193,9 @@ class AsyncLedger(AsyncClosing):
             The final payload, or None, of each handle that has a row.
         """
         found: dict[str, Json | None] = {}
-        query = _BY_ARRAY if self.database.dialect == "postgresql" else _BY_LIST
+        query = _SURVIVING_BY_ARRAY if self.database.dialect == "postgresql" else _SURVIVING_BY_LIST
         for some in chunks(handles):
-            for handle, payload in await query.rows(conn, {"chosen": some}, self.database.schema):
+            for handle, payload in await self.database.execute(conn, query, {"chosen": some}):
                 found[handle] = None if payload is None else Json(payload)
         return found
 

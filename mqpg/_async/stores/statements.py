@@ -7,13 +7,11 @@ statements are declared once and compiled for psycopg if that is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import Any
 
 from psycopg.rows import tuple_row
 from sqlalchemy import Executable
-from sqlalchemy.dialects.postgresql import asyncpg
 from sqlalchemy.dialects.postgresql import psycopg as dialect
 
 from mqpg._async._acompat import Connection, DriverConnection, PgConnection, driver_connection
@@ -22,7 +20,6 @@ from mqpg.user_tables.tables import in_schema
 __all__ = ["POSTGRESQL", "StoreStatement", "bare_connection"]
 
 POSTGRESQL = dialect.dialect()  # type: ignore[no-untyped-call]
-_ASYNCPG = asyncpg.dialect()  # type: ignore[no-untyped-call]
 _SEEN_BY = ("before_execute", "after_execute", "before_cursor_execute", "after_cursor_execute")
 
 
@@ -32,16 +29,13 @@ class StoreStatement:
     def __init__(self, clause: Executable) -> None:
         self._clause: Any = clause
         self._queries: dict[str | None, bytes] = {}
-        self._of_asyncpg: dict[str | None, str] = {}
 
     def _query(self, schema: str | None) -> bytes:
         if schema not in self._queries:
-            self._queries[schema] = self._compiled(schema, POSTGRESQL).encode()
+            place: Any = {} if schema is None else {"schema_translate_map": {None: schema}}
+            compiled = self._clause.compile(dialect=POSTGRESQL, render_schema_translate=bool(place), **place)
+            self._queries[schema] = str(compiled).encode()
         return self._queries[schema]
-
-    def _compiled(self, schema: str | None, dialect: Any) -> str:
-        place: Any = {} if schema is None else {"schema_translate_map": {None: schema}}
-        return str(self._clause.compile(dialect=dialect, render_schema_translate=bool(place), **place))
 
     async def execute(self, conn: PgConnection | Connection, values: dict[str, Any], schema: str | None) -> int:
         """Run it once, and return how many rows it wrote."""
@@ -71,32 +65,18 @@ class StoreStatement:
             row = await cursor.fetchone()
         return None if row is None else row[0]
 
-    async def rows(self, conn: Connection, values: dict[str, Any], schema: str | None) -> Iterable[Any]:
-        """Its rows. asyncpg itself gives those of a statement with one value in a third of SQLAlchemy's time."""
-        if conn.dialect.driver == "asyncpg" and len(values) == 1 and _may_be_bare(conn):
-            if schema not in self._of_asyncpg:
-                self._of_asyncpg[schema] = self._compiled(schema, _ASYNCPG)
-            with suppress(Exception):  # SQLAlchemy's error is the one that callers know
-                driver = await driver_connection(conn)
-                return list(await driver.fetch(self._of_asyncpg[schema], *values.values()))
-        return await conn.execute(in_schema(self._clause, schema), values)
-
 
 async def bare_connection(conn: Connection) -> PgConnection | Connection:
-    """The connection of psycopg itself, on which a statement takes half as long. Else that of SQLAlchemy."""
-    driver = await driver_connection(conn) if _may_be_bare(conn) else None
-    return driver if isinstance(driver, DriverConnection) else conn
+    """The connection of psycopg itself, on which a statement takes half as long.
 
-
-def _may_be_bare(conn: Connection) -> bool:
-    """Whether the driver itself may run a statement.
-
-    It may not if SQLAlchemy has not begun a transaction, of which it would not know then, or if an event or a map of
-    schemas is to see each statement.
+    It is that of SQLAlchemy if that has not begun a transaction, of which it would not know then, if the driver is
+    another one, or if an event or a map of schemas is to see each statement.
     """
     known: Any = getattr(conn, "sync_connection", None) or conn
-    options = known.get_execution_options()
-    return known.in_transaction() and "schema_translate_map" not in options and not _is_seen(known)
+    if not known.in_transaction() or "schema_translate_map" in known.get_execution_options() or _is_seen(known):
+        return conn
+    driver = await driver_connection(conn)
+    return driver if isinstance(driver, DriverConnection) else conn
 
 
 def _is_seen(conn: Any) -> bool:
