@@ -26,7 +26,7 @@ def test_dropped_segments_are_not_audited(audit: Callable[..., Report], story: S
 
 
 def test_the_noted_ends_of_queues(audit: Callable[..., Report], story: Story) -> None:
-    """A queue whose rows are dropped goes on there: a wrong note gives offsets twice, or leaves some out."""
+    """A queue whose rows are dropped continues at the noted end, so a wrong one gives offsets twice."""
     drop_what_may_go(story)
     require_valid(audit())
     for change in (

@@ -82,7 +82,7 @@ begin
     end if;
     v_upto := v_s1;
     -- A batch id stands for 1024 sends at most.
-    v_cut := append.max_messages / 1024 <= v_batch_seq - v_tick.floor_id;
+    v_cut := (v_new.sends or v_new.decisions) and append.max_messages / 1024 <= v_batch_seq - v_tick.floor_id;
     if v_cut then
         v_upto := mqpg._snapshot_of_backlog_part(v_tick, v_s1, append.max_messages);
     end if;

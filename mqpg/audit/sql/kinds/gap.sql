@@ -74,7 +74,7 @@ select
 from place as p
 where p.oldest_offset > p.furthest_offset
 union all
--- A queue goes on at its noted end where its rows are old or dropped, and begins at its oldest offset.
+-- If the rows of a queue are old or dropped, it continues at its noted end. It begins at its oldest offset.
 select
     null, t.topic, e.queue_id, e.first_offset, null,
     format('its rows begin at %s and end at %s, and noted are the oldest offset %s and the end %s of the first ones',
