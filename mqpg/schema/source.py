@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import importlib.resources
+import importlib.util
 import re
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -119,9 +120,7 @@ class Source:
     def whole(self) -> str:
         """The SQL that installs this release into an empty database, with that of PGMQ."""
         text = assemble(self._folder)
-        # The package is not imported, because it imports all of SQLAlchemy's ORM.
-        pgmq = importlib.metadata.distribution("pgmq").locate_file("pgmq/sql/pgmq.sql")
-        bundled = Path(str(pgmq)).read_text(encoding="utf-8")
+        bundled = _pgmq()
         if _BUNDLED_QUOTE in bundled:
             raise ConfigurationError(
                 f"the SQL of the package pgmq must not contain {_BUNDLED_QUOTE}: install another release of it"
@@ -205,6 +204,17 @@ class Source:
 def packaged() -> Source:
     """The source that this package was installed with."""
     return Source(importlib.resources.files("mqpg.sql"))
+
+
+def _pgmq() -> str:
+    """The SQL that the package pgmq bundles. It is not imported, because it imports all of SQLAlchemy's ORM."""
+    try:
+        found = Path(str(importlib.metadata.distribution("pgmq").locate_file("pgmq/sql/pgmq.sql")))
+        if not found.exists() and (spec := importlib.util.find_spec("pgmq")) and spec.origin:  # it is editable
+            found = Path(spec.origin).parent / "sql" / "pgmq.sql"
+        return found.read_text(encoding="utf-8")
+    except (importlib.metadata.PackageNotFoundError, OSError) as error:
+        raise ConfigurationError(f"the package pgmq with its SQL is missing: pip install pgmq ({error})") from error
 
 
 def _quoted(role: str | None) -> str:

@@ -1,6 +1,8 @@
 """The SQL files: built, listed, parsed; one object per file named after it."""
 
 import re
+from importlib.metadata import PathDistribution
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,9 @@ import pglast
 import psycopg
 import pytest
 
+from mqpg.errors import ConfigurationError
 from mqpg.schema.assemble import assemble, described, manifest
-from mqpg.schema.source import packaged
+from mqpg.schema.source import Source, packaged
 
 ROOT = Path(__file__).resolve().parents[2]
 SQL = ROOT / "sql"
@@ -22,6 +25,16 @@ def test_the_whole_schema_is_what_the_files_give() -> None:
     assert text.startswith(first)
     assert text.endswith(rest)
     assert all((SQL / path).read_text("utf-8").strip() in text for path in manifest(SQL) if path != "pgmq.sql")
+
+
+def test_an_editable_pgmq_is_found_and_a_missing_one_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(PathDistribution, "locate_file", lambda self, path: tmp_path / path)
+    assert Source(files("mqpg.sql")).whole == packaged().whole
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match="the package pgmq with its SQL is missing: pip install pgmq"):
+        _ = Source(files("mqpg.sql")).whole
 
 
 def test_the_code_is_every_function_view_and_trigger() -> None:
