@@ -9,7 +9,7 @@ import time
 from psycopg.rows import dict_row
 
 from .function_checker import FunctionChecker
-from .served_ledgers import ServedLedgers
+from .served_ledgers import ServedLedgers, known_ledgers
 from .session import Connection
 from .worker import Options, Worker
 
@@ -48,6 +48,8 @@ class Compensator(Worker):
         self._functions: dict[str, FunctionChecker] = {}
         self._next_tend = self._next_expiry = 0.0
         self.detail |= {"checked": 0, "expired": 0, "ledgers": self._ledgers.detail, "functions": {}}
+        if known := known_ledgers(options.ledgers):
+            self.detail["known_ledgers"] = known  # read before a group names one of them
 
     def stand_by(self, conn: Connection) -> str:
         """Serve the ledgers that the leader does not know."""

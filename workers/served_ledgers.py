@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -18,7 +19,7 @@ from .worker import Options
 if TYPE_CHECKING:
     from .ledger_checker import LedgerChecker
 
-__all__ = ["ServedLedgers", "find_url"]
+__all__ = ["ServedLedgers", "find_url", "known_ledgers"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,12 @@ def find_url(name: str, given: Mapping[str, str]) -> str | None:
     None: this process does not know the ledger.
     """
     return given.get(name) or ledger_url(name) or None
+
+
+def known_ledgers(given: Mapping[str, str]) -> list[str]:
+    """The variables of the ledgers that this process knows, by the command line (`given`) or the environment."""
+    found = {name for name in os.environ if name.startswith(ledger_variable(""))}
+    return sorted(found | {ledger_variable(name) for name in given})
 
 
 class ServedLedgers:

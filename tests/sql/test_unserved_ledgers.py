@@ -38,3 +38,17 @@ def test_where_the_ledger_is_served_or_here_there_is_no_warning(mq: Session, war
     mq.call("create_producer_group", "here", checker="ledger")
     mq.call("create_producer_group", "polled")
     assert warnings == []
+
+
+def test_a_compensator_that_knows_the_ledger_begins_with_its_first_group(mq: Session, warnings: list[str]) -> None:
+    """It serves a ledger once a group names it, and then reports how that goes."""
+    report = "select mqpg._heartbeat('c', 'compensator', 'host', 1, 'active', %s::jsonb)"
+    mq.execute(report, '{"ledgers": {}, "known_ledgers": ["MQPG_LEDGER_SHOP_EU"]}')
+    mq.call("create_producer_group", "shop", checker="url", checker_target="shop-eu")
+    assert warnings == []
+    mq.call("create_producer_group", "depot", checker="url", checker_target="shop")
+    assert warnings == [f"producer group depot: {LINE}"]
+    refused = '{"state": "refused", "reason": "no such driver"}'
+    mq.execute(report, f'{{"ledgers": {{"shop-eu": {refused}}}, "known_ledgers": ["MQPG_LEDGER_SHOP_EU"]}}')
+    mq.call("create_producer_group", "shop", checker="url", checker_target="shop-eu")
+    assert warnings[1:] == ["producer group shop: no such driver"]

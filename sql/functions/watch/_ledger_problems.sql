@@ -33,7 +33,7 @@ language sql stable as $$
             format(
                 'no compensator knows the ledger %1$s: start "mqpg worker" with --ledger %1$s=URL or with the variable '
                 '%2$s=URL', l.checker_target,
-                'MQPG_LEDGER_' || upper(regexp_replace(l.checker_target, '[-.]', '_', 'g'))))
+                mqpg._ledger_variable(l.checker_target)))
     end
     from ledger l
     left join served s using (checker_target)
