@@ -80,6 +80,19 @@ def test_killed_workers_are_started_again_by_up(home: Home) -> None:
     assert home.worker_pid() not in (None, first)
 
 
+def test_a_group_right_after_up_has_a_ledger_that_is_known(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MQPG_LEDGER_SHOP", f"sqlite:///{tmp_path}/shop.db")
+    said: list[str | None] = []
+    with psycopg.connect(home.up(), autocommit=True) as connection:
+        connection.add_notice_handler(lambda notice: said.append(notice.message_primary))
+        connection.execute("select mqpg.create_producer_group('a', checker => 'url', checker_target => 'shop')")
+        assert said == []
+        connection.execute("select mqpg.create_producer_group('b', checker => 'url', checker_target => 'depot')")
+        assert len(said) == 1
+
+
 def test_a_running_up_takes_a_new_ledger(home: Home, tmp_path: Path) -> None:
     """A later `up` from a shell without the variable leaves the workers and their ledgers alone."""
     ledgers = {name: f"sqlite:///{tmp_path / name}.db" for name in ("shop", "depot")}
@@ -260,6 +273,8 @@ def _scalar(connection: psycopg.Connection[tuple[object, ...]], query: str) -> o
 def test_a_new_folder_is_small(home: Home) -> None:
     with psycopg.connect(home.up(workers=False)) as connection:
         assert _scalar(connection, "show wal_segment_size") == "2MB"
+        assert _scalar(connection, "select sum(size)::int from pg_ls_waldir()") == 2 * 1024**2
+        eventually(lambda: _scalar(connection, "show wal_recycle") == "on")
 
 
 def test_a_folder_of_an_earlier_release_keeps_working(home: Home) -> None:
