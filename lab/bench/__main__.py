@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,7 +29,6 @@ def bench(
     cells: Annotated[
         str, typer.Option(help=f"Names of cells, with commas, or all; default: {_ALWAYS}; only when named: {_NAMED}")
     ] = "",
-    sides: Annotated[str, typer.Option(help="Sides to run, separated by commas.")] = ",".join(SIDES),
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Interleaved rounds; default: 3, or 1 with --quick.")
     ] = None,
@@ -39,9 +36,6 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     limit: Annotated[
         float | None, typer.Option(min=1, help="Begin no cell that would end after so many seconds; default: 900.")
-    ] = None,
-    save: Annotated[
-        Path | None, typer.Option(help="Write the JSON object to this file after every run, so that none is lost.")
     ] = None,
 ) -> None:
     """Measure mqpg, pgmq, PgQ and a bare INSERT or SELECT side by side on one embedded server.
@@ -52,20 +46,15 @@ def bench(
         measured = [quick(cell) if quick_run else cell for cell in choose(filter(None, cells.split(",")))]
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--cells") from None
-    chosen = sides.split(",")
-    if not set(chosen) <= set(SIDES):
-        raise typer.BadParameter(f"must be among {', '.join(SIDES)}", param_hint="--sides")
     began = time.monotonic()
-    with EmbeddedServer(settings=SETTINGS) as embedded, Server(embedded.dsn(), chosen) as server:
+    with EmbeddedServer(settings=SETTINGS) as embedded, Server(embedded.dsn()) as server:
         result = Outcome(server.describe(), measured, quick_run, server.major, server.missing)
 
         def note(one: Run | Failure) -> None:
             typer.echo(_line(one), err=True)
             result.add(one, time.monotonic() - began)
-            if save is not None:
-                save.write_text(json.dumps(result.as_json(), ensure_ascii=False), encoding="utf-8")
 
-        there = [side for side in chosen if side not in server.missing]
+        there = [side for side in SIDES if side not in server.missing]
         times = rounds or (_QUICK_ROUNDS if quick_run else _ROUNDS)
         if not run_all(server, measured, there, times, limit or (_QUICK_LIMIT if quick_run else _LIMIT), note):
             typer.echo("time is up: not all rounds were run", err=True)

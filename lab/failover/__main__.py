@@ -4,9 +4,6 @@ A broker has a primary and a synchronous standby. Producers, two consumers and o
 --adopt-promoted` work with a DSN of both hosts. Each failover kills all processes of the primary with
 SIGKILL, deletes its data and promotes the standby, as a failover manager does. At the end every
 acknowledged message must have its effect once for each consumer, and the audit must find nothing.
-
-With `--patroni` Patroni manages both servers. A failover kills the primary with its Patroni and only
-waits. With `--hook` the worker has no `--adopt-promoted`, and Patroni calls `deploy/patroni/adopt.sh`.
 """
 
 from __future__ import annotations
@@ -38,7 +35,7 @@ from tests.support.waiting import eventually
 
 from .clients import BROKER_TABLES, GROUP, LOCAL_GROUP, SHOP_TABLES, TOPIC, Clients
 from .pair import TakingTurns, taking_turns
-from .patroni import Managed, managed
+from .patroni import Managed
 
 __all__ = ["main", "run"]
 
@@ -178,15 +175,12 @@ def main() -> int:
     """Return 0 when nothing was lost or doubled."""
     parser = argparse.ArgumentParser(prog="python -m lab.failover", description=__doc__)
     parser.add_argument("--failovers", type=int, default=int(os.environ.get("TRIALS") or 20))
-    parser.add_argument("--patroni", action="store_true", help="Patroni manages the servers")
-    parser.add_argument("--hook", action="store_true", help="and its callback adopts them")
     parser.add_argument("--seed", type=int, default=int(os.environ.get("MQPG_TEST_SEED") or secrets.randbits(32)))
     options = parser.parse_args()
     terminate_cleanly()
     folder = Path(mkdtemp(prefix="mqpg-failover-"))
     print(f"seed {options.seed}, logs in {folder}", file=sys.stderr, flush=True)
-    made = managed(hook=options.hook) if options.patroni or options.hook else None
-    report = run(options.failovers, options.seed, folder, made, () if options.hook else ("--adopt-promoted",))
+    report = run(options.failovers, options.seed, folder)
     print(json.dumps(report, indent=2), flush=True)
     return 1 if report["wrong"] else 0
 

@@ -9,7 +9,7 @@ import typer
 from lab.command import finish, interruptible, new_seed
 from mqpg.errors import Error
 
-from .run import FAULTS, TARGETS, run
+from .run import run
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -18,8 +18,6 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 def silence(
     times: Annotated[int, typer.Option(min=1, help="How often each fault is made.")] = 50,
     seed: Annotated[int | None, typer.Option(help="Seed of the order of the faults; random by default.")] = None,
-    faults: Annotated[str, typer.Option(metavar="FAULT,…", help=f"Of {', '.join(FAULTS)}.")] = ",".join(FAULTS),
-    targets: Annotated[str, typer.Option(metavar="TARGET,…", help=f"Of {', '.join(TARGETS)}.")] = "leader,c1,c3",
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
 ) -> None:
     """Kill, freeze and cut off the container that leads or holds a queue, and time the next delivery.
@@ -30,7 +28,7 @@ def silence(
     """
     try:
         with interruptible() as say:
-            result = run(times, new_seed(seed), tuple(faults.split(",")), tuple(targets.split(",")), say)
+            result = run(times, new_seed(seed), say)
     except (Error, AssertionError) as error:
         typer.echo(f"mqpg: {' '.join(str(error).split())}", err=True)
         raise typer.Exit(2) from None

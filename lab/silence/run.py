@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,11 +27,11 @@ from tests.support.waiting import eventually
 
 from .handlers import LEASE
 
-__all__ = ["FAULTS", "LIMITS", "Result", "TARGETS", "run"]
+__all__ = ["LIMITS", "Result", "run"]
 
 FAULTS = ("kill", "freeze", "detach", "link")
-TARGETS = ("leader", "c1", "c3")
-LIMITS = {"leader": 10.0} | dict.fromkeys(("c1", "c3"), LEASE + 5)  # seconds, at most
+MEMBERS = ("c1", "c3")
+LIMITS = {"leader": 10.0} | dict.fromkeys(MEMBERS, LEASE + 5)  # seconds, at most
 _FAULT = 11.0  # seconds for which a fault lasts, longer than any limit
 _PATIENCE = 180.0  # seconds in which a delivery, and afterwards the standby, has to come
 _BACKLOG = 10  # messages that wait for a member
@@ -98,8 +98,8 @@ class Result:
 class Site:
     """The containers, and a thread that keeps every topic busy."""
 
-    def __init__(self, server: Server, containers: dict[str, Container], targets: tuple[str, ...]) -> None:
-        self.containers, self.targets = containers, targets
+    def __init__(self, server: Server, containers: dict[str, Container]) -> None:
+        self.containers = containers
         self.dsn = server.create_database("broker")
         self.sent: Counter[str] = Counter()
         self.received: Counter[int] = Counter()
@@ -109,10 +109,9 @@ class Site:
         self._asking = self.connect()
         self._asking.execute(_TABLES.encode())
         with mqpg.connect(self.dsn) as mq:
-            for target in targets:
+            for target in LIMITS:
                 mq.create_topic(target, queues=1)
-                if target == "leader":
-                    mq.subscribe(target, target)
+            mq.subscribe("leader", "leader")
 
     def connect(self) -> psycopg.Connection[Any]:
         return psycopg.connect(self.dsn, autocommit=True, connect_timeout=10)
@@ -156,15 +155,15 @@ class Site:
     def _send(self) -> None:
         with self.connect() as conn:
             while not self._over.is_set():
-                for target in self.targets:
+                for target in LIMITS:
                     if target == "leader" or self.sent[target] - len(self.effects(target)) < _BACKLOG:
                         self.sent[target] += 1
                         conn.execute("select mqpg.send(%s, %s)", [target, str(self.sent[target])])
-                time.sleep(_PAUSE if "leader" in self.targets else 0.2)
+                time.sleep(_PAUSE)
 
     def _receive(self) -> None:
         with self.connect() as conn:
-            while "leader" in self.targets and not self._drained.is_set():
+            while not self._drained.is_set():
                 with conn.transaction():
                     rows = conn.execute("select payload, receipt from mqpg.receive('leader', 'leader', 500)").fetchall()
                     if rows:
@@ -177,13 +176,13 @@ class Site:
                     time.sleep(_PAUSE)
 
     def _drain(self) -> None:
-        for target in self.targets:
+        for target in LIMITS:
             eventually(lambda: len(self.effects(target)) >= self.sent[target], _PATIENCE)  # noqa: B023 (called at once)
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Messages that were sent, lost and applied twice; C3 may apply twice."""
         found = {}
-        for target in self.targets:
+        for target in LIMITS:
             effects = self.effects(target)
             twice = 0 if target == "c3" else sum(times > 1 for times in effects.values())
             found[target] = {"sent": self.sent[target], "lost": self.sent[target] - len(effects), "doubled": twice}
@@ -206,7 +205,7 @@ def hit(container: Container, fault: str) -> None:
         container.link_down(_FAULT)
 
 
-def leader(site: Site, fault: str) -> float:
+def leader(site: Site, fault: str) -> float | None:
     """Hit the leader of the appenders, and return the seconds until a message that is sent meanwhile arrives."""
     site.ready("leader")
     (host,) = site.query(_LEADER)[0]
@@ -244,38 +243,36 @@ def member(site: Site, group: str, fault: str) -> float | None:
 
 def round_of(site: Site, fault: str) -> dict[str, float]:
     """Hit one container of each target at the same time."""
-    with ThreadPoolExecutor(len(site.targets)) as pool:
-        work = {
-            target: pool.submit(leader, site, fault) if target == "leader" else pool.submit(member, site, target, fault)
-            for target in site.targets
-        }
+    with ThreadPoolExecutor(len(LIMITS)) as pool:
+        work: dict[str, Future[float | None]] = {"leader": pool.submit(leader, site, fault)}
+        work |= {group: pool.submit(member, site, group, fault) for group in MEMBERS}
     found = {target: one.result() for target, one in work.items()}
     return {target: value for target, value in found.items() if value is not None}
 
 
-def run(times: int, seed: int, faults: tuple[str, ...], targets: tuple[str, ...], say: Callable[[str], None]) -> Result:
+def run(times: int, seed: int, say: Callable[[str], None]) -> Result:
     """Run it all; the containers are removed in every case."""
     folder = Path(tempfile.mkdtemp(prefix="mqpg-silence-"))
     folder.chmod(0o711)
-    seconds: dict[tuple[str, str], list[float]] = {(fault, target): [] for fault in faults for target in targets}
+    seconds: dict[tuple[str, str], list[float]] = {(fault, target): [] for fault in FAULTS for target in LIMITS}
     passed, began = 0, time.monotonic()
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        site = started(stack, folder, targets)
+        site = started(stack, folder)
         with site.busy():
-            plan = [fault for fault in faults for _ in range(times)]
+            plan = [fault for fault in FAULTS for _ in range(times)]
             random.Random(seed).shuffle(plan)
             for number, fault in enumerate(plan, 1):
                 found = round_of(site, fault)
                 for target, value in found.items():
                     seconds[fault, target].append(value)
-                passed += len(targets) - len(found)
+                passed += len(LIMITS) - len(found)
                 shown = ", ".join(f"{target} {value:.1f} s" for target, value in found.items())
                 say(f"{number}/{len(plan)}: {fault}; {shown}")
         return Result(seed, seconds, passed, site.counts(), time.monotonic() - began)
 
 
-def started(stack: ExitStack, folder: Path, targets: tuple[str, ...]) -> Site:
+def started(stack: ExitStack, folder: Path) -> Site:
     """Start a server, two workers, and two members of each group; all end with the stack."""
     made = stack.enter_context(engine(folder))
     database, server = made.create("database", folder / "database", {"max_connections": 200})
@@ -284,14 +281,11 @@ def started(stack: ExitStack, folder: Path, targets: tuple[str, ...]) -> Site:
     database.start()
     server.start()
     programs = {f"worker-{number}": _WORKER for number in (1, 2)}
-    for group in (one for one in targets if one != "leader"):
+    for group in MEMBERS:
         programs |= {f"{group}-{number}": ["mqpg", "consume", f"lab.silence.handlers:{group}"] for number in (1, 2)}
     containers = {name: made.create(name, None, {})[0] for name in programs}
-    site = Site(server, containers, targets)
-    given = {
-        "PYTHONPATH": "/opt/mqpg:/src",
-        "MQPG_DATABASE_URL": site.dsn,
-    }
+    site = Site(server, containers)
+    given = {"PYTHONPATH": "/opt/mqpg:/src", "MQPG_DATABASE_URL": site.dsn}
     for name, program in programs.items():
         containers[name].let_run(program, given)
     (folder / "layout.json").touch()
