@@ -5,14 +5,18 @@
 -- beyond the offset. dead: the group does not have to apply it. unjudged: a filter may have left it
 -- out, and its body is dropped, so nobody can say any more whether it did.
 -- last_retry: it is the message's last delivery in the retry lane, and none was scheduled behind it.
-with journal as (
+with again as (
+    select r.message_id from reapplied as r
+),
+
+journal as (
     select e.owner_id, e.message_id, 1 as times_applied, e.applied_at
     from effect as e
-    where e.owner_id is not null and not exists (select from reapplied as r where r.message_id = e.message_id)
+    where e.owner_id is not null and not exists (select from again as r where r.message_id = e.message_id)
     union all
     select e.owner_id, e.message_id, count(*), min(e.applied_at)
     from effect as e
-    where e.owner_id is not null and exists (select from reapplied as r where r.message_id = e.message_id)
+    where e.owner_id is not null and exists (select from again as r where r.message_id = e.message_id)
     group by 1, 2
 ),
 

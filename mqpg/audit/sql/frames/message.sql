@@ -18,8 +18,10 @@ with batch as (
         b.xid, b.covered, b.may_be_dropped, b.decision_gone,
         b.handle_hashes[1] is not null as half,
         b.handle_hashes[1:] as handle_hashes,
-        b.key_hashes[1:] as key_hashes
+        b.key_hashes[1:] as key_hashes,
+        case when t.topic_id is null then 'topic_dropped' else 'other_topic' end as state_elsewhere
     from body as b
+    left join topic as t on t.topic_id = b.topic_id
     offset 0
 ),
 
@@ -29,7 +31,7 @@ known as (
         b.topic_id, b.kind, b.producer_group_id, b.queue_id,
         b.handle_hashes[i.i + 1] as handle_hash,
         b.key_hashes[i.i + 1] as key_hash,
-        b.check_at, b.born_at, b.xid, b.covered, b.may_be_dropped, b.decision_gone, b.half
+        b.check_at, b.born_at, b.xid, b.covered, b.may_be_dropped, b.decision_gone, b.half, b.state_elsewhere
     from batch as b
     cross join lateral generate_series(0, b.n - 1) as i (i)
 ),
@@ -77,21 +79,34 @@ too_late as (
     where pg_visible_in_snapshot(d.xid, t.snapshot) and d.visible_at = w.visible_at
 ),
 
+-- What is known of delays: few messages have one, so that one join is enough for all.
+delay as (
+    select
+        r.message_id is not null as released,
+        r.visible_at, r.due, r.may_be_dropped,
+        s.op,
+        l.message_id is not null as too_late,
+        coalesce(r.message_id, s.message_id) as message_id
+    from release as r
+    full join (select d.message_id, d.op from decision as d where d.stage = 1) as s on s.message_id = r.message_id
+    left join too_late as l on l.message_id = r.message_id
+),
+
 judged as (
     select
-        k.message_id, k.topic_id,
+        k.message_id, k.topic_id, k.state_elsewhere,
         case when k.half then 'h' when k.kind = 'f' then 'f' when late.late then 'd' else 'n' end as kind,
         k.producer_group_id, k.queue_id, k.handle_hash,
         k.key_hash, k.check_at, k.born_at, k.xid, o.at as decided_at, o.decided_by, late.late,
-        late.late and r.message_id is null as unscheduled,
+        late.late and not coalesce(r.released, false) as unscheduled,
         case
             when k.kind = 'f' and not k.half then 'final'
             when k.half and o.op is null and not k.decision_gone then 'undecided'
             when k.half and o.op = 'b' then 'rolled_back'
             when k.half and o.relayed_as is not null then 'relayed'
-            when late.late and s.op = 'r' and l.message_id is null then 'recalled'
+            when late.late and r.op = 'r' and not r.too_late then 'recalled'
             -- Without its row in delayed it can never come, so it counts as due, and is found lost.
-            when late.late and s.op is null and not coalesce(r.due, true) then 'delayed'
+            when late.late and r.op is null and not coalesce(r.due, true) then 'delayed'
             else 'committed'
         end as state,
         case when k.half then o.at else k.born_at end as committed_at,
@@ -108,13 +123,11 @@ judged as (
         ) as may_be_dropped
     from known as k
     left join decision as o on o.message_id = k.message_id and o.stage = 0
-    left join decision as s on s.message_id = k.message_id and s.stage = 1
-    left join release as r on r.message_id = k.message_id
-    left join too_late as l on l.message_id = k.message_id
+    left join delay as r on r.message_id = k.message_id
     cross join lateral (
         select case
             when k.half then o.visible_at is not null
-            else k.kind = 'd' or (k.kind <> 'f' and r.message_id is not null)
+            else k.kind = 'd' or (k.kind <> 'f' and coalesce(r.released, false))
         end as late
     ) as late
     offset 0
@@ -125,8 +138,7 @@ select
     j.state = 'committed' and j.covered and not j.may_be_dropped as expected,
     j.state = 'committed' and not j.covered as waiting,
     j.kind, j.state,
-    case when t.topic_id is null then 'topic_dropped' else 'other_topic' end as state_elsewhere,
+    j.state_elsewhere,
     j.place, j.due_at, j.producer_group_id, j.decision_queue_id, j.check_at, j.decided_at, j.decided_by, j.relayed_as,
     j.deliver_id, j.key_hash, j.handle_hash
 from judged as j
-left join topic as t on t.topic_id = j.topic_id

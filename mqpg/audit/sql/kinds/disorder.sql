@@ -1,12 +1,16 @@
 -- disorder: offsets, order numbers or effects in another order than the commits.
-with neighbour as (
+with several as (
+    select r.message_id from repeated as r
+),
+
+neighbour as (
     select
         e.topic_id, e.queue_id, e.queue_offset, e.tick_id, e.message_id, e.place,
         lag(e.place) over within_tick as place_before,
         lag(e.message_id) over within_tick as message_before
     from entry as e
     where e.lane = 0 and e.state = 'committed' and e.place is not null
-        and not exists (select from repeated as r where r.message_id = e.message_id)
+        and not exists (select from several as r where r.message_id = e.message_id)
     window within_tick as (partition by e.topic_id, e.queue_id, e.tick_id order by e.queue_offset)
 ),
 
@@ -117,7 +121,7 @@ select
     format('appended by tick %s, although the tick before had seen its commit', m.tick_id)
 from mistimed as m
 where m.late and m.place is not null
-    and not exists (select from repeated as r where r.message_id = m.message_id)
+    and not exists (select from several as r where r.message_id = m.message_id)
 union all
 select
     null, t.topic, null, null, c.message_id,

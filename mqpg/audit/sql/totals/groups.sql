@@ -15,6 +15,10 @@ with sides as (
     group by 1, 2
 ),
 
+again as (
+    select r.message_id from reapplied as r
+),
+
 -- Most messages have one row each.
 applied as not materialized (
     select
@@ -23,7 +27,7 @@ applied as not materialized (
         1 as times
     from effect as e
     where e.state <> 'topic_dropped'
-        and not exists (select from reapplied as r where r.message_id = e.message_id)
+        and not exists (select from again as r where r.message_id = e.message_id)
     union all
     select
         e.owner_id, e.message_id, e.consumer_group, e.topic,
@@ -31,7 +35,7 @@ applied as not materialized (
         count(*)
     from effect as e
     where e.state <> 'topic_dropped'
-        and exists (select from reapplied as r where r.message_id = e.message_id)
+        and exists (select from again as r where r.message_id = e.message_id)
     group by 1, 2, 3, 4
 ),
 

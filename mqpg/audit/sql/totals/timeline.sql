@@ -33,10 +33,10 @@ from (
     from (
         select
             floor(
-                date_part('epoch', greatest(e.committed_at, e.due_at) - timestamptz '1970-01-01 00:00:00 UTC') / w.seconds
+                date_part('epoch', greatest(e.committed_at, e.due_at) - timestamptz '1970-01-01 00:00:00 UTC')
+                / (select w.seconds from width as w)
             ) as nth
         from entry as e
-        cross join width as w
         where e.lane = 0 and e.state = 'committed'
     ) as c
     group by c.nth
@@ -65,10 +65,12 @@ from (
     from (
         select
             d.consumer_group,
-            floor(date_part('epoch', d.applied_at - timestamptz '1970-01-01 00:00:00 UTC') / w.seconds) as nth,
+            floor(
+                date_part('epoch', d.applied_at - timestamptz '1970-01-01 00:00:00 UTC')
+                / (select w.seconds from width as w)
+            ) as nth,
             date_part('epoch', d.applied_at - greatest(d.committed_at, d.due_at)) as seconds
         from delivery as d
-        cross join width as w
         where d.lane = 0 and d.state = 'committed' and not d.dead
     ) as a
     group by a.nth, a.consumer_group
