@@ -55,11 +55,14 @@ _KEYS = {
 # which large ones are partitioned.
 _KEPT: Mapping[str, str | None] = {
     "message": "message_id",
+    "odd_message": None,
     "entry": "message_id",
+    "odd_entry": None,
     "missed": None,
     "mistimed": None,
     "setback": None,
     "effect": "message_id",
+    "odd_effect": None,
     "reapplied": None,
     "unaccounted": None,
     "place": None,
@@ -79,6 +82,7 @@ _KEPT: Mapping[str, str | None] = {
     "stored_message": "message_id",
     "change": None,
     "ending": "message_id",
+    "unacked": None,
     "keeper": None,
     "answer": "message_id",
     "unanswered": None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -38,7 +39,9 @@ lock table mqpg_audit.record_batch, mqpg_audit.decision, mqpg_audit.queue_row, m
     mqpg_audit.delayed, mqpg_audit.position_change, mqpg_audit.dedup in access share mode
 """
 _ADD = "insert into anomaly"
-_INDEXES = {"entry": "create index on entry (topic_id, queue_id, lane, queue_offset)"}
+_ROWS_AT_ONCE = 1000
+# With jumps, whose ranges of offsets are looked up.
+_ENTRY_INDEX = "create index on entry (topic_id, queue_id, lane, queue_offset)"
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,8 @@ class Workspace:
         out_of = sql.SQL("copy ({}) to stdout").format(query)
         with self._errors(table), self.connection.cursor() as cursor:
             with source.cursor().copy(out_of) as read, cursor.copy(into) as write:
-                for part in read:
+                rows = iter(read)
+                while part := b"".join(itertools.islice(rows, _ROWS_AT_ONCE)):
                     write.write(part)
             return cursor.rowcount
 
@@ -139,8 +143,8 @@ class Workspace:
 
     def _derive(self, folder: Folder, name: str) -> None:
         self._execute(name, f"create temp table {name} as {statement(folder, name)}")
-        if name in _INDEXES:
-            self._execute(name, _INDEXES[name])
+        if name == "entry" and self._value("select exists (select from jump)"):
+            self._execute(name, _ENTRY_INDEX)
         self._execute(name, f"analyze {name}")
 
     def _value(self, query: str) -> Any:

@@ -27,9 +27,9 @@ comebacks as (
 -- The newest jump or expiry over an offset that no move back has undone.
 standing as (
     select e.*
-    from ending as e
+    from unacked as e
     where e.ending in ('jumped', 'expired') and not exists (
-        select from ending as b
+        select from unacked as b
         where b.ending = 'again' and b.subscription_id = e.subscription_id and b.queue_id = e.queue_id
             and b.queue_offset = e.queue_offset and b.version > e.version
     )
@@ -42,7 +42,7 @@ noted as (
         e.subscription_id, e.message_id, e.at, r.visible_at,
         e.attempt + c.attempt as attempt,
         bool_and(r.version is not null) over (partition by e.subscription_id, e.message_id) as whole
-    from ending as e
+    from unacked as e
     join step as s on s.subscription_id = e.subscription_id and s.queue_id = e.queue_id and s.version = e.version
     left join claim as c
         on c.subscription_id = e.subscription_id
@@ -118,7 +118,7 @@ select
         when 'buried' then 'given up after its last delivery, but there is no dead letter'
         else format('version %s let it expire and become a dead letter, but there is none', e.version)
     end
-from ending as e
+from unacked as e
 join cursor_version as v
     on v.subscription_id = e.subscription_id and v.queue_id = e.queue_id and v.version = e.version
 join known as k on k.subscription_id = e.subscription_id
@@ -146,7 +146,7 @@ union all
 select
     7, 'skipped', e.subscription_id, e.queue_id, e.queue_offset, e.message_id, e.version,
     format('version %s (action %s) passed it, but the filter chooses it', e.version, e.action)
-from ending as e
+from unacked as e
 join subscription as s on s.subscription_id = e.subscription_id
 cross join horizon as h
 where e.ending = 'passed'
@@ -167,7 +167,7 @@ union all
 select
     8, 'skipped', e.subscription_id, e.queue_id, e.queue_offset, e.message_id, e.version,
     format('version %s (action %s) let it go, which its action does not explain', e.version, e.action)
-from ending as e
+from unacked as e
 where e.ending = 'odd'
 union all
 select

@@ -8,6 +8,6 @@ select
     max(e.version) as version,
     min(e.queue_id) as queue_id,
     min(e.queue_offset) as queue_offset
-from ending as e
+from unacked as e
 where e.ending in ('nacked', 'buried', 'expired')
 group by 1, 2

@@ -11,7 +11,7 @@ with effect_lead as (
         e.applied_at, g.tolerance,
         null::int as attempt,
         extract(epoch from greatest(e.committed_at, e.due_at) - e.applied_at) as seconds
-    from effect as e
+    from odd_effect as e
     join journal_group as g on g.consumer_group = e.consumer_group
     where e.state = 'committed' and greatest(e.committed_at, e.due_at) > e.applied_at
     union all
@@ -37,32 +37,37 @@ delivered as (
         where e.owner_id = t.subscription_id and e.queue_id = t.queue_id and e.seconds > e.tolerance
     )
     group by 1, 2, 3
+),
+
+appended as (
+    select n.topic_id, n.lane, n.queue_id, n.queue_offset, n.message_id, min(k.at) as at
+    from entry as n
+    join tick as k on k.tick_id = n.tick_id
+    where exists (select from effect_lead as e where e.message_id = n.message_id)
+    group by 1, 2, 3, 4, 5
 )
 
 select
     e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id, e.attempt, e.tolerance, e.seconds,
     null::text as ledger,
     coalesce(w.at <= e.applied_at, false)
+    or coalesce(a.at <= e.applied_at, false)
     or exists (
         select from clock_turn as c
         where c.subscription_id = e.owner_id
             and c.queue_id = e.queue_id
             and e.queue_offset >= c.low_offset
             and e.queue_offset < c.high_offset
-    )
-    or exists (
-        select from entry as n
-        join tick as k on k.tick_id = n.tick_id
-        where n.topic_id = e.topic_id
-            and n.lane = case when e.queue_id < 0 then e.owner_id else 0 end
-            and n.queue_id = e.queue_id
-            and n.queue_offset = e.queue_offset
-            and n.message_id = e.message_id
-            and k.at <= e.applied_at
     ) as turned
 from effect_lead as e
 left join delivered as w
     on w.subscription_id = e.owner_id and w.queue_id = e.queue_id and w.queue_offset = e.queue_offset
+left join appended as a
+    on a.topic_id = e.topic_id
+    and a.lane = case when e.queue_id < 0 then e.owner_id else 0 end
+    and a.queue_id = e.queue_id
+    and a.queue_offset = e.queue_offset
+    and a.message_id = e.message_id
 union all
 select
     null, m.topic, null, null, m.message_id, null, s.tolerance,

@@ -53,7 +53,7 @@ select
     e.oldest_offset,
     exists (select from journal_group as j where j.consumer_group = s.consumer_group)
     and not exists (
-        select from effect as e
+        select from odd_effect as e
         where e.unattributed and e.consumer_group = s.consumer_group and e.topic_id = s.topic_id
     )
     and (

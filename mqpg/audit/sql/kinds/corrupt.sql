@@ -6,7 +6,7 @@ with final as (
         count(*) over (partition by m.deliver_id) as times
     from message as m
     join message as b on b.message_id = m.deliver_id
-    where m.kind = 'h'
+    where m.kind = 'h' and m.deliver_id is not null
         and exists (select from topic as t where t.topic_id = m.topic_id)
         and exists (select from topic as t where t.topic_id = b.topic_id)
 ),
@@ -38,7 +38,7 @@ wrong_final as (
 -- it, into the same queue, with the same key.
 wrong_relay as (
     select m.topic_id, m.queue_id, m.message_id, m.relayed_as
-    from message as m
+    from odd_message as m
     left join message as b on b.message_id = m.relayed_as
     left join queued as q on q.message_id = m.relayed_as
     left join exchanged as x on x.message_id = m.message_id
@@ -57,7 +57,7 @@ wrong_relay as (
 
 named as (
     select e.message_id, e.body_id, 'queue' as place
-    from entry as e
+    from odd_entry as e
     where e.state = 'committed' and not e.own_body
     union all
     select d.message_id, coalesce(d.deliver_id, d.message_id), 'delayed row'

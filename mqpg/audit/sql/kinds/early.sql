@@ -39,7 +39,7 @@ union all
 select
     e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
     'applied, but no tick of the appender has seen its commit'
-from effect as e
+from odd_effect as e
 where e.state = 'committed' and e.waiting
     and not exists (select from queued as q where q.message_id = e.message_id)
 union all

@@ -114,7 +114,7 @@ where d.in_broker
 union all
 select
     null, t.topic, null, null, m.message_id, 'it was delayed, and no row of the delayed messages says until when'
-from message as m
+from odd_message as m
 join topic as t on t.topic_id = m.topic_id
 cross join horizon as h
 where m.unscheduled and m.state = 'committed' and m.committed_at > h.delayed_from
@@ -158,20 +158,24 @@ union all
 select
     p.consumer_group, p.topic, p.queue_id, null, null,
     'the group has applied messages of this queue and stores its offsets, and none of this queue is stored'
-from place as p
-join journal_group as g on g.consumer_group = p.consumer_group and not g.in_broker
-where p.lane = 0 and not p.stored
-    and exists (select from place as o where o.subscription_id = p.subscription_id and o.stored)
-    and exists (
-        select from (
-            select e.owner_id, e.topic_id, e.queue_id
-            from effect as e
-            where e.state = 'committed'
-            union all
-            select r.subscription_id, r.topic_id, s.queue_id
-            from judged_start as s
-            join reader as r on r.subscription_id = s.subscription_id
-            where s.applied_until is not null
-        ) as a
-        where a.owner_id = p.subscription_id and a.topic_id = p.topic_id and a.queue_id = p.queue_id
-    )
+from (
+    select p.*
+    from place as p
+    join journal_group as g on g.consumer_group = p.consumer_group and not g.in_broker
+    where p.lane = 0 and not p.stored
+        and exists (select from place as o where o.subscription_id = p.subscription_id and o.stored)
+    offset 0
+) as p
+where exists (
+    select from (
+        select e.owner_id, e.topic_id, e.queue_id
+        from effect as e
+        where e.state = 'committed'
+        union all
+        select r.subscription_id, r.topic_id, s.queue_id
+        from judged_start as s
+        join reader as r on r.subscription_id = s.subscription_id
+        where s.applied_until is not null
+    ) as a
+    where a.owner_id = p.subscription_id and a.topic_id = p.topic_id and a.queue_id = p.queue_id
+)

@@ -5,7 +5,7 @@
 with needed as (
     select p.consumer_group, p.topic, p.queue_id, e.queue_offset, e.message_id
     from place as p
-    join entry as e
+    join odd_entry as e
         on e.topic_id = p.topic_id and e.lane = p.lane and e.queue_id = p.queue_id
         and e.queue_offset >= greatest(p.furthest_offset, p.next_offset)
     where e.state = 'expired'

@@ -77,7 +77,7 @@ from (
     select
         case m.state when 'undecided' then 'record batch' else 'commit' end, m.topic_id, m.queue_id, m.message_id,
         case m.state when 'undecided' then m.xid else m.commit_xid end
-    from message as m
+    from odd_message as m
     where (m.waiting or m.state in ('delayed', 'undecided'))
         and not exists (select from queued as q where q.message_id = m.message_id)
         and not exists (select from unqueued as n where n.message_id = m.message_id)
@@ -409,7 +409,7 @@ union all
 select
     e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
     format('its row in the journal names subscription %s, and the group has %s', e.subscription_id, e.owner_id)
-from effect as e
+from odd_effect as e
 join reader as r on r.subscription_id = e.owner_id and r.mode <> 'broadcast'
 cross join run as u
 cross join horizon as h
@@ -420,7 +420,7 @@ union all
 select
     e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
     format('its row in the journal names subscription %s, which never got this offset', e.subscription_id)
-from effect as e
+from odd_effect as e
 join (
     select v.subscription_id, v.queue_id, max(v.claimed) as claimed
     from cursor_version as v

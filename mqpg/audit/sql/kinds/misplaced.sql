@@ -67,7 +67,7 @@ found as (
     select
         e.topic_id, e.queue_id, e.queue_offset, e.message_id,
         format('in this queue, but its record says queue %s', e.record_queue)
-    from entry as e
+    from odd_entry as e
     where e.lane = 0 and e.state = 'committed' and e.queue_id <> e.record_queue
         and not exists (select from repeated as r where r.message_id = e.message_id)
     union all

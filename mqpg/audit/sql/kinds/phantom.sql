@@ -43,6 +43,6 @@ union all
 select
     null, t.topic, m.queue_id, null, m.message_id,
     format('message %s delivers its commit, but it was rolled back', m.relayed_as)
-from message as m
+from odd_message as m
 join topic as t on t.topic_id = m.topic_id
 where m.state = 'rolled_back' and m.relayed_as is not null

@@ -5,7 +5,7 @@ select
     null::bigint as queue_offset,
     m.message_id,
     format('no decision, prepared %s, check-back due %s', m.born_at::text, m.check_at::text) as evidence
-from message as m
+from odd_message as m
 join topic as t on t.topic_id = m.topic_id
 left join (select b.batch_id from body as b where not b.intact) as c on c.batch_id = m.message_id >> 10
 cross join run as u

@@ -40,7 +40,7 @@ offset_gone as (
 
 body_gone as (
     select count(*) as offsets
-    from entry as e
+    from odd_entry as e
     join topic as t on t.topic_id = e.topic_id
     where e.lane = 0 and e.state = 'expired'
 )
