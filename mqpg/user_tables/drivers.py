@@ -42,7 +42,7 @@ _FULL, _FULL_STATES = (1021, 1114), ("53100", "58030")
 # MySQL: the victim of a deadlock is rolled back as a whole.
 _ROLLED_BACK = (1213,)
 # MySQL: there is no such savepoint, or no such procedure. The name is one that SQLAlchemy gives.
-_GONE, _SAVEPOINT = 1305, "SAVEPOINT sa_savepoint_"
+_GONE, _SAVEPOINTS = 1305, ("SAVEPOINT sa_savepoint_", "no such savepoint: sa_savepoint_")
 
 
 def is_answer(error: BaseException) -> bool:
@@ -89,8 +89,10 @@ def is_full(error: BaseException) -> bool:
 
 
 def is_savepoint_gone(error: BaseException) -> bool:
-    """Whether MySQL no longer has a savepoint of SQLAlchemy's, because its transaction has ended."""
-    return _number(error) == _GONE and _SAVEPOINT in message_of(attribute_of(error, "orig"))
+    """Whether MySQL or SQLite no longer has a savepoint of SQLAlchemy's, because its transaction has ended."""
+    in_mysql, in_sqlite = _SAVEPOINTS
+    said = message_of(attribute_of(error, "orig"))
+    return (_number(error) == _GONE and in_mysql in said) or in_sqlite in said
 
 
 def was_deadlock(error: BaseException) -> bool:

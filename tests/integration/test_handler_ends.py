@@ -337,6 +337,40 @@ def test_a_transaction_that_mariadb_ends_loses_no_effect(mq: mqpg.Client, mariad
         assert effects() == ([2, 4] if way == "procedure" else [4])
 
 
+@pytest.mark.parametrize("way", ["rollback", "commit"])
+def test_a_driver_of_sqlite_that_ends_the_transaction_and_begins_another(
+    mq: mqpg.Client, tmp_path: Path, way: str
+) -> None:
+    """No effect is doubled, no message is tried for ever, and one without an effect is a dead letter."""
+    mq.create_topic("orders", queues=1)
+    engine = create_engine(f"sqlite:///{tmp_path / 'shop.db'}")
+    with engine.begin() as conn:
+        conn.execute(text("create table effect (id int)"))
+        conn.execute(text("create table other (id int)"))
+    calls: list[int] = []
+
+    @mqpg.consumer("orders", group="g", database=engine, consumer="one", max_attempts=2, retry_delay=0.05)
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        calls.append(message.payload)
+        insert(message, conn)
+        if message.payload == 2:
+            getattr(conn.connection.driver_connection, way)()
+            conn.execute(text("insert into other values (2)"))
+
+    def effects() -> list[int]:
+        with engine.connect() as conn:
+            return list(conn.execute(text("select id from effect order by id")).scalars())
+
+    handle.step(mq)
+    mq.send_batch("orders", [1, 2, 3, 4])
+    mq.append()
+    run(mq, handle, lambda: {*letters(mq), *effects()} == {1, 2, 3, 4})
+    handle.close()
+    assert effects() == sorted({*effects()})
+    assert len(calls) < 12
+    engine.dispose()
+
+
 def test_an_offset_that_cannot_be_written_is_not_passed_over(mq: mqpg.Client, tmp_path: Path) -> None:
     """Its row is locked, so only the end of the transaction can take it away, or the handler."""
     mq.create_topic("orders", queues=1)

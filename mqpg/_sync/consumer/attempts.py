@@ -239,10 +239,10 @@ class SavepointRunner:
     def _undone_by_server(
         self, error: BaseException, given: Lent, called: Sequence[Message], result: DeliveryResult
     ) -> Exception:
-        """What to raise where MySQL no longer has the savepoint: what follows would be another transaction.
+        """What to raise where MySQL or SQLite no longer has the savepoint: what follows would be another transaction.
 
         The victim of a deadlock is rolled back as a whole. Without one, or if the handler swallowed it, nobody
-        knows whether the transaction was committed, as a procedure does that creates a table.
+        knows whether the transaction was committed, as a procedure does that creates a table, or a call of the driver.
         """
         if not called or was_deadlock(error):
             if called:
