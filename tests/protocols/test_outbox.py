@@ -415,7 +415,7 @@ def test_qos_2_is_recovered_only_with_a_business_that_is_on_disk(
     with losing_the_unflushed(losing_database):
         with monkeypatch.context() as patch:
             patch.setattr(outboxing, "decide", lambda *arguments: None)
-            patch.setattr(f"{outboxing.__name__}.OutboxEntry.before_commit", lambda *arguments: None)
+            patch.setattr("mqpg._sync.stores.durability._CHECKED", "COMMIT")
             with producer.transaction(orders, 1, merged=merged) as tx:
                 tx.execute(INSERT, {"id": 1})
                 tx.execute(text("set local synchronous_commit = off"))
@@ -430,7 +430,7 @@ def test_qos_2_is_sent_only_with_a_business_that_is_on_disk(
 ) -> None:
     """The block switches synchronous_commit off, and the message is sent at its end.
 
-    Mutation that this notices: OutboxEntry.before_commit() does nothing.
+    Mutation that this notices: checked_commit() only commits.
     """
     producer = outbox(mq, hasty)
     with (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import Any, Protocol
 
 from sqlalchemy import Executable, Result
@@ -11,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._async._acompat import (
     Connection,
+    DriverConnection,
     ScopedSession,
     Session,
     driver_connection,
@@ -18,13 +21,23 @@ from mqpg._async._acompat import (
     must_await,
 )
 from mqpg._async.client.client import AsyncClient
+from mqpg._async.client.execute import is_rolled_back
 from mqpg._async.producer.prepare_and_decide import identity_at, prepare_half, rollback_half, rollback_halves
 from mqpg._async.stores.database import UserDatabase
+from mqpg._async.stores.durability import checked_commit, is_still
 from mqpg._async.stores.ledger_messages import LedgerMessages
 from mqpg.user_tables.drivers import has_failed, in_transaction, is_answer, is_autocommit
 from mqpg.values.arguments import encode
 from mqpg.values.draft import Draft, drafts_of
-from mqpg.values.errors import InvalidArgument, LedgerError, OutcomeUnknown, UnknownHandle, WrongState, shown
+from mqpg.values.errors import (
+    Error,
+    InvalidArgument,
+    LedgerError,
+    OutcomeUnknown,
+    UnknownHandle,
+    WrongState,
+    shown,
+)
 from mqpg.values.messages import Interval, Json, Outcome
 
 __all__ = [
@@ -51,10 +64,9 @@ class LocalLedger(Protocol):
 
     async def verify(self) -> None: ...
     async def identity(self) -> str: ...
-    async def begin(self, conn: Connection, handle: str, topic: str | None = None) -> None: ...
+    async def begin(self, conn: Connection, handle: str, topic: str | None = None) -> str | None: ...
     async def surviving_rows(self, conn: Connection, handles: Sequence[str]) -> dict[str, Json | None]: ...
     async def set_payload(self, conn: Connection, handle: str, payload: str) -> None: ...
-    async def before_commit(self, conn: Connection) -> None: ...
 
 
 class LocalTransaction:
@@ -101,6 +113,7 @@ class LocalTransaction:
         self._owner = owner
         self._lent = lent
         self._transaction: Any = None
+        self._xid: str | None = None  # the id of the transaction in PostgreSQL
         self._in_doubt = False
         self._calls: list[Any] = []
 
@@ -270,7 +283,7 @@ class LocalTransaction:
         self._topics[self.handle] = topic
         await self._owner.begin()
         self.connection = await self._current()
-        await self._ledger.begin(self.connection, self.handle, topic)
+        self._xid = await self._ledger.begin(self.connection, self.handle, topic)
         if is_autocommit(await driver_connection(self.connection)):
             raise LedgerError(f"the engine of {self._ledger.database.describe()} must not be in autocommit mode")
         self._transaction = self._find_transaction()
@@ -281,13 +294,22 @@ class LocalTransaction:
             raise WrongState(f"{names} had no await, so it did nothing: the transaction is rolled back")
         if not isinstance(self._owner, Connection):
             await self._owner.flush()
-        await self._require_ledger_row()
-        await self._ledger.before_commit(await self._current())
+        conn = await self._current()
+        driver = await driver_connection(conn)
+        if has_failed(driver):
+            raise WrongState("the local transaction had failed before its commit, and was rolled back")
+        look = partial(self._require_ledger_rows, conn)
+        xid = self._xid if isinstance(driver, DriverConnection) and not self._two_phases else None
+        if xid is None:
+            await look()
+        elif not self._has_one_row:
+            await self._find_ledger_rows(conn)
         self._in_doubt = True
         try:
-            await self._owner.commit()
+            with nullcontext() if xid is None else checked_commit(driver, xid, look):
+                await self._owner.commit()
         except Exception as error:
-            self._in_doubt = not is_answer(error)
+            self._in_doubt = not isinstance(error, WrongState) and not is_answer(error)
             if self._in_doubt:
                 raise OutcomeUnknown(
                     f"outcome unknown: connection to {self._ledger.database.describe()} lost during the local commit; "
@@ -298,31 +320,32 @@ class LocalTransaction:
 
     async def _abandon(self) -> bool:
         self.open = False
-        certain = not self._in_doubt and self._is_untouched()
+        certain = not self._in_doubt and (self._xid is not None or self._is_untouched())
         try:
             await self._owner.rollback()
         except SQLAlchemyError as error:
-            # The connection is gone, and the transaction with it.
+            # The connection is gone, and the transaction with it, unless the block had sent COMMIT.
             logger.info("local rollback of %s: %s", self.handle, error)
-            return certain
+            certain = certain and self._xid is not None
         return certain and await self._is_undone()
 
-    async def _require_ledger_row(self) -> None:
+    @property
+    def _has_one_row(self) -> bool:
+        """Whether the transaction has only inserted one ledger row, before any savepoint."""
+        return len(self.handles) == 1 and not self._final_payloads
+
+    async def _require_ledger_rows(self, conn: Connection) -> None:
+        """Look for the ledger rows, but for a single one in a transaction of PostgreSQL that is still the same."""
+        if self._xid is None or not await is_still(conn, self._xid) or not self._has_one_row:
+            await self._find_ledger_rows(conn)
+
+    async def _find_ledger_rows(self, conn: Connection) -> None:
         """Make sure that the messages to send are those that the local COMMIT commits.
 
-        Raises WrongState if the transaction no longer has a ledger row. A failed PostgreSQL
-        transaction whose error was swallowed turns COMMIT into a silent rollback, other databases
-        may have rolled back by themselves, and savepoints take rows and payloads back: the ledger
-        shows all of that. A single row that was only inserted is not looked up if the driver
-        knows that its transaction continues.
+        Raises WrongState if the transaction no longer has a ledger row. The block or the database may have
+        ended it, and savepoints take rows and payloads back: the ledger shows all of that.
         """
-        if self._is_untouched():
-            driver = await driver_connection(self.connection)
-            if has_failed(driver):
-                raise WrongState("the local transaction had failed before its commit, and was rolled back")
-            if len(self.handles) == 1 and not self._final_payloads and in_transaction(driver):
-                return
-        surviving = await self._ledger.surviving_rows(await self._current(), self.handles)
+        surviving = await self._ledger.surviving_rows(conn, self.handles)
         if self.handle not in surviving:
             raise WrongState("the local transaction was rolled back before its commit: it has no ledger row")
         self._taken_back = [handle for handle in self.handles if handle not in surviving]
@@ -332,31 +355,40 @@ class LocalTransaction:
     async def _is_undone(self) -> bool:
         """Whether the rollback took the ledger row away.
 
-        It does not if the block sent COMMIT itself, or DDL did.
+        It does not if the block sent COMMIT or PREPARE TRANSACTION itself, or DDL did.
         """
         try:
             conn = await self._current()
             driver = await driver_connection(conn)
             # SQLite refused a COMMIT, and SQLAlchemy assumes that the transaction has ended.
-            if in_transaction(driver):
+            if in_transaction(driver) and not self._two_phases:
                 await driver.rollback()
-            surviving = await self._ledger.surviving_rows(conn, [self.handle])
+            if self._xid is not None:
+                undone = await is_rolled_back(conn, self._xid)
+            else:
+                undone = not await self._ledger.surviving_rows(conn, [self.handle])
             await self._owner.rollback()
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, Error) as error:
             logger.warning(
                 "%s: the rollback is not reported to the broker, because the ledger cannot be read: %s",
                 self.handle,
                 error,
             )
             return False
-        if surviving:
-            logger.error(
-                "%s: no rollback is reported to the broker, because the block had committed before", self.handle
+        if not undone:
+            logger.warning(
+                "%s: no rollback is reported to the broker, because the block had committed before or still may",
+                self.handle,
             )
-        return not surviving
+        return undone
 
     async def _current(self) -> Connection:
         return self._owner if isinstance(self._owner, Connection) else await self._owner.connection()
+
+    @property
+    def _two_phases(self) -> bool:
+        """Whether a session commits in two phases, which the driver's own calls must not meet."""
+        return bool(getattr(getattr(self._owner, "sync_session", self._owner), "twophase", False))
 
     def _is_untouched(self) -> bool:
         """Whether the block left the transaction alone, and did not begin another one."""

@@ -1,19 +1,28 @@
-"""Flushing a commit that a checker saw, before its verdict counts (protocol T3)."""
+"""The end of a local transaction: that it is still the same one, and on disk before its message is sent.
+
+A block may end the transaction that it was given, and begin another one, by SQL that neither SQLAlchemy nor the driver
+notices. In PostgreSQL the transaction's id tells.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from uuid import uuid4
 
-from sqlalchemy import bindparam, delete, func, insert, text, update
+from psycopg.errors import DivisionByZero
+from psycopg.rows import tuple_row
+from sqlalchemy import Text, bindparam, cast, delete, func, insert, select, text, update
 
-from mqpg._async._acompat import Connection, sleep
+from mqpg._async._acompat import Connection, PgConnection, Returns, sleep
 from mqpg._async.stores.database import UserDatabase
 from mqpg.user_tables.dialects import MYSQL
+from mqpg.user_tables.drivers import has_failed
 from mqpg.user_tables.tables import clock, ledger
 from mqpg.values.errors import LedgerError
 
-__all__ = ["DURABLE_COMMIT", "flush_with_commit", "wait_until_flushed"]
+__all__ = ["DURABLE_COMMIT", "XID", "checked_commit", "flush_with_commit", "is_still", "wait_until_flushed"]
 
 # Makes the commit of this PostgreSQL transaction wait for the disk if the session would not.
 DURABLE_COMMIT = func.set_config(
@@ -24,6 +33,15 @@ DURABLE_COMMIT = func.set_config(
     ),
     text("true"),
 )
+XID = cast(func.pg_current_xact_id(), Text)
+_STILL = select(DURABLE_COMMIT, cast(func.pg_current_xact_id_if_assigned(), Text))
+# One round trip. An error before the COMMIT leaves the transaction as it was at the savepoint.
+_CHECKED = """
+savepoint mqpg_commit;
+select 1 / (pg_catalog.pg_current_xact_id() = '{}'
+    and pg_catalog.current_setting('synchronous_commit') not in ('off', 'local'))::int;
+COMMIT
+"""
 
 # Rewriting a row without a change makes this a transaction that PostgreSQL must flush, and all
 # commits before it.
@@ -40,6 +58,41 @@ _LOG = text(
     "show global status where variable_name in ('Innodb_lsn_current', 'Innodb_lsn_flushed',"
     " 'Innodb_redo_log_current_lsn', 'Innodb_redo_log_flushed_to_disk_lsn')"
 )
+
+
+async def is_still(conn: Connection, xid: str) -> bool:
+    """Make the commit of this PostgreSQL transaction wait for the disk, and say whether it is still that one."""
+    _, found = (await conn.execute(_STILL)).one()
+    return bool(found == xid)
+
+
+@contextmanager
+def checked_commit(driver: PgConnection, xid: str, look: Callable[[], Returns[None]]) -> Generator[None]:
+    """Let the COMMIT of psycopg's connection ask for both while the body runs, in its own round trip.
+
+    Otherwise `look` comes first, and raises if this must not be committed.
+    """
+
+    async def commit() -> None:
+        async with driver.cursor(row_factory=tuple_row) as cursor:
+            try:
+                await cursor.execute(_CHECKED.format(xid).encode(), prepare=False)
+            except DivisionByZero:
+                if not has_failed(driver):  # the COMMIT itself met the error, in a deferred trigger
+                    raise
+                await cursor.execute("rollback to savepoint mqpg_commit")
+                try:
+                    await look()
+                except BaseException:
+                    await driver.rollback()
+                    raise
+                await cursor.execute("COMMIT")
+
+    driver.commit = commit  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del driver.commit
 
 
 async def flush_with_commit(database: UserDatabase, conn: Connection, handle: str) -> None:

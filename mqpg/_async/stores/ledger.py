@@ -16,7 +16,7 @@ from mqpg._async._acompat import Connection, Engine
 from mqpg._async.closing import AsyncClosing
 from mqpg._async.stores.create_tables import create_tables
 from mqpg._async.stores.database import ConstraintViolated, UserDatabase
-from mqpg._async.stores.durability import DURABLE_COMMIT, flush_with_commit, wait_until_flushed
+from mqpg._async.stores.durability import DURABLE_COMMIT, XID, flush_with_commit, wait_until_flushed
 from mqpg._async.stores.ledger_identity import LedgerIdentity
 from mqpg._async.stores.ledger_messages import LedgerMessages
 from mqpg._async.stores.statements import StoreStatement, bare_connection
@@ -38,7 +38,7 @@ _INSERT = insert(ledger).values(
 )
 # The half message becomes visible right after the local commit, so that commit must be on disk
 # before. The setting is never null, and in a value it costs less than in a row that is returned.
-_INSERT_DURABLE = StoreStatement(_INSERT.values(created_at=case((DURABLE_COMMIT.is_not(None), clock()))))
+_INSERT_DURABLE = StoreStatement(_INSERT.values(created_at=case((DURABLE_COMMIT.is_not(None), clock()))).returning(XID))
 _ROWS = select(ledger.c.handle, ledger.c.entry, ledger.c.payload, ledger.c.created_at)
 _ENTRY = select(ledger.c.entry).where(ledger.c.handle == bindparam("one"))
 # By many handles. In PostgreSQL they are one parameter, so that one prepared statement serves any number of them.
@@ -157,7 +157,7 @@ class AsyncLedger(AsyncClosing):
                 self.database.describe(),
             )
 
-    async def begin(self, conn: Connection, handle: str, topic: str | None = None) -> None:
+    async def begin(self, conn: Connection, handle: str, topic: str | None = None) -> str | None:
         """Write the handle as the first statement of a local transaction (protocol T2, step 2).
 
         Args:
@@ -165,6 +165,9 @@ class AsyncLedger(AsyncClosing):
             handle: The handle that `prepare` returned.
             topic: The topic of the half message, for reconciliation and audit. None if it is not
                 known.
+
+        Returns:
+            In PostgreSQL the id of the transaction, as text, else None.
 
         Raises:
             Fenced: A check-back has already ruled that this transaction rolls back, so it must roll
@@ -174,13 +177,13 @@ class AsyncLedger(AsyncClosing):
         try:
             if self.database.dialect == "postgresql":
                 nearest = await bare_connection(conn)
-                await _INSERT_DURABLE.execute(nearest, values, self.database.schema)
-            else:
-                await self.database.execute(conn, _INSERT, values)
+                return str(await _INSERT_DURABLE.scalar(nearest, values, self.database.schema))
+            await self.database.execute(conn, _INSERT, values)
         except (IntegrityError, UniqueViolation) as error:
             raise Fenced(
                 f"a check-back has already ruled that this transaction rolls back (handle {handle})"
             ) from error
+        return None
 
     async def surviving_rows(self, conn: Connection, handles: Sequence[str]) -> dict[str, Json | None]:
         """Find the handles whose rows the transaction on `conn` still has.
@@ -208,13 +211,6 @@ class AsyncLedger(AsyncClosing):
             payload: The final payload as JSON text.
         """
         await self.database.execute(conn, update(ledger).where(ledger.c.handle == handle).values(payload=payload))
-
-    async def before_commit(self, conn: Connection) -> None:
-        """Do nothing: `begin` made the commit wait for the disk, which saves a round trip here.
-
-        Args:
-            conn: The local transaction.
-        """
 
     async def verdict(self, handle: str, lock_timeout: float = 1.0, *, identity: str | None = None) -> Verdict:
         """Rule what became of a local transaction (protocol T3). A fence makes a ROLLBACK final.

@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from mqpg._async._acompat import Connection, Session
 from mqpg._async.stores.create_tables import create_tables, ensure_tables
 from mqpg._async.stores.database import ConstraintViolated, UserDatabase
-from mqpg._async.stores.durability import DURABLE_COMMIT, wait_until_flushed
+from mqpg._async.stores.durability import DURABLE_COMMIT, XID, wait_until_flushed
 from mqpg._async.stores.ledger import is_transient
 from mqpg.tracing import add_context
 from mqpg.user_tables.drivers import is_locked
@@ -118,10 +118,14 @@ class Outbox:
             await self.commit_durably(conn)
             await self.store(conn, row)
 
-    async def commit_durably(self, conn: Connection) -> None:
-        """Make the transaction's commit wait for the disk, because the broker acts on it."""
-        if self.database.dialect == "postgresql":
-            await conn.execute(select(DURABLE_COMMIT))
+    async def commit_durably(self, conn: Connection) -> str | None:
+        """Make the transaction's commit wait for the disk, because the broker acts on it.
+
+        Returns its id in PostgreSQL, else None.
+        """
+        if self.database.dialect != "postgresql":
+            return None
+        return str((await conn.execute(select(XID, DURABLE_COMMIT))).scalar())
 
     async def move(self, conn: Connection, row: StoredMessage, state: StoredState, handle: str | None = None) -> bool:
         """Move a row from its state to another one.
@@ -240,20 +244,21 @@ class OutboxEntry:
         """See `Outbox.identity`."""
         return await self._outbox.identity()
 
-    async def begin(self, conn: Connection, handle: str, topic: str | None = None) -> None:
+    async def begin(self, conn: Connection, handle: str, topic: str | None = None) -> str | None:
         """Note that the message is committed if and only if this transaction is (P4).
 
-        Raises Fenced.
+        Returns the transaction's id in PostgreSQL, else None. Raises Fenced.
         """
-        await self._outbox.commit_durably(conn)
+        xid = await self._outbox.commit_durably(conn)
         if not self._merged:
             if not await self._outbox.move(conn, self._row, "commit", handle):
                 raise Fenced(f"recovery has already ruled that this transaction rolls back (message {self._row.id})")
-            return
+            return xid
         try:
             await self._outbox.store(conn, replace(self._row, state="commit", handle=handle))
         except IntegrityError as error:
             raise Fenced(f"message {self._row.id} is in the outbox already") from error
+        return xid
 
     async def surviving_rows(self, conn: Connection, handles: Sequence[str]) -> dict[str, Json | None]:
         """The handle, if its row survives, with the payload if that was replaced."""
@@ -264,10 +269,3 @@ class OutboxEntry:
     async def set_payload(self, conn: Connection, handle: str, payload: str) -> None:
         """Keep the final payload."""
         await self.database.execute(conn, update(outbox).where(outbox.c.id == self._row.id).values(payload=payload))
-
-    async def before_commit(self, conn: Connection) -> None:
-        """Make the commit wait for the disk, also if the block has switched that off.
-
-        The message is sent right after the commit, and a crash must not take the business away.
-        """
-        await self._outbox.commit_durably(conn)

@@ -17,7 +17,7 @@ from mqpg._sync._acompat import Connection, Engine
 from mqpg._sync.closing import Closing
 from mqpg._sync.stores.create_tables import create_tables
 from mqpg._sync.stores.database import ConstraintViolated, UserDatabase
-from mqpg._sync.stores.durability import DURABLE_COMMIT, flush_with_commit, wait_until_flushed
+from mqpg._sync.stores.durability import DURABLE_COMMIT, XID, flush_with_commit, wait_until_flushed
 from mqpg._sync.stores.ledger_identity import LedgerIdentity
 from mqpg._sync.stores.ledger_messages import LedgerMessages
 from mqpg._sync.stores.statements import StoreStatement, bare_connection
@@ -39,7 +39,7 @@ _INSERT = insert(ledger).values(
 )
 # The half message becomes visible right after the local commit, so that commit must be on disk
 # before. The setting is never null, and in a value it costs less than in a row that is returned.
-_INSERT_DURABLE = StoreStatement(_INSERT.values(created_at=case((DURABLE_COMMIT.is_not(None), clock()))))
+_INSERT_DURABLE = StoreStatement(_INSERT.values(created_at=case((DURABLE_COMMIT.is_not(None), clock()))).returning(XID))
 _ROWS = select(ledger.c.handle, ledger.c.entry, ledger.c.payload, ledger.c.created_at)
 _ENTRY = select(ledger.c.entry).where(ledger.c.handle == bindparam("one"))
 # By many handles. In PostgreSQL they are one parameter, so that one prepared statement serves any number of them.
@@ -158,7 +158,7 @@ class Ledger(Closing):
                 self.database.describe(),
             )
 
-    def begin(self, conn: Connection, handle: str, topic: str | None = None) -> None:
+    def begin(self, conn: Connection, handle: str, topic: str | None = None) -> str | None:
         """Write the handle as the first statement of a local transaction (protocol T2, step 2).
 
         Args:
@@ -166,6 +166,9 @@ class Ledger(Closing):
             handle: The handle that `prepare` returned.
             topic: The topic of the half message, for reconciliation and audit. None if it is not
                 known.
+
+        Returns:
+            In PostgreSQL the id of the transaction, as text, else None.
 
         Raises:
             Fenced: A check-back has already ruled that this transaction rolls back, so it must roll
@@ -175,13 +178,13 @@ class Ledger(Closing):
         try:
             if self.database.dialect == "postgresql":
                 nearest = bare_connection(conn)
-                _INSERT_DURABLE.execute(nearest, values, self.database.schema)
-            else:
-                self.database.execute(conn, _INSERT, values)
+                return str(_INSERT_DURABLE.scalar(nearest, values, self.database.schema))
+            self.database.execute(conn, _INSERT, values)
         except (IntegrityError, UniqueViolation) as error:
             raise Fenced(
                 f"a check-back has already ruled that this transaction rolls back (handle {handle})"
             ) from error
+        return None
 
     def surviving_rows(self, conn: Connection, handles: Sequence[str]) -> dict[str, Json | None]:
         """Find the handles whose rows the transaction on `conn` still has.
@@ -209,13 +212,6 @@ class Ledger(Closing):
             payload: The final payload as JSON text.
         """
         self.database.execute(conn, update(ledger).where(ledger.c.handle == handle).values(payload=payload))
-
-    def before_commit(self, conn: Connection) -> None:
-        """Do nothing: `begin` made the commit wait for the disk, which saves a round trip here.
-
-        Args:
-            conn: The local transaction.
-        """
 
     def verdict(self, handle: str, lock_timeout: float = 1.0, *, identity: str | None = None) -> Verdict:
         """Rule what became of a local transaction (protocol T3). A fence makes a ROLLBACK final.

@@ -16,7 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from mqpg._sync._acompat import Connection, Session
 from mqpg._sync.stores.create_tables import create_tables, ensure_tables
 from mqpg._sync.stores.database import ConstraintViolated, UserDatabase
-from mqpg._sync.stores.durability import DURABLE_COMMIT, wait_until_flushed
+from mqpg._sync.stores.durability import DURABLE_COMMIT, XID, wait_until_flushed
 from mqpg._sync.stores.ledger import is_transient
 from mqpg.tracing import add_context
 from mqpg.user_tables.drivers import is_locked
@@ -117,10 +117,14 @@ class Outbox:
             self.commit_durably(conn)
             self.store(conn, row)
 
-    def commit_durably(self, conn: Connection) -> None:
-        """Make the transaction's commit wait for the disk, because the broker acts on it."""
-        if self.database.dialect == "postgresql":
-            conn.execute(select(DURABLE_COMMIT))
+    def commit_durably(self, conn: Connection) -> str | None:
+        """Make the transaction's commit wait for the disk, because the broker acts on it.
+
+        Returns its id in PostgreSQL, else None.
+        """
+        if self.database.dialect != "postgresql":
+            return None
+        return str((conn.execute(select(XID, DURABLE_COMMIT))).scalar())
 
     def move(self, conn: Connection, row: StoredMessage, state: StoredState, handle: str | None = None) -> bool:
         """Move a row from its state to another one.
@@ -239,20 +243,21 @@ class OutboxEntry:
         """See `Outbox.identity`."""
         return self._outbox.identity()
 
-    def begin(self, conn: Connection, handle: str, topic: str | None = None) -> None:
+    def begin(self, conn: Connection, handle: str, topic: str | None = None) -> str | None:
         """Note that the message is committed if and only if this transaction is (P4).
 
-        Raises Fenced.
+        Returns the transaction's id in PostgreSQL, else None. Raises Fenced.
         """
-        self._outbox.commit_durably(conn)
+        xid = self._outbox.commit_durably(conn)
         if not self._merged:
             if not self._outbox.move(conn, self._row, "commit", handle):
                 raise Fenced(f"recovery has already ruled that this transaction rolls back (message {self._row.id})")
-            return
+            return xid
         try:
             self._outbox.store(conn, replace(self._row, state="commit", handle=handle))
         except IntegrityError as error:
             raise Fenced(f"message {self._row.id} is in the outbox already") from error
+        return xid
 
     def surviving_rows(self, conn: Connection, handles: Sequence[str]) -> dict[str, Json | None]:
         """The handle, if its row survives, with the payload if that was replaced."""
@@ -263,10 +268,3 @@ class OutboxEntry:
     def set_payload(self, conn: Connection, handle: str, payload: str) -> None:
         """Keep the final payload."""
         self.database.execute(conn, update(outbox).where(outbox.c.id == self._row.id).values(payload=payload))
-
-    def before_commit(self, conn: Connection) -> None:
-        """Make the commit wait for the disk, also if the block has switched that off.
-
-        The message is sent right after the commit, and a crash must not take the business away.
-        """
-        self._outbox.commit_durably(conn)
