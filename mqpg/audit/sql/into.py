@@ -53,6 +53,7 @@ def keep_findings(work: Workspace, into: str, report: Report, found: list[dict[s
     """Add all anomalies to the table, with the run that found them, in one statement."""
     run = (report.run["run_id"], report.run["at"])
     with _errors(into), work.connection.cursor() as cursor:
+        cursor.execute("reset synchronous_commit")
         columns = sql.SQL(", ").join(map(sql.Identifier, _COLUMNS))
         with cursor.copy(sql.SQL("copy {} ({}) from stdin").format(_name(work, into), columns)) as copy:
             for row in found:
