@@ -62,6 +62,29 @@ def visitor(dsn: str, story: Story) -> Iterator[TestClient]:
     app.state.site.source.close()
 
 
+@pytest.fixture(scope="module")
+def shown(server: Server, databases: Databases, told: tuple[str, Story]) -> Iterator[tuple[str, TestClient]]:
+    """The name of a copy that no test changes, and its dashboard."""
+    name = databases.copy(told[0])
+    with psycopg.connect(server.dsn(name)) as connection:
+        settle_in(connection)
+    app = mqpg.web.app(server.dsn(name))
+    with TestClient(app, "http://localhost", follow_redirects=False) as client:
+        yield name, client
+    app.state.site.source.close()
+    databases.drop(name)
+
+
+@pytest.fixture
+def reader(server: Server, shown: tuple[str, TestClient]) -> TestClient:
+    """As `visitor`, for tests that change nothing. They share the broker and its sessions."""
+    name, client = shown
+    with psycopg.connect(server.dsn(name)) as connection:
+        connection.execute("update mqpg.worker set seen_at = clock_timestamp()")
+    client.cookies.clear()
+    return client
+
+
 @pytest.fixture(autouse=True)
 def quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hash passwords in this process in a moment instead of a quarter of a second. Commands take their time."""

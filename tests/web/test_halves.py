@@ -36,15 +36,15 @@ def overdue(mq: Session) -> str:
     return handle
 
 
-def test_the_page_shows_the_payload(visitor: TestClient, story: Story) -> None:
+def test_the_page_shows_the_payload(reader: TestClient, story: Story) -> None:
     for handle, order in ((story.parked, 3), (story.pending, 2)):
-        page = words(visitor, f"/half-messages/{handle}")
+        page = words(reader, f"/half-messages/{handle}")
         assert f'"order": {order}' in page
         assert f">o-{order}<" in page
-        page = words(visitor, f"/messages/{id_of(handle)}")
+        page = words(reader, f"/messages/{id_of(handle)}")
         assert f'"order": {order}' in page
         assert f'href="/half-messages/{handle}"' in page
-    assert '<td data-name="Key">o-3</td>' in words(visitor, "/half-messages")
+    assert '<td data-name="Key">o-3</td>' in words(reader, "/half-messages")
 
 
 def test_a_payload_is_cut_and_escaped(visitor: TestClient, mq: Session) -> None:
@@ -64,11 +64,11 @@ def test_why_it_is_parked(visitor: TestClient, story: Story, mq: Session) -> Non
     assert "parked again" not in words(visitor, f"/half-messages/{story.parked}")
 
 
-def test_what_to_do_is_said_with_commands_where_nobody_may_act(visitor: TestClient, story: Story) -> None:
-    page = words(visitor, f"/half-messages/{story.parked}")
+def test_what_to_do_is_said_with_commands_where_nobody_may_act(reader: TestClient, story: Story) -> None:
+    page = words(reader, f"/half-messages/{story.parked}")
     assert f"mqpg half settle {story.parked} VERDICT --reason REASON" in page
     for path in ("/half-messages", f"/half-messages/{story.parked}", f"/messages/{id_of(story.parked)}"):
-        page = words(visitor, path)
+        page = words(reader, path)
         assert "mqpg half rearm" in page, path
         assert "settle()" not in page, path
         assert "half_parked has its handle" not in page, path

@@ -23,15 +23,15 @@ def row(client: TestClient, path: str, name: str) -> str:
     return found
 
 
-def test_groups_that_need_attention_are_marked(visitor: TestClient) -> None:
-    assert re.search(r'href="/groups/news/returns" title="[^"]*is paused with 4[^"]*">paused</a>', row(visitor, "/groups", "news"))  # fmt: skip
-    assert row(visitor, "/groups", "news").count("paused</") == 1
+def test_groups_that_need_attention_are_marked(reader: TestClient) -> None:
+    assert re.search(r'href="/groups/news/returns" title="[^"]*is paused with 4[^"]*">paused</a>', row(reader, "/groups", "news"))  # fmt: skip
+    assert row(reader, "/groups", "news").count("paused</") == 1
     assert re.search(
-        r'href="/dead-letters/billing/orders" title=".*">dead letters</a>', row(visitor, "/groups", "billing")
+        r'href="/dead-letters/billing/orders" title=".*">dead letters</a>', row(reader, "/groups", "billing")
     )
-    assert 'class="tag' not in row(visitor, "/groups", "shipping")
-    assert re.search(r'data-name="Oldest">\d+ s<', row(visitor, "/groups", "shipping"))
-    assert 'href="/dead-letters/billing/orders"' in row(visitor, "/topics/orders", "billing")
+    assert 'class="tag' not in row(reader, "/groups", "shipping")
+    assert re.search(r'data-name="Oldest">\d+ s<', row(reader, "/groups", "shipping"))
+    assert 'href="/dead-letters/billing/orders"' in row(reader, "/topics/orders", "billing")
 
 
 def test_what_needs_attention_leads_to_the_page_that_shows_it(visitor: TestClient, mq: Session) -> None:
@@ -56,10 +56,10 @@ def test_what_needs_attention_leads_to_the_page_that_shows_it(visitor: TestClien
         assert [where for what, where in links.items() if words in what] == [address], links
 
 
-def test_topics_whose_groups_need_attention_are_marked(visitor: TestClient) -> None:
-    assert re.search(r'href="/groups/news/returns"[^>]*>news: paused</a>', row(visitor, "/topics", "returns"))
-    assert "billing: dead letters" in row(visitor, "/topics", "orders")
-    assert re.search(r'<td class="n">\d+ s</td>', row(visitor, "/topics", "returns"))
+def test_topics_whose_groups_need_attention_are_marked(reader: TestClient) -> None:
+    assert re.search(r'href="/groups/news/returns"[^>]*>news: paused</a>', row(reader, "/topics", "returns"))
+    assert "billing: dead letters" in row(reader, "/topics", "orders")
+    assert re.search(r'<td class="n">\d+ s</td>', row(reader, "/topics", "returns"))
 
 
 def test_values_are_words(visitor: TestClient, mq: Session, story: Story) -> None:
@@ -80,8 +80,8 @@ def test_values_are_words(visitor: TestClient, mq: Session, story: Story) -> Non
     assert "<dd>nothing</dd>" in page
 
 
-def test_the_payload_comes_before_the_time_line(visitor: TestClient, story: Story) -> None:
-    page = html.unescape(visitor.get(f"/messages/{story.order}").text)
+def test_the_payload_comes_before_the_time_line(reader: TestClient, story: Story) -> None:
+    page = html.unescape(reader.get(f"/messages/{story.order}").text)
     assert '"amount": 12.5' in page.partition("<h2>Time line</h2>")[0]
 
 
@@ -98,8 +98,8 @@ def test_rates_are_known_after_two_heartbeats(dsn: str, mq: Session) -> None:
     source.close()
 
 
-def test_storage_says_how_many_bytes(visitor: TestClient) -> None:
-    page = html.unescape(visitor.get("/storage").text)
+def test_storage_says_how_many_bytes(reader: TestClient) -> None:
+    page = html.unescape(reader.get("/storage").text)
     assert re.search(r"<b>[\d,.]+ [kMG]B</b> in all tables and indexes", page)
     assert re.search(r'<td>commit_log</td><td class="n">[\d,.]+ kB</td>', page)
     assert "days are left" not in page
@@ -138,8 +138,8 @@ def test_members_that_are_gone_are_folded(visitor: TestClient, mq: Session, stor
         assert ">here<" in shown, path
 
 
-def test_queues_are_in_order_and_messages_are_near(visitor: TestClient, story: Story) -> None:
-    page = html.unescape(visitor.get("/groups/shipping/orders").text)
+def test_queues_are_in_order_and_messages_are_near(reader: TestClient, story: Story) -> None:
+    page = html.unescape(reader.get("/groups/shipping/orders").text)
     queues = re.findall(r'data-name="Queue">(\d+|retries)</td><td class="n" data-name="Unread"', page)
     assert queues == [*sorted((one for one in queues if one != "retries"), key=int), "retries"]
-    assert 'href="/search?topic=orders"' in visitor.get("/topics/orders").text
+    assert 'href="/search?topic=orders"' in reader.get("/topics/orders").text

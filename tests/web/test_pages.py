@@ -60,9 +60,9 @@ def words(visitor: TestClient, path: str, status: int = 200) -> str:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_is_well_formed_and_has_the_headers(visitor: TestClient, path: str) -> None:
-    words(visitor, path)
-    headers = visitor.get(path).headers
+def test_a_page_is_well_formed_and_has_the_headers(reader: TestClient, path: str) -> None:
+    words(reader, path)
+    headers = reader.get(path).headers
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
@@ -70,14 +70,14 @@ def test_a_page_is_well_formed_and_has_the_headers(visitor: TestClient, path: st
     assert headers["cache-control"] == "no-store"
 
 
-def test_every_link_leads_somewhere(visitor: TestClient) -> None:
+def test_every_link_leads_somewhere(reader: TestClient) -> None:
     seen, todo = set[str](), ["/"]
     while todo:
         path = todo.pop()
         if path in seen or path.startswith("#"):
             continue
         seen.add(path)
-        answer = visitor.get(path)
+        answer = reader.get(path)
         assert answer.status_code == 200, path
         if answer.headers["content-type"].startswith("text/html"):
             parser = Balanced()
@@ -110,130 +110,130 @@ def test_a_message_that_fails_again_and_again_leads_to_its_page(visitor: TestCli
     assert "ValueError: amount" in words(visitor, f"/messages/{sent}")
 
 
-def test_the_tile_of_half_messages_counts_the_parked_ones(visitor: TestClient) -> None:
-    tile = words(visitor, "/").partition("Undecided half messages")[2].partition("</figure>")[0]
+def test_the_tile_of_half_messages_counts_the_parked_ones(reader: TestClient) -> None:
+    tile = words(reader, "/").partition("Undecided half messages")[2].partition("</figure>")[0]
     assert "<b>2</b>" in tile
     assert "1 parked" in tile
     assert 'href="/half-messages?state=parked"' in tile
 
 
-def test_links_of_the_part_that_is_renewed_are_known_again(visitor: TestClient) -> None:
+def test_links_of_the_part_that_is_renewed_are_known_again(reader: TestClient) -> None:
     """By their ids, without which the focus of the keyboard is lost with each renewal."""
-    part = visitor.get("/live").text
+    part = reader.get("/live").text
     ids = re.findall(r'<a id="([^"]+)"', part)
     assert len(ids) == part.count("<a ")
     assert len(set(ids)) == len(ids)
 
 
-def test_topics(visitor: TestClient) -> None:
-    assert ">returns<" in words(visitor, "/topics")
-    assert ">returns<" not in words(visitor, "/topics?q=ord")
-    assert "No topic has this" in words(visitor, "/topics?q=%25")
-    page = words(visitor, "/topics/returns")
+def test_topics(reader: TestClient) -> None:
+    assert ">returns<" in words(reader, "/topics")
+    assert ">returns<" not in words(reader, "/topics?q=ord")
+    assert "No topic has this" in words(reader, "/topics?q=%25")
+    page = words(reader, "/topics/returns")
     assert "30 days" in page
     assert "/groups/news/returns" in page
-    words(visitor, "/topics/missing", 404)
+    words(reader, "/topics/missing", 404)
 
 
-def test_groups(visitor: TestClient) -> None:
-    page = words(visitor, "/groups")
+def test_groups(reader: TestClient) -> None:
+    page = words(reader, "/groups")
     assert page.index("billing") < page.index("news") < page.index("shipping")
-    page = words(visitor, "/groups/billing/orders")
+    page = words(reader, "/groups/billing/orders")
     assert "billing-1" in page
     assert "shop:bill" in page
     assert "at most 1 attempt, the second after 10 s" in page
-    assert "paused" in words(visitor, "/groups/news/returns")
-    words(visitor, "/groups/missing/orders", 404)
+    assert "paused" in words(reader, "/groups/news/returns")
+    words(reader, "/groups/missing/orders", 404)
 
 
-def test_half_messages(visitor: TestClient, story: Story) -> None:
-    page = words(visitor, "/half-messages")
+def test_half_messages(reader: TestClient, story: Story) -> None:
+    page = words(reader, "/half-messages")
     assert story.pending in page
     assert story.parked in page
     assert story.committed not in page
-    assert story.pending not in words(visitor, "/half-messages?state=parked")
-    assert story.parked not in words(visitor, "/half-messages?group=shop")
-    page = words(visitor, f"/half-messages/{story.parked}")
+    assert story.pending not in words(reader, "/half-messages?state=parked")
+    assert story.parked not in words(reader, "/half-messages?group=shop")
+    page = words(reader, f"/half-messages/{story.parked}")
     assert "1× of at most 1, then park" in page
     assert "<td>asked" in page
     assert "due_checks" in page
     assert "<td>parked" in page
     assert "/search?topic=orders&key=o-3" in page
-    assert "No checker was asked yet" in words(visitor, f"/half-messages/{story.pending}")
-    assert "It is decided" in words(visitor, f"/half-messages/{story.committed}")
-    words(visitor, "/half-messages/nonsense", 404)
+    assert "No checker was asked yet" in words(reader, f"/half-messages/{story.pending}")
+    assert "It is decided" in words(reader, f"/half-messages/{story.committed}")
+    words(reader, "/half-messages/nonsense", 404)
 
 
-def test_a_message_with_its_whole_history(visitor: TestClient, story: Story) -> None:
-    page = words(visitor, f"/messages/{story.order}")
+def test_a_message_with_its_whole_history(reader: TestClient, story: Story) -> None:
+    page = words(reader, f"/messages/{story.order}")
     for event in ("born", "appended", "delivered", "dead"):
         assert f"<b>{event}</b>" in page
     assert '"amount": 12.5' in page
     assert '"trace": "abc"' in page
     named = HANDLE.match(story.parked)
     assert named
-    assert "<b>prepared</b>" in words(visitor, f"/messages/{named[2]}")
-    words(visitor, "/messages/99999999", 404)
-    words(visitor, "/messages/99999999999999999999", 404)
-    words(visitor, "/messages/abc", 404)
+    assert "<b>prepared</b>" in words(reader, f"/messages/{named[2]}")
+    words(reader, "/messages/99999999", 404)
+    words(reader, "/messages/99999999999999999999", 404)
+    words(reader, "/messages/abc", 404)
 
 
-def test_search(visitor: TestClient, story: Story) -> None:
-    assert visitor.get(f"/search?id={story.order}").headers["location"] == f"/messages/{story.order}"
-    assert f"/messages/{story.order}" in words(visitor, "/search?topic=orders&key=o-1")
-    assert "prepared" in words(visitor, "/search?topic=orders&key=o-2").lower()
-    assert "0 found" in words(visitor, "/search?topic=orders&key=none")
-    words(visitor, "/search?id=abc", 400)
-    words(visitor, "/search?topic=missing&key=a", 404)
+def test_search(reader: TestClient, story: Story) -> None:
+    assert reader.get(f"/search?id={story.order}").headers["location"] == f"/messages/{story.order}"
+    assert f"/messages/{story.order}" in words(reader, "/search?topic=orders&key=o-1")
+    assert "prepared" in words(reader, "/search?topic=orders&key=o-2").lower()
+    assert "0 found" in words(reader, "/search?topic=orders&key=none")
+    words(reader, "/search?id=abc", 400)
+    words(reader, "/search?topic=missing&key=a", 404)
 
 
-def test_dead_letters(visitor: TestClient, story: Story) -> None:
-    assert "/dead-letters/billing/orders" in words(visitor, "/dead-letters")
-    page = visitor.get("/dead-letters/billing/orders").text
+def test_dead_letters(reader: TestClient, story: Story) -> None:
+    assert "/dead-letters/billing/orders" in words(reader, "/dead-letters")
+    page = reader.get("/dead-letters/billing/orders").text
     assert "the card was &lt;b&gt;refused&lt;/b&gt;" in page
     assert f"/messages/{story.order}" in page
-    assert "There are none that match" in visitor.get("/dead-letters/billing/orders?filter=$.amount > 100").text
-    assert visitor.get("/dead-letters/billing/orders?filter=((").status_code == 400
-    assert visitor.get("/dead-letters/billing/orders?after=x").status_code == 400
-    words(visitor, "/dead-letters/missing/orders", 404)
+    assert "There are none that match" in reader.get("/dead-letters/billing/orders?filter=$.amount > 100").text
+    assert reader.get("/dead-letters/billing/orders?filter=((").status_code == 400
+    assert reader.get("/dead-letters/billing/orders?after=x").status_code == 400
+    words(reader, "/dead-letters/missing/orders", 404)
 
 
-def test_why_something_waits(visitor: TestClient, mq: Session, story: Story) -> None:
+def test_why_something_waits(reader: TestClient, story: Story) -> None:
     for path in ("/groups/news/returns", f"/half-messages/{story.parked}", f"/messages/{story.order}"):
-        page = words(visitor, path)
+        page = words(reader, path)
         assert "Why it waits" in page, path
         assert 'class="cause"' in page, path
-    page = words(visitor, "/groups/news/returns")
+    page = words(reader, "/groups/news/returns")
     assert "Run mqpg subscription resume news returns" in page
     assert "select mqpg." not in page
-    assert "shipping" in words(visitor, f"/messages/{story.order}").partition("Time line")[0]
-    page = words(visitor, "/groups/billing/orders")
+    assert "shipping" in words(reader, f"/messages/{story.order}").partition("Time line")[0]
+    page = words(reader, "/groups/billing/orders")
     assert "Nothing holds it up" in page
     assert "Why it waits" not in page
     assert 'class="why"' not in page
 
 
-def test_storage_workers_and_audits(visitor: TestClient) -> None:
-    page = words(visitor, "/storage")
+def test_storage_workers_and_audits(reader: TestClient) -> None:
+    page = words(reader, "/storage")
     assert "commit_log" in page
     assert ">open<" in page
-    page = words(visitor, "/workers")
+    page = words(reader, "/workers")
     assert "the clock of the server is" in page
     assert "4711" in page
     assert "node-1" in page
     assert "No keeper is at work." in page
     assert "Start it: <code>mqpg worker keeper</code>" in page
     assert "No appender is at work." not in page
-    page = words(visitor, "/audits")
+    page = words(reader, "/audits")
     assert "2 messages were lost" in page
     assert ">invalid<" in page
 
 
-def test_nothing_to_act_on_without_a_login(visitor: TestClient, story: Story) -> None:
+def test_nothing_to_act_on_without_a_login(reader: TestClient, story: Story) -> None:
     for path in (*PAGES, f"/half-messages/{story.parked}"):
-        page = visitor.get(path).text
+        page = reader.get(path).text
         assert 'name="token"' not in page
-    assert visitor.post("/actions/pause", data={"topic": "orders", "confirmed": "yes"}).status_code == 403
+    assert reader.post("/actions/pause", data={"topic": "orders", "confirmed": "yes"}).status_code == 403
 
 
 def test_pages_of_long_lists(visitor: TestClient, mq: Session) -> None:
@@ -326,14 +326,14 @@ def test_hostile_text_is_shown_as_text(visitor: TestClient, mq: Session, story: 
 
 
 @pytest.mark.parametrize("word", ["%00", "9" * 5000, "-1", "%ff", "..%2f..", "a" * 3000, "%F0%9F%92%A9", "'", "%"])
-def test_no_word_breaks_a_page(visitor: TestClient, word: str) -> None:
+def test_no_word_breaks_a_page(reader: TestClient, word: str) -> None:
     for path in ("/topics/{}", "/groups/{}/orders", "/groups/billing/{}", "/half-messages/{}", "/messages/{}",
                  "/dead-letters/{}/orders", "/dead-letters/billing/orders?after={}", "/search?id={}", "/topics?after={}",
                  "/dead-letters/billing/orders?after=1&after_consumer={}", "/dead-letters/billing/orders?filter={}",
                  "/search?topic=orders&at={}", "/search?topic={}&key={}", "/search?topic=orders&path={}", "/search?topic=orders&until={}&queue={}",
                  "/search?topic=orders&key=o-1&path={}", "/search?topic=orders&rest={}", "/topics/orders/{}/{}", "/half-messages?after_at={}&after={}",
                  "/half-messages?group={}&state={}", "/groups?after_group={}&after_topic={}", "/static/{}"):  # fmt: skip
-        answer = visitor.get(path.format(word, word))
+        answer = reader.get(path.format(word, word))
         assert answer.status_code in (200, 303, 400, 403, 404), (path, answer.status_code, answer.text)
         assert "content-security-policy" in answer.headers
 
