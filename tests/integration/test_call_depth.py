@@ -19,6 +19,8 @@ import mqpg
 from tests.support.proven import prove
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.shared_database
+
 LIBRARY = str(Path(mqpg.__file__).parent)
 
 

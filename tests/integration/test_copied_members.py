@@ -15,6 +15,8 @@ from tests.fixtures.databases import Databases
 from tests.fixtures.server import Server
 from tests.support.member import GROUP, TOPIC, die_as_member, due, effects, member, send, subscribe, work
 
+pytestmark = pytest.mark.shared_database
+
 Copy = Callable[[], Engine]
 
 

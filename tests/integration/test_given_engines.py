@@ -10,6 +10,8 @@ import mqpg
 from mqpg import errors, protocols
 from tests.support.consuming import drain, send
 
+pytestmark = pytest.mark.shared_database
+
 
 @pytest.fixture
 def single(local_url: str) -> Any:

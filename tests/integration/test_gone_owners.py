@@ -13,6 +13,8 @@ from mqpg.values.messages import AbandonedQueues
 from tests.support.consuming import running
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.shared_database
+
 WORKER = """
 insert into mqpg.worker as w (worker_id, role, host, pid, state, detail, seen_at)
 values ('w', 'consumer', 'h', 1, %s, '{"consumer": "bill-1", "consumer_group": "g", "topic": "orders"}',

@@ -4,6 +4,8 @@ import pytest
 
 import mqpg
 
+pytestmark = pytest.mark.shared_database
+
 NASTY = [
     'a "quoted" word', "back\\slash", '\\"', "{}", "{a,b}", ",", "NULL", "null", " ", "tab\tand\nline", "it's", "%s %(x)s",
     "é ü 漢 🦆", "\\", '"', "ends with \\",
