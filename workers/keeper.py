@@ -9,7 +9,7 @@ import time
 import psycopg
 from psycopg.rows import dict_row
 
-from .dropping import Dropping
+from .detaching import Detaching
 from .session import Connection
 from .unread_groups import UnreadGroups
 from .worker import Options, Worker
@@ -71,7 +71,7 @@ class Keeper(Worker):
     def __init__(self, options: Options, stop: threading.Event | None = None, *, long: float = _LONG) -> None:
         super().__init__(options, stop)
         self.detail["steps"] = 0
-        self._dropping = Dropping(options.dsn)
+        self._detaching = Detaching(options.dsn)
         self._unread_groups = UnreadGroups(long)
         self._long = long
         self._next_measure = 0.0
@@ -91,8 +91,8 @@ class Keeper(Worker):
             if self.stop.is_set():
                 break
             done = self._keep(conn)
-            self._dropping.begin(conn)
-            if not self._dropping.finished(0.0 if done else 0.5) and not done:
+            self._detaching.begin(conn)
+            if not self._detaching.finished(0.0 if done else 0.5) and not done:
                 pause = self.options.interval or 60.0
                 break
             self._heartbeat.beat(conn, "active")

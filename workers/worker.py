@@ -13,18 +13,15 @@ from mqpg.connection.streak import FailureStreak
 from mqpg.values import errors
 
 from .call_timeout import CALL_TIMEOUT
-from .foreign_locks import ForeignLocks
 from .full_disk import FullDisk
 from .heartbeat import Heartbeat
+from .leader_election import LeaderElection
 from .session import Connection, connect, patiently, stay_connected
-from .silent_leader import PULSE, SilentLeader
+from .silent_leader import PULSE
 
 __all__ = ["Options", "Worker"]
 
 logger = logging.getLogger(__name__)
-
-# First key of the session advisory locks of the leaders. The second key is the role's own.
-LEADERSHIP = 1836150837
 
 
 @dataclass(frozen=True)
@@ -48,12 +45,6 @@ class Worker(ABC):
     """One role in one process.
 
     Any number of processes may run, on any host. One of each role leads, and the others stand by.
-
-    Leadership is a session lock on the same connection that does the work. A worker that loses the connection
-    therefore loses the lock at the same moment, and the server frees the lock of a killed process. A standby
-    ends the session of a leader that falls silent without dying. Leadership only saves work. The result is
-    correct with any number of leaders. A worker therefore also leads if a session that is no worker holds the
-    lock. It then tries for the lock until it has it, and stands by if another worker gets it first.
     """
 
     role: ClassVar[str]
@@ -66,10 +57,8 @@ class Worker(ABC):
         self.detail: dict[str, Any] = {"iterations": 0, "failures": 0}
         self._streak = FailureStreak()
         self._heartbeat = Heartbeat(self.role, options.heartbeat, self.detail, self._streak.described)
-        self._foreign_locks = ForeignLocks(self.detail)
-        self._silent_leader = SilentLeader((LEADERSHIP, self.lock_id), self.detail)
+        self._election = LeaderElection(self.lock_id, self.detail)
         self._full_disk = FullDisk()
-        self._has_lock = False
 
     @abstractmethod
     def turn(self, conn: Connection) -> float:
@@ -121,41 +110,23 @@ class Worker(ABC):
 
     def _serve(self, conn: Connection) -> None:
         try:
-            while self._take_over(conn):
+            while self._wait_to_lead(conn):
                 self._lead(conn)
                 if not self.stop.is_set():
                     self.end()
-                    conn.execute("select pg_advisory_unlock_all()")
+                    self._election.resign(conn)
         finally:
             self.end()
         self._heartbeat.beat(conn, "stopped")
 
-    def _take_over(self, conn: Connection) -> bool:
-        """Wait to become the leader.
-
-        It polls, because a statement that waits for the lock would hold back vacuum.
-        """
+    def _wait_to_lead(self, conn: Connection) -> bool:
+        """Wait to become the leader. False: `stop` was set before."""
         while not self.stop.is_set():
-            if self._try_lock(conn):
+            if self._election.is_won(conn, look=self._heartbeat.due_in() == 0):
                 return True
-            if self._heartbeat.due_in() == 0 and self._is_lock_foreign(conn):
-                logger.warning("leading without the lock", extra={"backend": conn.info.backend_pid})
-                return True
-            if self._silent_leader.end(conn):
-                continue
             self._heartbeat.beat(conn, self.stand_by(conn))
             self.stop.wait(self.options.standby_poll)
         return False
-
-    def _try_lock(self, conn: Connection) -> bool:
-        row = conn.execute("select pg_try_advisory_lock(%s, %s)", (LEADERSHIP, self.lock_id)).fetchone()
-        self._has_lock = bool(row and row[0])
-        if self._has_lock:
-            logger.info("leading", extra={"backend": conn.info.backend_pid})
-        return self._has_lock
-
-    def _is_lock_foreign(self, conn: Connection) -> bool:
-        return (LEADERSHIP, self.lock_id) in self._foreign_locks.report(conn)
 
     def _lead(self, conn: Connection) -> None:
         try:
@@ -188,8 +159,7 @@ class Worker(ABC):
         if self._heartbeat.due_in() == 0:
             # The keeper is one that may find nothing to write for long.
             self._full_disk.check(conn, self.role == "keeper" or self._streak.described() is not None)
-            is_foreign = self._is_lock_foreign(conn)
-            if not self._has_lock and not self._try_lock(conn) and not is_foreign:
+            if self._election.is_lost(conn):
                 return False
         self._heartbeat.beat(conn, "active")
         return True

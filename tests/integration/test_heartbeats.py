@@ -103,7 +103,7 @@ def test_heartbeats_begin_again(mq: mqpg.Client, dsn: str, monkeypatch: pytest.M
             raise OSError("too many open files")
         return connect(*args, **kwargs)
 
-    monkeypatch.setattr("mqpg.connection.lease_keeper._shared", OfThisProcess())
+    monkeypatch.setattr("mqpg.connection.lease_extender._shared", OfThisProcess())
     if what == "no thread":
         monkeypatch.setattr(threading.Thread, "start", cannot_start)
     else:

@@ -18,9 +18,9 @@ from mqpg._async.consumer.acknowledge import nack_failures
 from mqpg._async.consumer.assignment import QueueAssignment
 from mqpg._async.consumer.attempts import DeliveryResult
 from mqpg._async.consumer.call_handler import HandlerInvoker
-from mqpg._async.consumer.lease import Lease, heartbeat
+from mqpg._async.consumer.lease import Lease
 from mqpg._async.consumer.relay_inbox import RelayInbox
-from mqpg.connection.lease_keeper import HeldLease
+from mqpg.connection.lease_extender import HeldLease
 from mqpg.handlers.failures import Failure, decisive, ends_process
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.values.errors import Error, ReceiptError
@@ -65,7 +65,7 @@ class External:
             await mq.ack_delivery(receipt)
             await self._handle_acknowledged(mq, messages)
             return len(messages)
-        async with heartbeat(mq, receipt, self._lease) as claimed:
+        async with self._lease.extended(mq, receipt) as claimed:
             try:
                 if self._options.batch:
                     done = await self._handle_batch(mq, claimed, messages)

@@ -1,4 +1,4 @@
-"""The lease of a delivery, which a heartbeat extends while the handler works (C3, and C1 with leases)."""
+"""The lease of a delivery. The LeaseExtender extends it while the handler works (C3, and C1 with leases)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from datetime import timedelta
 
 from mqpg._async._acompat import call_soon
 from mqpg._async.client.client import AsyncClient
-from mqpg.connection.lease_keeper import HeldLease, lease_keeper
+from mqpg.connection.lease_extender import HeldLease, lease_extender
 from mqpg.values.messages import Interval
 
-__all__ = ["Lease", "heartbeat"]
+__all__ = ["Lease"]
 
 
 class Lease:
@@ -34,15 +34,14 @@ class Lease:
             self._seconds = await mq.queries.lease_seconds(self.lease)
         return self._seconds
 
-
-@asynccontextmanager
-async def heartbeat(mq: AsyncClient, receipt: str, lease: Lease) -> AsyncGenerator[HeldLease]:
-    """Extend the lease until the body ends."""
-    seconds = await lease.seconds(mq)
-    held = HeldLease(receipt, timedelta(seconds=seconds), seconds, lease.handler, call_soon())
-    keeper = lease_keeper(mq.dsn, mq.settings)
-    keeper.hold(held)
-    try:
-        yield held
-    finally:
-        keeper.let_go(held)
+    @asynccontextmanager
+    async def extended(self, mq: AsyncClient, receipt: str) -> AsyncGenerator[HeldLease]:
+        """Extend the lease of a delivery until the body ends."""
+        seconds = await self.seconds(mq)
+        held = HeldLease(receipt, timedelta(seconds=seconds), seconds, self.handler, call_soon())
+        extender = lease_extender(mq.dsn, mq.settings)
+        extender.hold(held)
+        try:
+            yield held
+        finally:
+            extender.let_go(held)

@@ -35,10 +35,10 @@ from mqpg._async.consumer.acknowledge import ack_delivery, nack_failures
 from mqpg._async.consumer.assignment import QueueAssignment
 from mqpg._async.consumer.attempts import DeliveryResult, SavepointRunner, what_stands
 from mqpg._async.consumer.call_handler import HandlerInvoker, Reply
-from mqpg._async.consumer.lease import Lease, heartbeat
+from mqpg._async.consumer.lease import Lease
 from mqpg._async.consumer.relay_inbox import RelayInbox
 from mqpg.connection.engines import reset_sessions
-from mqpg.connection.lease_keeper import lease_keeper
+from mqpg.connection.lease_extender import lease_extender
 from mqpg.connection.time_limit import time_limit
 from mqpg.handlers.failures import IterationLost, TransactionEnded
 from mqpg.handlers.options import ConsumerOptions
@@ -136,7 +136,7 @@ class SameDatabase:
 
     async def _handle_leased(self, mq: AsyncClient, delivery: Sequence[Message]) -> int:
         receipt = str(delivery[0].receipt)
-        async with heartbeat(mq, receipt, self._lease):
+        async with self._lease.extended(mq, receipt):
             try:
                 while True:
                     # Once more under the same claim, to nack the message that lost the transaction.
@@ -240,7 +240,7 @@ class SameDatabase:
     async def _connection(self, mq: AsyncClient) -> AsyncGenerator[PgConnection | Connection]:
         if self._wants_driver:
             async with mq.transaction() as conn:
-                lease_keeper(mq.dsn, mq.settings).vouch(conn)
+                lease_extender(mq.dsn, mq.settings).vouch(conn)
                 yield conn
             return
         if self._engine is None:
@@ -249,7 +249,7 @@ class SameDatabase:
             self._engine = make_engine(url, pool_size=size, isolation_level="READ COMMITTED")
             reset_sessions(sync_engine(self._engine))
         async with self._engine.begin() as conn:
-            lease_keeper(mq.dsn, mq.settings).vouch(await driver_connection(conn))
+            lease_extender(mq.dsn, mq.settings).vouch(await driver_connection(conn))
             yield conn
 
     async def _after(self, mq: AsyncClient, conn: Any, messages: Sequence[Message], replies: list[Reply]) -> None:

@@ -2,7 +2,7 @@
 
 In C1 the transaction of the effect holds the queue. If its process is frozen, or its host is gone,
 the transaction stays open and the queue stands. A handler that is slow looks the same, so the
-member's process shows that it lives (see `LeaseKeeper`). Who waits for the queue ends the session
+member's process shows that it lives (see `LeaseExtender`). Who waits for the queue ends the session
 of a member that is silent for longer than a lease. PostgreSQL rolls its transaction back before the
 queue is free, so nothing is done twice. Sessions of programs that do not show this are left alone.
 """

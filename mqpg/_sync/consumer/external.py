@@ -19,9 +19,9 @@ from mqpg._sync.consumer.acknowledge import nack_failures
 from mqpg._sync.consumer.assignment import QueueAssignment
 from mqpg._sync.consumer.attempts import DeliveryResult
 from mqpg._sync.consumer.call_handler import HandlerInvoker
-from mqpg._sync.consumer.lease import Lease, heartbeat
+from mqpg._sync.consumer.lease import Lease
 from mqpg._sync.consumer.relay_inbox import RelayInbox
-from mqpg.connection.lease_keeper import HeldLease
+from mqpg.connection.lease_extender import HeldLease
 from mqpg.handlers.failures import Failure, decisive, ends_process
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.values.errors import Error, ReceiptError
@@ -66,7 +66,7 @@ class External:
             mq.ack_delivery(receipt)
             self._handle_acknowledged(mq, messages)
             return len(messages)
-        with heartbeat(mq, receipt, self._lease) as claimed:
+        with self._lease.extended(mq, receipt) as claimed:
             try:
                 if self._options.batch:
                     done = self._handle_batch(mq, claimed, messages)

@@ -1,5 +1,5 @@
 # Generated from mqpg/_async/consumer/lease.py by tools/async_to_sync.py: change that file.
-"""The lease of a delivery, which a heartbeat extends while the handler works (C3, and C1 with leases)."""
+"""The lease of a delivery. The LeaseExtender extends it while the handler works (C3, and C1 with leases)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from datetime import timedelta
 
 from mqpg._sync._acompat import call_soon
 from mqpg._sync.client.client import Client
-from mqpg.connection.lease_keeper import HeldLease, lease_keeper
+from mqpg.connection.lease_extender import HeldLease, lease_extender
 from mqpg.values.messages import Interval
 
-__all__ = ["Lease", "heartbeat"]
+__all__ = ["Lease"]
 
 
 class Lease:
@@ -35,15 +35,14 @@ class Lease:
             self._seconds = mq.queries.lease_seconds(self.lease)
         return self._seconds
 
-
-@contextmanager
-def heartbeat(mq: Client, receipt: str, lease: Lease) -> Generator[HeldLease]:
-    """Extend the lease until the body ends."""
-    seconds = lease.seconds(mq)
-    held = HeldLease(receipt, timedelta(seconds=seconds), seconds, lease.handler, call_soon())
-    keeper = lease_keeper(mq.dsn, mq.settings)
-    keeper.hold(held)
-    try:
-        yield held
-    finally:
-        keeper.let_go(held)
+    @contextmanager
+    def extended(self, mq: Client, receipt: str) -> Generator[HeldLease]:
+        """Extend the lease of a delivery until the body ends."""
+        seconds = self.seconds(mq)
+        held = HeldLease(receipt, timedelta(seconds=seconds), seconds, self.handler, call_soon())
+        extender = lease_extender(mq.dsn, mq.settings)
+        extender.hold(held)
+        try:
+            yield held
+        finally:
+            extender.let_go(held)

@@ -36,10 +36,10 @@ from mqpg._sync.consumer.acknowledge import ack_delivery, nack_failures
 from mqpg._sync.consumer.assignment import QueueAssignment
 from mqpg._sync.consumer.attempts import DeliveryResult, SavepointRunner, what_stands
 from mqpg._sync.consumer.call_handler import HandlerInvoker, Reply
-from mqpg._sync.consumer.lease import Lease, heartbeat
+from mqpg._sync.consumer.lease import Lease
 from mqpg._sync.consumer.relay_inbox import RelayInbox
 from mqpg.connection.engines import reset_sessions
-from mqpg.connection.lease_keeper import lease_keeper
+from mqpg.connection.lease_extender import lease_extender
 from mqpg.connection.time_limit import time_limit
 from mqpg.handlers.failures import IterationLost, TransactionEnded
 from mqpg.handlers.options import ConsumerOptions
@@ -137,7 +137,7 @@ class SameDatabase:
 
     def _handle_leased(self, mq: Client, delivery: Sequence[Message]) -> int:
         receipt = str(delivery[0].receipt)
-        with heartbeat(mq, receipt, self._lease):
+        with self._lease.extended(mq, receipt):
             try:
                 while True:
                     # Once more under the same claim, to nack the message that lost the transaction.
@@ -239,7 +239,7 @@ class SameDatabase:
     def _connection(self, mq: Client) -> Generator[PgConnection | Connection]:
         if self._wants_driver:
             with mq.transaction() as conn:
-                lease_keeper(mq.dsn, mq.settings).vouch(conn)
+                lease_extender(mq.dsn, mq.settings).vouch(conn)
                 yield conn
             return
         if self._engine is None:
@@ -248,7 +248,7 @@ class SameDatabase:
             self._engine = make_engine(url, pool_size=size, isolation_level="READ COMMITTED")
             reset_sessions(sync_engine(self._engine))
         with self._engine.begin() as conn:
-            lease_keeper(mq.dsn, mq.settings).vouch(driver_connection(conn))
+            lease_extender(mq.dsn, mq.settings).vouch(driver_connection(conn))
             yield conn
 
     def _after(self, mq: Client, conn: Any, messages: Sequence[Message], replies: list[Reply]) -> None:

@@ -1,4 +1,4 @@
-"""Detaching and dropping released partitions, beside the keeper's other work."""
+"""Detaching released partitions before they are dropped, beside the keeper's other work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mqpg.values.translation import translate
 
 from .session import Connection, connect
 
-__all__ = ["Dropping", "PartitionDrop"]
+__all__ = ["Detaching", "PartitionDetach"]
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ where l.pid = any(%s) and l.locktype = 'relation' and not l.granted
 """
 
 
-class PartitionDrop(threading.Thread):
+class PartitionDetach(threading.Thread):
     """Detaches one released partition, which is not needed any more, and drops it.
 
     Every step is committed by itself and can be repeated. After a crash between two of them the next keeper,
@@ -103,7 +103,7 @@ def _alter(state: dict[str, Any], how: sql.SQL) -> sql.Composed:
     )
 
 
-class Dropping:
+class Detaching:
     """The drops that are under way, at most one for each table.
 
     A table may have only one partition that is being detached, and one that waits must not hold up the other
@@ -112,7 +112,7 @@ class Dropping:
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
-        self._threads: dict[str, PartitionDrop] = {}
+        self._threads: dict[str, PartitionDetach] = {}
 
     def begin(self, conn: Connection) -> None:
         """Begin to drop what is released."""
@@ -121,7 +121,7 @@ class Dropping:
             conn.execute(_UNSTICK, (waiting,))
         for row in conn.cursor(row_factory=dict_row).execute(_RELEASED).fetchall():
             if row["leaving"] not in self._threads:
-                thread = PartitionDrop(self._dsn, row["family"], row["segment_no"], row["leaving"])
+                thread = PartitionDetach(self._dsn, row["family"], row["segment_no"], row["leaving"])
                 self._threads[row["leaving"]] = thread
                 thread.start()
 

@@ -30,7 +30,7 @@ from mqpg.values.errors import ReceiptError
 from mqpg.values.messages import Interval
 from mqpg.values.translation import translate
 
-__all__ = ["HeldLease", "LeaseKeeper", "lease_keeper"]
+__all__ = ["HeldLease", "LeaseExtender", "lease_extender"]
 
 logger = logging.getLogger("mqpg")
 
@@ -67,7 +67,7 @@ class HeldLease:
         self.turned_at, self.turning = time.monotonic(), False
 
 
-class LeaseKeeper:
+class LeaseExtender:
     """Extends the leases of one broker's deliveries in this process."""
 
     def __init__(self, dsn: str, settings: Settings) -> None:
@@ -218,12 +218,12 @@ def _nothing() -> None:
     """Stand for a connection that is not there."""
 
 
-_shared = OfThisProcess[str, LeaseKeeper]()
+_shared = OfThisProcess[str, LeaseExtender]()
 
 
-def lease_keeper(dsn: str, settings: Settings) -> LeaseKeeper:
+def lease_extender(dsn: str, settings: Settings) -> LeaseExtender:
     """The keeper of this process for one broker. A child of fork has one of its own."""
     with _shared.lock:
         if dsn not in _shared.known:
-            _shared.known[dsn] = LeaseKeeper(dsn, settings)
+            _shared.known[dsn] = LeaseExtender(dsn, settings)
         return _shared.known[dsn]
