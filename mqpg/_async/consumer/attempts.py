@@ -102,6 +102,18 @@ class DeliveryResult:
         return [failure.message for failure in self.failures if not isinstance(failure.error, Reject)]
 
 
+@dataclass(slots=True)
+class _Attempt:
+    """One call of the handler in a savepoint."""
+
+    conn: PgConnection | Connection
+    driver: Any  # the driver's connection
+    messages: Sequence[Message]
+    given: Lent = field(default_factory=Lent)
+    called: bool = False  # whether the handler was called
+    foreign: bool = False  # whether its error is none of this transaction
+
+
 class SavepointRunner:
     """Runs the effects of deliveries on the connection of their transaction."""
 
@@ -193,46 +205,63 @@ class SavepointRunner:
         A message that was handed to the handler and did not come back has used up an attempt,
         whatever ended the handler or the session.
         """
-        called, foreign, before = False, False, cancellations()
         driver = conn if isinstance(conn, DriverConnection) else await driver_connection(conn)
-        given = Lent()
+        attempt = _Attempt(conn, driver, messages)
+        before = cancellations()
         try:
             async with savepoint(conn):
-                admitted = await self._inbox.admit(messages, conn)
-                called = bool(admitted)
-                try:
-                    with lent(conn, given):
-                        replies = await self._invoke(admitted, conn, partial(_has_ended, conn, driver, given))
-                except BaseException as handlers:
-                    # So it is not an error of this transaction.
-                    foreign = _is_whole(conn, driver) is True or is_of_another(decisive(handlers), driver)
-                    raise
-                _require_alive(driver, given)
+                replies = await self._call(attempt, await self._inbox.admit(messages, conn))
                 await after(conn, messages, replies)
         except BaseException as raised:
-            error = decisive(raised)
             if is_cancelled(before):
                 raise
-            if called and len(messages) > 1 and ends_process(error):
-                self._watchlist.add(messages, error)
+            error = decisive(raised)
+            end = self._end_of_transaction(attempt, error, result)
+            if end is error:
                 raise
-            if called and is_lost(conn):
-                self._watchlist.add(messages, error)
-                raise IterationLost from error
-            if is_full(error) and not foreign:  # SQLite has rolled the whole transaction back by itself
-                raise
-            if is_savepoint_gone(error):
-                raise self._undone_by_server(error, given, messages if called else [], result) from error
-            if given.by is not None and given.lost_savepoint and in_transaction(driver):
-                self._watchlist.add(given.by, error)  # nothing undoes a part of the transaction any more
-                raise IterationLost from error
-            if given.by is not None or (called and _is_whole(conn, driver) is False):
-                raise _ended(given, messages, result) from error
-            if is_lost(conn) or (is_transient(error) and not foreign):
-                raise
+            if end is not None:
+                raise end from error
             return Failure(messages[0], error)
         result.applied += messages
         result.replies += replies
+        return None
+
+    async def _call(self, attempt: _Attempt, admitted: Sequence[Message]) -> list[Reply]:
+        """Lend the connection to the handler, which must leave the transaction and the savepoint as they are."""
+        conn, driver, given = attempt.conn, attempt.driver, attempt.given
+        attempt.called = bool(admitted)
+        try:
+            with lent(conn, given):
+                replies = await self._invoke(admitted, conn, partial(_has_ended, conn, driver, given))
+        except BaseException as error:
+            attempt.foreign = _is_whole(conn, driver) is True or is_of_another(decisive(error), driver)
+            raise
+        _require_alive(driver, given)
+        return replies
+
+    def _end_of_transaction(
+        self, attempt: _Attempt, error: BaseException, result: DeliveryResult
+    ) -> BaseException | None:
+        """What to raise after an error, if more than the savepoint has ended. None: the savepoint has undone it."""
+        conn, driver, given = attempt.conn, attempt.driver, attempt.given
+        called = attempt.messages if attempt.called else []
+        if len(called) > 1 and ends_process(error):
+            self._watchlist.add(called, error)
+            return error
+        if called and is_lost(conn):
+            self._watchlist.add(called, error)
+            return IterationLost()
+        if is_full(error) and not attempt.foreign:  # SQLite has rolled the whole transaction back by itself
+            return error
+        if is_savepoint_gone(error):
+            return self._undone_by_server(error, given, called, result)
+        if given.by is not None and given.lost_savepoint and in_transaction(driver):
+            self._watchlist.add(given.by, error)  # nothing undoes a part of the transaction any more
+            return IterationLost()
+        if given.by is not None or (called and _is_whole(conn, driver) is False):
+            return _ended(given, attempt.messages, result)
+        if is_lost(conn) or (is_transient(error) and not attempt.foreign):
+            return error
         return None
 
     def _undone_by_server(
