@@ -233,7 +233,7 @@ def test_a_queue_that_waits_since_a_moment_ago_is_not_claimed(mq: Session, moved
     mq.send("one", key=moved)
     mq.append()
     claim = (
-        "select mqpg._claim(s, t, 1, 1, 10, '30 s', null, null, null) from mqpg.subscription s"
+        "select mqpg._claim(s, t, 1, 1, 10, '30 s', null, null) from mqpg.subscription s"
         " join mqpg.topic t using (topic_id) where s.consumer_group = 'g' and t.name = 'one'"
     )
     assert mq.scalar(claim) is None

@@ -4,12 +4,9 @@
 -- Arguments:
 --   receipt: the argument `ack` of receive().
 --   subscription: the one that receives; the receipt must be of it.
---   consumer_group, topic, consumer: as given to receive(), for the error.
 -- Locks, cost: as _claim_of_receipt().
 -- Errors: MQ001 (another subscription), and those of _claim_of_receipt().
-create function mqpg._acked_cursor(
-    receipt text, subscription mqpg.subscription, consumer_group text, topic text, consumer text
-) returns mqpg.cursor
+create function mqpg._acked_cursor(receipt text, subscription mqpg.subscription) returns mqpg.cursor
 language plpgsql as $$
 declare
     v_id int := _acked_cursor.subscription.subscription_id;
@@ -39,11 +36,9 @@ begin
     v_cursor := v_open.last_version;
     if (v_open.subscription).subscription_id is distinct from v_id then
         raise exception using errcode = 'MQ001', message = format(
-            'ack must be a receipt of consumer group %L on topic %L%s', _acked_cursor.consumer_group,
-            _acked_cursor.topic, case _acked_cursor.subscription.mode
-                when 'broadcast' then format(' for consumer %L', _acked_cursor.consumer)
-                else ''
-            end);
+            'ack must be a receipt of consumer group %L on topic %L%s', _acked_cursor.subscription.consumer_group,
+            (select t.name from mqpg.topic t where t.topic_id = _acked_cursor.subscription.topic_id),
+            ' for consumer ' || quote_literal(nullif(_acked_cursor.subscription.member, '')));
     end if;
     if (v_open.claim).epoch is null then
         return null;

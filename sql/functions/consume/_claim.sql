@@ -9,15 +9,13 @@
 --       just seen it. So a call that lost a race may claim less than there is.
 --   until: when it stops to search through messages that are not chosen, have expired, or have no attempt
 --       left; null: the setting filter_time after the first of these.
--- `acked` is written in the version of the new claim if that is one of fresh messages of the same
--- queue, else in a version of its own.
 -- Locks: none; the caller holds the queue's cursor lock.
--- Cost: one cursor version, and one for `acked` of another queue; where attempts count, a look at
--- the runs of the range; with a filter see _next_matches().
+-- Cost: one cursor version; where attempts count, a look at the runs of the range; with a filter see
+-- _next_matches().
 -- Errors: 40001.
 create function mqpg._claim(
     subscription mqpg.subscription, topic mqpg.topic, queue_id int, tail bigint, max_messages int, lease interval,
-    consumer text, acked mqpg.cursor, until timestamptz
+    consumer text, until timestamptz
 ) returns mqpg.claim
 language plpgsql as $$
 declare
@@ -37,33 +35,14 @@ declare
     v_action "char";
     v_version bigint;
 begin
-    -- 1. The cursor: the one that `acked` has, or else its newest version.
-    if _claim.acked.version is not null then
-        -- One version says both only if it is certain that fresh messages are claimed. Every other
-        -- claim has a version that says what became of the claim before.
-        if _claim.acked.queue_id = _claim.queue_id and v_lane_of = 0 and _claim.acked.claimed < _claim.tail
-            and _claim.subscription.filter is null and _claim.subscription.tags is null
-            and _claim.subscription.max_attempts > 1 and _claim.topic.message_ttl is null
-            and (_claim.acked.claims = '{}' or (
-                _claim.subscription.mode = 'shared' and _claim.subscription.on_failure <> 'block_key'
-                and mqpg._claim_to_take_over(_claim.subscription, _claim.acked.claims) = 0))
-        then
-            v_cursor := _claim.acked;
-        else
-            v_version := mqpg._write_ack(_claim.acked);
-            _claim.acked := null;
+    -- 1. The newest version of the cursor, by a new statement, which sees what the lock's last holder wrote.
+    v_cursor := mqpg._cursor(_claim.subscription.subscription_id, _claim.queue_id);
+    if _claim.topic.message_ttl is not null and v_lane_of = 0 then
+        v_expired := mqpg._expire(_claim.topic, _claim.subscription, _claim.until, v_cursor);
+        if not v_expired.complete then
+            return null;
         end if;
-    end if;
-    if v_cursor.version is null then
-        -- A new statement, so that it sees the cursor as the lock's last holder left it.
-        v_cursor := mqpg._cursor(_claim.subscription.subscription_id, _claim.queue_id);
-        if _claim.topic.message_ttl is not null and v_lane_of = 0 then
-            v_expired := mqpg._expire(_claim.topic, _claim.subscription, _claim.until, v_cursor);
-            if not v_expired.complete then
-                return null;
-            end if;
-            v_cursor := v_expired.last_version;
-        end if;
+        v_cursor := v_expired.last_version;
     end if;
     loop
         -- 2. Whether this call may claim at all, and which old claim it takes over.
@@ -71,8 +50,7 @@ begin
             return null;
         end if;
         v_nth := 0;
-        -- With `acked` it is 0, as seen above. If a lease has ended since, the next call takes that claim over.
-        if v_cursor.claims <> '{}' and _claim.acked.version is null then
+        if v_cursor.claims <> '{}' then
             if _claim.subscription.on_failure = 'block_key' and v_lane_of = 0 then
                 return mqpg._claim_by_key(_claim.subscription, v_cursor, _claim.max_messages, _claim.lease,
                     _claim.consumer, _claim.until);
@@ -90,10 +68,7 @@ begin
             v_upto := v_cursor.claimed;
             v_claim := mqpg._take_over(v_old, _claim.max_messages, _claim.lease, _claim.consumer);
         else
-            v_action := case
-                when _claim.acked.version is null then mqpg._action('receive')
-                else mqpg._action('ack_and_receive')
-            end;
+            v_action := mqpg._action('receive');
             v_rest := v_cursor.claims;
             if _claim.tail <= v_cursor.claimed then
                 _claim.tail := mqpg._tail(_claim.subscription.topic_id, v_cursor.queue_id, v_lane_of);

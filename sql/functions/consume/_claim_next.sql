@@ -9,7 +9,8 @@
 -- Arguments: those of receive(), and
 --   subscription: in mode broadcast that of the member.
 --   acked: the cursor without the claim that receive() acknowledges, not written yet; null: none. It
---       is written here in any case; see _claim().
+--       is written here in any case: in the version of the new claim if that is one of fresh messages of
+--       the same queue, else in one of its own.
 -- Locks: those of receive().
 -- Cost: a look at each queue's cursor, and at the ends of the queues that waited longer than the
 -- chosen one (1000 empty queues: 4 ms); and see _claim().
@@ -22,11 +23,11 @@ create function mqpg._claim_next(
 language plpgsql as $$
 declare
     v_id int := _claim_next.subscription.subscription_id;
-    -- Fresh messages behind a cursor without claims can be claimed as they are.
-    v_plain boolean := _claim_next.subscription.mode <> 'pinned' and _claim_next.subscription.max_attempts > 1
-        and _claim_next.subscription.filter is null and _claim_next.subscription.tags is null
-        and _claim_next.topic.message_ttl is null;
-    v_most int := case when v_plain then _claim_next.max_messages else 2147483647 end;
+    v_owner text := case _claim_next.subscription.mode when 'pinned' then _claim_next.consumer end;
+    -- Fresh messages can be claimed as they are.
+    v_plain boolean := _claim_next.subscription.max_attempts > 1 and _claim_next.subscription.filter is null
+        and _claim_next.subscription.tags is null and _claim_next.topic.message_ttl is null;
+    v_most int := case when v_plain and v_owner is null then _claim_next.max_messages else 2147483647 end;
     v_until timestamptz;    -- when the search through messages that are not chosen, or expired, ends
     v_awaited int;          -- mode shared: the queue that this call waits for
     v_from_tick bigint;
@@ -38,7 +39,8 @@ declare
             coalesce(v_awaited, _claim_next.only_queue, -1),
             coalesce(v_awaited, _claim_next.only_queue, _claim_next.topic.queues - 1), v_from_tick, v_to_tick,
             v_most, _claim_next.acked.queue_id) as q;
-    v_nth int;
+    v_nth int;              -- the claim that is taken over, as in _claim(); then the run
+    v_fresh boolean;        -- the claim is one of fresh messages, as they are
     v_locked int;           -- the first queue that another call had locked
     v_shut boolean;         -- the lock of all queues was not free
     v_waits int := 0;
@@ -60,18 +62,17 @@ begin
         order by s.segment_no limit 1;
         -- Look before taking the lock, because it is held until the end of the transaction.
         for v_waiting in c_waiting loop
-            if v_waiting.claims <> '{}' and v_waiting.at > clock_timestamp() + interval '1 minute'
-                and v_waiting.queue_id is distinct from _claim_next.acked.queue_id then
-                -- The server's clock was ahead, and no append() noticed it (_note_clock_step()).
-                if pg_try_advisory_xact_lock(1836150833, v_id * 1024 + v_waiting.queue_id + 1)
-                    and pg_try_advisory_xact_lock_shared(1836150843, v_id) then
-                    perform mqpg._shorten_claims(v_id, v_waiting.queue_id);
-                end if;
-                continue;
-            end if;
+            v_fresh := v_plain;
             if v_waiting.claims <> '{}' then
                 if v_waiting.queue_id = _claim_next.acked.queue_id then
                     v_waiting.claims := _claim_next.acked.claims;
+                elsif v_waiting.at > clock_timestamp() + interval '1 minute' then
+                    -- The server's clock was ahead, and no append() noticed it (_note_clock_step()).
+                    if pg_try_advisory_xact_lock(1836150833, v_id * 1024 + v_waiting.queue_id + 1)
+                        and pg_try_advisory_xact_lock_shared(1836150843, v_id) then
+                        perform mqpg._shorten_claims(v_id, v_waiting.queue_id);
+                    end if;
+                    continue;
                 end if;
                 if v_waiting.queue_id = -1 and _claim_next.subscription.mode = 'pinned' then
                     continue when v_waiting.claimed >= v_waiting.tail and not exists (
@@ -82,6 +83,8 @@ begin
                     v_nth := mqpg._claim_to_take_over(_claim_next.subscription, v_waiting.claims);
                 end if;
                 continue when v_nth is null or (v_nth = 0 and v_waiting.claimed >= v_waiting.tail);
+                v_fresh := v_plain and v_nth = 0
+                    and (v_waiting.claims = '{}' or _claim_next.subscription.on_failure <> 'block_key');
             end if;
             -- 2. Its lock.
             if not pg_try_advisory_xact_lock(1836150833, v_id * 1024 + v_waiting.queue_id + 1) then
@@ -95,8 +98,7 @@ begin
             v_shut := not pg_try_advisory_xact_lock_shared(1836150843, v_id);
             exit when v_shut;
             -- 3. The claim: fresh messages of a plain queue here, everything else by _claim().
-            if v_plain and v_waiting.claims = '{}' and v_waiting.queue_id <> -1
-                and v_waiting.action <> mqpg._action('closed') then
+            if v_fresh and v_waiting.queue_id <> -1 and v_waiting.action <> mqpg._action('closed') then
                 claim := row(
                     mqpg._epoch(v_waiting.version + 1), v_waiting.claimed,
                     least(v_waiting.claimed + _claim_next.max_messages, v_waiting.tail), 1,
@@ -104,34 +106,38 @@ begin
                 if _claim_next.acked.queue_id <> v_waiting.queue_id and _claim_next.acked.version is not null then
                     -- Both queues by one statement.
                     insert into mqpg.cursor (
-                        subscription_id, queue_id, slot, version, committed, claimed, at, action, epoch, claims)
+                        subscription_id, queue_id, slot, version, committed, claimed, at, action, epoch, owner, claims)
                     values (
                         v_id, _claim_next.acked.queue_id, _claim_next.acked.slot, _claim_next.acked.version + 1,
                         coalesce(_claim_next.acked.claims[1].from_offset, _claim_next.acked.claimed),
                         _claim_next.acked.claimed, clock_timestamp(), mqpg._action('ack'), _claim_next.acked.epoch,
-                        _claim_next.acked.claims
+                        _claim_next.acked.owner, _claim_next.acked.claims
                     ), (
-                        v_id, v_waiting.queue_id, v_waiting.slot, v_waiting.version + 1, claim.from_offset,
-                        claim.to_offset, clock_timestamp(), mqpg._action('receive'), claim.epoch, array[claim])
+                        v_id, v_waiting.queue_id, v_waiting.slot, v_waiting.version + 1,
+                        coalesce(v_waiting.claims[1].from_offset, claim.from_offset), claim.to_offset,
+                        clock_timestamp(), mqpg._action('receive'), claim.epoch, v_owner,
+                        case cardinality(v_waiting.claims) when 0 then array[claim] else v_waiting.claims || claim end)
                     on conflict do nothing;
                     get diagnostics v_written = row_count;
                     -- One: the look at the chosen queue was stale. That at the other one cannot be, because it came
                     -- after the lock; a snapshot from before raises 40001.
                     if v_written < 2 then
                         claim := null;
-                        _claim_next.acked := null;
+                        _claim_next.acked.version := null;
                     end if;
                 else
                     insert into mqpg.cursor (
-                        subscription_id, queue_id, slot, version, committed, claimed, at, action, epoch, claims)
+                        subscription_id, queue_id, slot, version, committed, claimed, at, action, epoch, owner, claims)
                     values (
-                        v_id, v_waiting.queue_id, v_waiting.slot, v_waiting.version + 1, claim.from_offset,
-                        claim.to_offset, clock_timestamp(),
+                        v_id, v_waiting.queue_id, v_waiting.slot, v_waiting.version + 1,
+                        coalesce(v_waiting.claims[1].from_offset, claim.from_offset), claim.to_offset,
+                        clock_timestamp(),
                         case
                             when _claim_next.acked.version is null then mqpg._action('receive')
                             else mqpg._action('ack_and_receive')
                         end,
-                        claim.epoch, array[claim])
+                        claim.epoch, v_owner,
+                        case cardinality(v_waiting.claims) when 0 then array[claim] else v_waiting.claims || claim end)
                     on conflict do nothing;
                     if not found then
                         claim := null;
@@ -146,10 +152,14 @@ begin
                 end if;
             end if;
             if claim.epoch is null then
+                -- Not in the version of that claim, which must say what became of the claim before.
+                if _claim_next.acked.version is not null then
+                    v_version := mqpg._write_ack(_claim_next.acked);
+                    _claim_next.acked.version := null;
+                end if;
                 claim := mqpg._claim(
                     _claim_next.subscription, _claim_next.topic, v_waiting.queue_id, v_waiting.tail,
-                    _claim_next.max_messages, _claim_next.lease, _claim_next.consumer, _claim_next.acked,
-                    v_until);
+                    _claim_next.max_messages, _claim_next.lease, _claim_next.consumer, v_until);
             end if;
             -- 4. Its only run, if it has one.
             if claim.epoch is not null then
@@ -171,7 +181,6 @@ begin
                 end if;
                 return;
             end if;
-            _claim_next.acked.version := null;      -- it is written
             v_passed := v_passed + 1;
             -- It also ends after 250 queues, because the lock table of the server is small. With block_key a
             -- queue may stay as it was, and the ones behind it would never be looked at.

@@ -92,8 +92,7 @@ begin
     -- 2. The delivery that `ack` acknowledges: its cursor without that claim. It is not written yet,
     -- because one version can have both changes if the next messages are of the same queue.
     if receive.ack is not null then
-        v_acked := mqpg._acked_cursor(
-            receive.ack, v_subscription, receive.consumer_group, receive.topic, receive.consumer);
+        v_acked := mqpg._acked_cursor(receive.ack, v_subscription);
         if v_paused then
             if v_acked.version is not null then
                 v_version := mqpg._write_ack(v_acked);
