@@ -28,7 +28,7 @@ ALLOWED = {
     "topic": {"access", "cursor", "common", "validate", "watch"},
     "produce": {"access", "half", "common", "store", "validate"},
     "find": {"access", "cursor", "common", "validate"},
-    "half": {"access", "common", "store"},
+    "half": {"access", "common", "store", "validate"},
     "cursor": {"common"},
     "store": {"find", "common"},
     "rights": {"access", "common", "validate"},

@@ -113,7 +113,8 @@ begin
         return case _decide.op when 'c' then 'committed' else 'rolled_back' end;
     end if;
     if _decide.payload is not null then
-        perform mqpg._require_final_payload('payload', v_half.topic_id, _decide.payload);
+        perform mqpg._require_payload('payload', _decide.payload, t.name, t.max_payload)
+        from mqpg.topic t where t.topic_id = v_half.topic_id;
         insert into mqpg.commit_log (
             batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads, checksum)
         values (

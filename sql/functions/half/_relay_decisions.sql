@@ -11,7 +11,7 @@ create function mqpg._relay_decisions(
 language plpgsql as $$
 begin
     with fate as materialized (
-        select u.batch, f.topic_id, f.queue_id, f.key, f.tag, f.delay,
+        select u.batch, f.topic_id, f.queue_id, f.key, f.tag, f.delay, t.checksums,
             mqpg._phase_headers(f.headers, case _relay_decisions.op when 'c' then 'commit' else 'rollback' end,
                 mqpg._handle(f.incarnation, u.id, f.nonce)) as headers,
             case when _relay_decisions.op = 'c' then coalesce(p.payload::json, f.payload) else 'null' end as payload
@@ -22,7 +22,8 @@ begin
             from unnest(_relay_decisions.ids, _relay_decisions.payloads) with ordinality as g(id, payload, o)
             where g.id = u.id order by g.o limit 1
         ) as p on true
-        join lateral mqpg._require_final_payload('payload', f.topic_id, p.payload) as checked on true
+        left join mqpg.topic t on t.topic_id = f.topic_id
+        join lateral mqpg._require_payload('payload', coalesce(p.payload, ''), t.name, t.max_payload) as checked on true
         where u.id = any(_relay_decisions.decided)
         order by u.id
     ),
@@ -34,8 +35,7 @@ begin
             case when f.key is not null then array[f.key] end, case when f.tag is not null then array[f.tag] end,
             array[f.headers], array[f.payload],
             case
-                when (select t.checksums from mqpg.topic t where t.topic_id = f.topic_id)
-                    then mqpg._checksum(f.batch, f.topic_id, f.payload::text, f.key, f.tag, f.headers)
+                when f.checksums then mqpg._checksum(f.batch, f.topic_id, f.payload::text, f.key, f.tag, f.headers)
             end
         from fate f
     )

@@ -3,8 +3,7 @@
 -- come in the order of the arguments.
 -- Locks: see _register_dedup_ids(). Cost: one row for each message.
 create function mqpg._store_deduplicated(
-    topic_id int, queues int, checksums boolean, kind "char",
-    payloads text [], keys text [], tags text [], headers jsonb [],
+    topic_id int, queues int, checksums boolean, payloads text [], keys text [], tags text [], headers jsonb [],
     dedup_ids text [], visible_at timestamptz
 ) returns bigint []
 language plpgsql as $$
@@ -31,7 +30,8 @@ begin
     stored as (
         insert into mqpg.commit_log (
             batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads, checksum)
-        select m.batch_id, v_xid, v_now, _store_deduplicated.topic_id, m.queue_id, 1, _store_deduplicated.kind,
+        select m.batch_id, v_xid, v_now, _store_deduplicated.topic_id, m.queue_id, 1,
+            case when _store_deduplicated.visible_at is null then 'n' else 'd' end,
             case when m.k is not null then array[m.k] end, case when m.t is not null then array[m.t] end,
             case when m.h is not null then array[m.h] end, array[m.p::json],
             case
@@ -45,7 +45,7 @@ begin
         _store_deduplicated.topic_id, m.queue_id
     from message m
     cross join mqpg._broker_time(v_now) b
-    where _store_deduplicated.kind = 'd';
+    where _store_deduplicated.visible_at is not null;
     return (select array_agg(coalesce(u.f, u.m) order by u.o)
         from unnest(v_ids, v_first) with ordinality as u(m, f, o));
 end

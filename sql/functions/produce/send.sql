@@ -38,6 +38,7 @@ declare
     v_checksum bigint;
     v_queue smallint;
     v_now timestamptz;
+    v_visible_at timestamptz;   -- null: at once
 begin
     -- A message without options is looked up, checked and written by one statement. If it writes nothing,
     -- the call continues below, which says why, or asks more about the caller's right. The two conditions
@@ -67,11 +68,7 @@ begin
         v_topic := mqpg._require_topic(send.topic, 'send');
     end if;
     if (octet_length(send.payload) <= v_topic.max_payload) is not true then
-        if send.payload is null then
-            raise exception using errcode = 'MQ001', message = 'payload must not be null';
-        end if;
-        raise exception using errcode = 'MQ010', message = format(
-            'payload has %s bytes; topic %L allows %s', octet_length(send.payload), send.topic, v_topic.max_payload);
+        perform mqpg._require_payload('payload', send.payload, send.topic, v_topic.max_payload);
     end if;
     if octet_length(send.key) > 512 or octet_length(send.tag) > 512 then
         raise exception using errcode = 'MQ001', message = 'key and tag must not be longer than 512 bytes';
@@ -80,56 +77,22 @@ begin
         perform mqpg._require_headers(array[send.headers], v_topic.max_payload);
     end if;
     if send.delay is not null or send.deliver_at is not null or send.dedup_id is not null then
-        declare
-            v_now timestamptz := clock_timestamp();
-            v_visible_at timestamptz;
-        begin
-            v_visible_at := case
-                when send.deliver_at is null and send.delay between interval '0' and interval '100 years'
-                    then v_now + mqpg._seconds(send.delay)
-                when send.delay is null then send.deliver_at
-            end;
-            -- This quick validation suffices for most calls and saves a function call. Before version 17 nothing
-            -- can be subtracted from infinity.
-            if (v_visible_at > v_now and v_visible_at < 'infinity'
-                    and v_visible_at - v_now <= v_topic.retention) is not true then
-                v_visible_at := mqpg._visible_at(v_topic.retention, send.delay, send.deliver_at);
-            end if;
-            if send.dedup_id is not null then
-                return (mqpg._store_deduplicated(
-                    v_topic.topic_id, v_topic.queues, v_topic.checksums,
-                    case when v_visible_at is null then 'n' else 'd' end::"char", array[send.payload],
-                    array[send.key], array[send.tag], array[send.headers], array[send.dedup_id], v_visible_at))[1];
-            elsif v_visible_at is not null then
-                v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
-                v_batch := nextval('mqpg.batch_id');
-                v_queue := case
-                    when send.key is null then mqpg._queue_of(v_batch, v_topic.queues)
-                    else mqpg._queue_of(send.key, v_topic.queues)
-                end;
-                if v_topic.checksums then
-                    v_checksum := mqpg._checksum(v_batch, v_topic.topic_id, send.payload, send.key, send.tag, send.headers);
-                end if;
-                with stored as (
-                    insert into mqpg.commit_log (
-                        batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads, checksum)
-                    values (
-                        v_batch, v_xid, v_now, v_topic.topic_id, v_queue, 1, 'd',
-                        case when send.key is not null then array[send.key] end,
-                        case when send.tag is not null then array[send.tag] end,
-                        case when send.headers is not null then array[send.headers] end,
-                        array[send.payload::json], v_checksum)
-                )
-                insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
-                select v_visible_at + b.ahead, v_xid, v_batch * 1024, 1, b.written_at, v_topic.topic_id, v_queue
-                from mqpg._broker_time(v_now) b;
-                return v_batch * 1024;
-            end if;
-        end;
+        if send.deliver_at is null and mqpg._seconds(send.delay) > '0'
+            and mqpg._seconds(send.delay) <= mqpg._seconds(v_topic.retention) then
+            v_visible_at := clock_timestamp() + mqpg._seconds(send.delay);
+        else
+            v_visible_at := mqpg._visible_at(v_topic.retention, send.delay, send.deliver_at);
+        end if;
+        if send.dedup_id is not null then
+            return (mqpg._store_deduplicated(
+                v_topic.topic_id, v_topic.queues, v_topic.checksums, array[send.payload], array[send.key],
+                array[send.tag], array[send.headers], array[send.dedup_id], v_visible_at))[1];
+        end if;
     end if;
-    -- What _store_together() does for one message, without its arrays and loop, which would cost more.
+    -- What _store() does for one message, without its arrays and loop, which would cost more.
     v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
     v_batch := nextval('mqpg.batch_id');
+    v_now := clock_timestamp();
     if v_topic.checksums then
         v_checksum := mqpg._checksum(v_batch, v_topic.topic_id, send.payload, send.key, send.tag, send.headers);
     end if;
@@ -141,12 +104,17 @@ begin
     insert into mqpg.commit_log (
         batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads, checksum)
     values (
-        v_batch, v_xid, clock_timestamp(), v_topic.topic_id,
-        v_queue, 1, 'n',
+        v_batch, v_xid, v_now, v_topic.topic_id, v_queue, 1,
+        case when v_visible_at is null then 'n'::"char" else 'd' end,
         case when send.key is not null then array[send.key] end,
         case when send.tag is not null then array[send.tag] end,
         case when send.headers is not null then array[send.headers] end,
         array[send.payload::json], v_checksum);
+    if v_visible_at is not null then
+        insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
+        select v_visible_at + b.ahead, v_xid, v_batch * 1024, 1, b.written_at, v_topic.topic_id, v_queue
+        from mqpg._broker_time(v_now) b;
+    end if;
     return v_batch * 1024;
 end
 $$;

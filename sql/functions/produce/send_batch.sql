@@ -29,7 +29,6 @@ declare
     v_batch bigint;
     v_checksum bigint;
     v_visible_at timestamptz;
-    v_kind "char" := 'n';
 begin
     -- Each column costs, so only what is needed.
     select t.topic_id, t.queues, t.max_payload, t.retention, t.checksums, t.senders into v_topic
@@ -38,26 +37,25 @@ begin
         v_topic := mqpg._require_topic(send_batch.topic, 'send');
     end if;
     perform mqpg._require_batch(
-        v_topic.max_payload, send_batch.payloads, send_batch.keys, send_batch.tags, send_batch.headers);
+        send_batch.topic, v_topic.max_payload, send_batch.payloads, send_batch.keys, send_batch.tags, send_batch.headers);
     if send_batch.dedup_ids is not null then
         perform mqpg._require_shape('dedup_ids', send_batch.dedup_ids, v_n);
     end if;
     if send_batch.delay is not null then
         v_visible_at := mqpg._visible_at(v_topic.retention, send_batch.delay, null);
-        v_kind := case when v_visible_at is null then 'n' else 'd' end;
     end if;
     if v_n = 0 then
         return;
     end if;
     if cardinality(array_remove(send_batch.dedup_ids, null)) > 0 then
         return query select unnest(mqpg._store_deduplicated(
-            v_topic.topic_id, v_topic.queues, v_topic.checksums, v_kind,
-            send_batch.payloads, send_batch.keys, send_batch.tags, send_batch.headers, send_batch.dedup_ids, v_visible_at));
+            v_topic.topic_id, v_topic.queues, v_topic.checksums, send_batch.payloads, send_batch.keys,
+            send_batch.tags, send_batch.headers, send_batch.dedup_ids, v_visible_at));
     elsif v_visible_at is not null or v_n > 1024 or pg_column_size(send_batch.payloads) > 262144
         or cardinality(array_remove(send_batch.keys, null)) > 0 then
         return query select unnest(mqpg._store(
-            v_topic.topic_id, v_topic.queues, v_topic.checksums, v_kind,
-            send_batch.payloads, send_batch.keys, send_batch.tags, send_batch.headers, v_visible_at));
+            v_topic.topic_id, v_topic.queues, v_topic.checksums, send_batch.payloads, send_batch.keys,
+            send_batch.tags, send_batch.headers, v_visible_at));
     else
         v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
         v_batch := nextval('mqpg.batch_id');

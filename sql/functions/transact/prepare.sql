@@ -119,12 +119,7 @@ begin
         end if;
     end if;
     if (octet_length(prepare.payload) <= v_to.max_payload) is not true then
-        if prepare.payload is null then
-            raise exception using errcode = 'MQ001', message = 'payload must not be null';
-        end if;
-        raise exception using errcode = 'MQ010', message = format(
-            'payload has %s bytes; topic %L allows %s', octet_length(prepare.payload), prepare.topic,
-            v_to.max_payload);
+        perform mqpg._require_payload('payload', prepare.payload, prepare.topic, v_to.max_payload);
     end if;
     if octet_length(prepare.key) > 512 or octet_length(prepare.tag) > 512 then
         raise exception using errcode = 'MQ001', message = 'key and tag must not be longer than 512 bytes';

@@ -27,7 +27,7 @@ declare
     v_ids bigint [];
 begin
     perform mqpg._require_batch(
-        v_topic.max_payload, prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers);
+        prepare_batch.topic, v_topic.max_payload, prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers);
     perform mqpg._require_half_times(
         v_topic, coalesce(prepare_batch.check_after, v_group.check_after), prepare_batch.delay);
     if cardinality(prepare_batch.payloads) = 0 then
@@ -43,8 +43,8 @@ begin
         perform mqpg._require_rows();
     end if;
     v_ids := mqpg._store(
-        v_topic.topic_id, v_topic.queues, v_topic.checksums, 'h',
-        prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers,
+        v_topic.topic_id, v_topic.queues, v_topic.checksums, prepare_batch.payloads, prepare_batch.keys,
+        prepare_batch.tags, prepare_batch.headers,
         producer_group_id => v_group.producer_group_id, incarnation => v_broker.incarnation, nonce => v_secret,
         check_at => clock_timestamp() + mqpg._seconds(coalesce(prepare_batch.check_after, v_group.check_after)),
         delay => mqpg._seconds(nullif(prepare_batch.delay, interval '0')),

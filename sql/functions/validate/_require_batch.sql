@@ -2,13 +2,11 @@
 -- Locks: none. Cost: one look at each key and tag; at each payload's size only if the whole array exceeds
 -- the limit.
 create function mqpg._require_batch(
-    max_payload int, payloads text [], keys text [], tags text [], headers jsonb []
+    topic text, max_payload int, payloads text [], keys text [], tags text [], headers jsonb []
 ) returns void
 language plpgsql immutable as $$
 declare
     v_n int := cardinality(_require_batch.payloads);
-    v_at bigint;
-    v_size int;
 begin
     if _require_batch.payloads is null then
         raise exception using errcode = 'MQ001', message = 'payloads must not be null';
@@ -21,14 +19,9 @@ begin
             'payloads[%s] must not be null', array_position(_require_batch.payloads, null));
     end if;
     if pg_column_size(_require_batch.payloads) > _require_batch.max_payload then
-        select u.o, octet_length(u.p) into v_at, v_size
+        perform mqpg._require_payload(format('payloads[%s]', u.o), u.p, _require_batch.topic, _require_batch.max_payload)
         from unnest(_require_batch.payloads) with ordinality as u(p, o)
-        where octet_length(u.p) > _require_batch.max_payload
-        order by u.o limit 1;
-        if found then
-            raise exception using errcode = 'MQ010', message = format(
-                'payloads[%s] has %s bytes; the topic allows %s', v_at, v_size, _require_batch.max_payload);
-        end if;
+        where octet_length(u.p) > _require_batch.max_payload;
     end if;
     if _require_batch.keys is not null then
         perform mqpg._require_shape('keys', _require_batch.keys, v_n);
