@@ -21,14 +21,13 @@ from sqlalchemy import URL
 from mqpg._async._acompat import Engine, Event
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.producer.brokers import AsyncBrokers
+from mqpg._async.producer.callers import LocalCaller, require_connection
 from mqpg._async.producer.local_transaction import (
-    LocalCaller,
     LocalTransaction,
     abandon_local,
     begin_local,
     commit_local,
     release_local,
-    require_connection,
 )
 from mqpg._async.producer.loop import AsyncRecovering, run_periodically
 from mqpg._async.producer.prepare_and_decide import decide, identity_at, rollback_half

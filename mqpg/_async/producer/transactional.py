@@ -20,8 +20,8 @@ from mqpg._async._acompat import Engine, Event
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.producer.background import BackgroundDecisions
 from mqpg._async.producer.brokers import AsyncBrokers
+from mqpg._async.producer.callers import LocalCaller
 from mqpg._async.producer.local_transaction import (
-    LocalCaller,
     LocalTransaction,
     abandon_local,
     begin_local,

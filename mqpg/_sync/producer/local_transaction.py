@@ -15,7 +15,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from mqpg._sync._acompat import (
     Connection,
     DriverConnection,
-    ScopedSession,
     Session,
     driver_connection,
     forgotten_awaits,
@@ -23,6 +22,7 @@ from mqpg._sync._acompat import (
 )
 from mqpg._sync.client.client import Client
 from mqpg._sync.client.execute import is_rolled_back
+from mqpg._sync.producer.callers import LocalCaller, require_idle
 from mqpg._sync.producer.prepare_and_decide import identity_at, prepare_half, rollback_half, rollback_halves
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.durability import checked_commit, is_still
@@ -30,19 +30,10 @@ from mqpg._sync.stores.ledger_messages import LedgerMessages
 from mqpg.user_tables.drivers import has_failed, in_transaction, is_answer, is_autocommit
 from mqpg.values.arguments import encode
 from mqpg.values.draft import Draft, drafts_of
-from mqpg.values.errors import (
-    Error,
-    InvalidArgument,
-    LedgerError,
-    OutcomeUnknown,
-    UnknownHandle,
-    WrongState,
-    shown,
-)
+from mqpg.values.errors import Error, InvalidArgument, LedgerError, OutcomeUnknown, UnknownHandle, WrongState, shown
 from mqpg.values.messages import Interval, Json, Outcome
 
 __all__ = [
-    "LocalCaller",
     "LocalLedger",
     "LocalTransaction",
     "abandon_local",
@@ -50,12 +41,9 @@ __all__ = [
     "commit_local",
     "release_local",
     "report_rollback",
-    "require_connection",
 ]
 
 logger = logging.getLogger("mqpg")
-
-LocalCaller = Connection | Session | ScopedSession[Any]
 
 
 class LocalLedger(Protocol):
@@ -421,7 +409,7 @@ def begin_local(
     Raises Fenced, LedgerError.
     """
     ledger.verify()
-    owner = ledger.database.open() if conn is None else _require_idle(conn)
+    owner = ledger.database.open() if conn is None else require_idle(conn)
     tx = LocalTransaction(mq, ledger, handle, owner, lent=conn is not None, group=group)
     try:
         tx._begin(topic)
@@ -459,21 +447,3 @@ def report_rollback(tx: LocalTransaction) -> None:
     tx.outcome = rollback_half(tx.mq, tx.handle)
     if others := tx.handles[1:] + tx._taken_back:
         rollback_halves(tx.mq, others)
-
-
-def _require_idle(conn: LocalCaller) -> Connection | Session:
-    known = require_connection(conn)
-    if known.in_transaction():
-        raise InvalidArgument(
-            "conn is in a transaction: the ledger row must be the first statement, after the half message is stored"
-        )
-    return known
-
-
-def require_connection(conn: LocalCaller) -> Connection | Session:
-    """The connection or session that a caller gave. Raises InvalidArgument if it is neither."""
-    if isinstance(conn, ScopedSession):
-        conn = conn()
-    if not isinstance(conn, (Connection, Session)):
-        raise InvalidArgument(f"conn must be a SQLAlchemy Connection or Session, not {type(conn).__name__}")
-    return conn

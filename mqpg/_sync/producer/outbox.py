@@ -22,14 +22,13 @@ from sqlalchemy import URL
 from mqpg._sync._acompat import Engine, Event
 from mqpg._sync.client.client import Client
 from mqpg._sync.producer.brokers import Brokers
+from mqpg._sync.producer.callers import LocalCaller, require_connection
 from mqpg._sync.producer.local_transaction import (
-    LocalCaller,
     LocalTransaction,
     abandon_local,
     begin_local,
     commit_local,
     release_local,
-    require_connection,
 )
 from mqpg._sync.producer.loop import Recovering, run_periodically
 from mqpg._sync.producer.prepare_and_decide import decide, identity_at, rollback_half

@@ -21,8 +21,8 @@ from mqpg._sync._acompat import Engine, Event
 from mqpg._sync.client.client import Client
 from mqpg._sync.producer.background import BackgroundDecisions
 from mqpg._sync.producer.brokers import Brokers
+from mqpg._sync.producer.callers import LocalCaller
 from mqpg._sync.producer.local_transaction import (
-    LocalCaller,
     LocalTransaction,
     abandon_local,
     begin_local,

@@ -1,0 +1,32 @@
+# Generated from mqpg/_async/producer/callers.py by tools/async_to_sync.py: change that file.
+"""Connections and sessions of SQLAlchemy that a caller lends to a producer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mqpg._sync._acompat import Connection, ScopedSession, Session
+from mqpg.values.errors import InvalidArgument
+
+__all__ = ["LocalCaller", "require_connection", "require_idle"]
+
+LocalCaller = Connection | Session | ScopedSession[Any]
+
+
+def require_connection(conn: LocalCaller) -> Connection | Session:
+    """The connection or session that a caller gave. Raises InvalidArgument if it is neither."""
+    if isinstance(conn, ScopedSession):
+        conn = conn()
+    if not isinstance(conn, (Connection, Session)):
+        raise InvalidArgument(f"conn must be a SQLAlchemy Connection or Session, not {type(conn).__name__}")
+    return conn
+
+
+def require_idle(conn: LocalCaller) -> Connection | Session:
+    """The same, outside of a transaction. Raises InvalidArgument."""
+    known = require_connection(conn)
+    if known.in_transaction():
+        raise InvalidArgument(
+            "conn is in a transaction: the ledger row must be the first statement, after the half message is stored"
+        )
+    return known
