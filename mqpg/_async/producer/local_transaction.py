@@ -287,7 +287,9 @@ class LocalTransaction:
         if has_failed(driver):
             raise WrongState("the local transaction had failed before its commit, and was rolled back")
         look = partial(self._require_ledger_rows, conn)
-        xid = self._xid if isinstance(driver, DriverConnection) and not self._two_phases else None
+        # If the block has ended the transaction, and nothing has begun another one, SQLAlchemy sends no COMMIT.
+        asks = isinstance(driver, DriverConnection) and conn.in_transaction() and not self._two_phases
+        xid = self._xid if asks else None
         if xid is None:
             await look()
         elif not self._has_one_row:
