@@ -155,9 +155,10 @@ def test_statements_of_postgresql(mq: mqpg.Client, orders: str, shop: Engine, sq
     assert (business(shop), delivered(mq, orders)) == ([*found, 3], [1, 2] if found else [2])
 
 
+@pytest.mark.parametrize("driver", ["psycopg", "asyncpg"])
 @pytest.mark.parametrize("way", ["rollback; begin", "commit; begin", "select 1"])
-async def test_asynchronously(amq: mqpg.AsyncClient, orders: str, shop: Engine, way: str) -> None:
-    engine: AsyncEngine = create_async_engine(shop.url)
+async def test_asynchronously(amq: mqpg.AsyncClient, orders: str, shop: Engine, way: str, driver: str) -> None:
+    engine: AsyncEngine = create_async_engine(shop.url.set(drivername=f"postgresql+{driver}"))
     producer = mqpg.AsyncTransactionalProducer(amq, group="shop", ledger=engine)
     await producer.create_ledger()
     kept = not way.startswith("rollback")
@@ -165,7 +166,8 @@ async def test_asynchronously(amq: mqpg.AsyncClient, orders: str, shop: Engine, 
         try:
             async with producer.transaction(orders, 1, conn=lent) as tx:
                 await tx.execute(INSERT, {"id": 1})
-                await tx.connection.exec_driver_sql(way)
+                for sql in way.split("; "):
+                    await tx.connection.exec_driver_sql(sql)
         except errors.WrongState:
             pass
         assert tx.outcome is (mqpg.Outcome.COMMITTED if kept else mqpg.Outcome.ROLLED_BACK)

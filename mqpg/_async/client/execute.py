@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _XID = statement("select cast(pg_current_xact_id_if_assigned() as text)")
-_STATUS = statement("select pg_xact_status(cast(%(xid)s as xid8))")
+_STATUS = statement("select pg_xact_status(cast(cast(%(xid)s as text) as xid8))")
 OF_ANOTHER = "mqpg.TransactionalProducer sends with a transaction of another database"
 
 Caller: TypeAlias = "PgConnection | Connection | Session | ScopedSession[Any]"
