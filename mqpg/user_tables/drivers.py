@@ -22,6 +22,7 @@ __all__ = [
     "is_full",
     "is_locked",
     "is_of_another",
+    "is_operational",
     "is_read_only",
     "is_savepoint_gone",
     "knows_failures",
@@ -36,6 +37,8 @@ _DENIED = (1044, 1045, 1142, 1143, 1227, 1370)
 _READ_ONLY = (1290, 1792, 1836)
 # MySQL: lock wait timeout, deadlock, lock not available. PostgreSQL: lock not available, deadlock.
 _LOCKED, _LOCKED_STATES = (1205, 1213, 3572), ("55P03", "40P01")
+# PostgreSQL: the connection, a conflict, a lock, a time limit, resources. psycopg raises OperationalError for them.
+_OPERATIONAL_STATES = ("08", "28", "3D000", "40", "53", "55", "57", "58")
 # PostgreSQL: disk_full, io_error. MySQL: disk full, table is full. (53200, out of memory, is not
 # among them, because one huge message can cause it.)
 _FULL, _FULL_STATES = (1021, 1114), ("53100", "58030")
@@ -75,6 +78,11 @@ def is_locked(error: BaseException) -> bool:
     if _sqlstate(error) in _LOCKED_STATES or _number(error) in _LOCKED:
         return True
     return "database is locked" in message_of(attribute_of(error, "orig"))
+
+
+def is_operational(error: BaseException) -> bool:
+    """Whether a driver such as asyncpg, whose errors have no class for it, reports an operational error."""
+    return (_sqlstate(error) or "").startswith(_OPERATIONAL_STATES)
 
 
 def is_full(error: BaseException) -> bool:

@@ -24,7 +24,9 @@ from tests.support.business import INSERT
 
 @pytest.fixture
 async def engine(local_url: str) -> AsyncIterator[AsyncEngine]:
-    engine = create_async_engine(to_sqlalchemy(local_url, asynchronous=True))
+    url = to_sqlalchemy(local_url, asynchronous=True)
+    # The synchronous twin of what is tested here has psycopg.
+    engine = create_async_engine(url.set(drivername=url.drivername.replace("psycopg", "asyncpg")))
     async with engine.begin() as conn:
         await conn.execute(text("create table business (id int)"))
     yield engine

@@ -21,13 +21,12 @@ from mqpg._async.stores.ledger_identity import LedgerIdentity
 from mqpg._async.stores.ledger_messages import LedgerMessages
 from mqpg._async.stores.statements import StoreStatement, bare_connection
 from mqpg.user_tables.dialects import chunks
-from mqpg.user_tables.drivers import is_denied, is_locked, is_read_only
+from mqpg.user_tables.drivers import is_denied, is_locked, is_operational, is_read_only
 from mqpg.user_tables.tables import IDENTITY, clock, ledger
 from mqpg.values.arguments import exactly_before
 from mqpg.values.choices import LedgerEntry
 from mqpg.values.errors import ConnectionFailed, DatabaseError, Fenced, LedgerError
 from mqpg.values.messages import Json, Verdict
-from mqpg.values.translation import translate
 
 __all__ = ["AsyncLedger", "Finding", "OpenRow", "is_transient"]
 
@@ -441,6 +440,5 @@ async def _now(conn: Connection) -> Any:
 def is_transient(error: BaseException) -> bool:
     """Whether an error concerns a connection or a lock only, and therefore ends by itself."""
     return isinstance(error, (ConnectionFailed, OperationalError)) or (
-        isinstance(error, DBAPIError)
-        and (error.connection_invalidated or is_read_only(error) or isinstance(translate(error), ConnectionFailed))
+        isinstance(error, DBAPIError) and (error.connection_invalidated or is_read_only(error) or is_operational(error))
     )
