@@ -1,23 +1,30 @@
 """What differs between the SQL of PostgreSQL and that of Spark, in the texts that both engines run.
 
 The texts in `mqpg/audit/sql` keep to what both understand, apart from the words that are listed
-here. Where PostgreSQL has a function that Spark has not, the session gets one of the same name.
+here. Where PostgreSQL has a function that Spark has not, the call becomes an expression. A function
+of the session would become a subquery, which Spark analyzes by itself and joins.
 """
 
 from __future__ import annotations
 
 import re
 
-from pyspark.sql import SparkSession
-
-__all__ = ["add_functions", "to_spark"]
+__all__ = ["to_spark"]
 
 # With arguments that are expressions of one line and one pair of parentheses at most.
 _WORDS = (
     (r"\bselect from\b", "select 1 from"),
     (r"\bas not materialized \(", "as ("),
     (r"\bformat\(", "format_string("),
-    (r"\b(extract\(epoch from |date_part\('epoch', )", "seconds_of("),
+    (
+        r"\b(?:extract\(epoch from|date_part\('epoch',) ((?:[^()]|\([^()]*\))*)\)",
+        r"(unix_micros(timestamp '1970-01-01 00:00:00 UTC' + (\1)) / 1e6)",
+    ),
+    # After the word array, Spark's parser takes >> for the end of two types.
+    (
+        r"\bgenerate_series\(([^,]+), ([^)]+)\)",
+        r"explode(if(\2 >= \1, sequence(bigint(\1), bigint(\2)), `array`()))",
+    ),
     (r"\bunnest\(", "explode("),
     (r"::text\b", "::string"),
     (r"::float8\b", "::double"),
@@ -26,21 +33,14 @@ _WORDS = (
     (r"\bencode\(sha256\(decode\(([\w.]+), 'hex'\)\), 'hex'\)", r"sha2(unhex(\1), 256)"),
     (r"\bstring_agg\((.+), ', ' order by (.+)\)", r"string_agg(\1, ', ') within group (order by \2)"),
     (r"([\w.]+) = any\(([\w.]+)\)", r"array_contains(\2, \1)"),
-    (r"([\w.]+) <@ ([\w.]+)", r"is_within(\1, \2)"),
+    # A snapshot is a struct of xmax and the ids that ran, and a multirange an array of ranges (read/portable.py).
+    (
+        r"\bpg_visible_in_snapshot\(([\w.]+), ([\w.]+)\)",
+        r"(\1 < \2.xmax and not array_contains(\2.running, \1))",
+    ),
+    (r"([\w.]+) <@ ([\w.]+)", r"(not forall(\2, span -> \1 < span.low or \1 >= span.high))"),
     (r"(\w+\.\w+)\[1:\]", r"\1"),
     (r"(\w+\.\w+)\[([^\]]+)\]", r"try_element_at(\1, int(\2))"),
-)
-# A snapshot is a struct of xmax and the ids that ran, and a multirange is an array of ranges, as
-# `portable` makes them.
-_FUNCTIONS = (
-    """generate_series(low bigint, high bigint) returns table (i bigint)
-    return select explode(if(high >= low, sequence(low, high), array()))""",
-    """seconds_of(span interval day to second) returns double
-    return unix_micros(timestamp '1970-01-01 00:00:00 UTC' + span) / 1e6""",
-    """pg_visible_in_snapshot(xid bigint, snapshot struct<xmax: bigint, running: array<bigint>>) returns boolean
-    return xid < snapshot.xmax and not array_contains(snapshot.running, xid)""",
-    """is_within(id bigint, ranges array<struct<low: bigint, high: bigint>>) returns boolean
-    return exists(ranges, r -> id >= r.low and id < r.high)""",
 )
 # Exact percentiles need memory for each value.
 _PERCENTILE = r"\bpercentile_cont\(([\d.]+)\) within group \(order by ([\w.]+)\)", r"percentile_approx(\2, \1, 10000)"
@@ -56,9 +56,3 @@ def to_spark(text: str, *, exact: bool = True) -> str:
     for word, other in _WORDS if exact else (*_WORDS, _PERCENTILE):
         text = re.sub(word, other, text)
     return text
-
-
-def add_functions(spark: SparkSession) -> None:
-    """Give a session the functions that the texts call."""
-    for function in _FUNCTIONS:
-        spark.sql(f"create or replace temporary function {function}")

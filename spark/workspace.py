@@ -27,7 +27,7 @@ from mqpg.audit.sql.workspace import BEGIN, LOCK, SETTINGS, BrokerSnapshot, Work
 from mqpg.connection.dsn import describe
 from mqpg.connection.text_session import text_session
 
-from .dialect import add_functions, to_spark
+from .dialect import to_spark
 from .read.chunks import Counted, frame_of_rows
 from .read.jdbc import PinnedReader
 from .read.portable import Column, columns_of_table, spark_schema
@@ -245,8 +245,7 @@ def _with(known: Mapping[str, str]) -> str:
 
 @contextlib.contextmanager
 def open_spark_workspace(spark: SparkSession, dsn: str, partitions: int, store: FrameStore) -> Iterator[SparkWorkspace]:
-    """Open the session of an audit, until the block ends. It has the views and functions of no other."""
+    """Open the session of an audit, until the block ends. It has the views of no other."""
     with text_session(dsn, "mqpg audit") as connection:
         connection.execute(SETTINGS.encode())
-        add_functions(spark)
         yield SparkWorkspace(connection, dsn, describe(dsn), spark, PinnedReader(spark, partitions, store))

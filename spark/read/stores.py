@@ -58,7 +58,7 @@ class FrameStore(ABC):
             if _has_no_rows_by_plan(planned):
                 return _without_rows(planned)
             kept = self._keep(name, planned)
-            return _without_rows(kept) if _has_no_rows(kept) else self.narrow(kept)
+            return _without_rows(kept) if _has_no_rows(kept) else kept
         if key is None:
             return self._keep(name, frame)
         return self._keep_sorted(name, frame.repartition(self.tuning.partitions, key), key)
@@ -130,7 +130,7 @@ def _has_no_rows_by_plan(frame: DataFrame) -> bool:
 
 def _has_no_rows(frame: DataFrame) -> bool:
     """Whether a frame that is kept has no rows. `DataFrame.isEmpty` would plan a query first."""
-    return bool(frame._jdf.queryExecution().toRdd().isEmpty())
+    return bool(frame._jdf.logicalPlan().rdd().isEmpty())
 
 
 def _without_rows(frame: DataFrame) -> DataFrame:

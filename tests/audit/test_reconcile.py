@@ -20,7 +20,6 @@ from sqlalchemy import create_engine
 
 import mqpg
 from mqpg import errors, protocols
-from mqpg.spark.dialect import add_functions
 from mqpg.spark.jobs.reconcile import ReconcileOptions, missing_commits, reconcile_in
 from mqpg.spark.read.session import own_session
 from tests.support.business import delivered
@@ -72,7 +71,6 @@ def test_the_set_difference(spark: SparkSession) -> None:
 
 
 def compare_sets(own: SparkSession) -> None:
-    add_functions(own)
     halves = [(n * 1024, 1, "h", [sha256(n)]) for n in (1, 2, 3)] + [(4 * 1024, 1, "h", [sha256(99)])]
     views = {
         "body": ("first_id bigint, n int, kind string, handle_hashes array<string>, topic_id int",
