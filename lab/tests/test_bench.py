@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -41,6 +43,13 @@ def test_ids_become_ranges_and_what_is_repeated_stays_visible() -> None:
     assert check_ranges([(1, 0, 9), (0, 0, 4), (0, 5, 9)]) == (20, 0)
     assert check_ranges([(0, 0, 9), (0, 5, 14)]) == (15, 5)
     assert check_ranges([(0, 0, 9), (0, 2, 3), (0, 8, 8)]) == (10, 3)
+
+
+def test_the_script_of_make_bench_starts_the_command() -> None:
+    script = Path(__file__).parents[1] / "bench" / "bench.sh"
+    asked = subprocess.run([script, "18", "--help"], capture_output=True, text=True)
+    assert asked.returncode == 0, asked.stderr
+    assert "--quick" in asked.stdout
 
 
 def test_every_target_is_measured_by_a_cell() -> None:
