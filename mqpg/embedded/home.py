@@ -183,12 +183,14 @@ def _removed_wal(dsn: str) -> Iterator[None]:
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("alter system set wal_recycle = off")
         connection.execute("select pg_reload_conf()")
-        yield
-        connection.execute("vacuum full pg_proc")  # each function was made twice
-        connection.execute("select pg_switch_wal()")
-        connection.execute("checkpoint")
-        connection.execute("alter system reset wal_recycle")
-        connection.execute("select pg_reload_conf()")
+        try:
+            yield
+            connection.execute("vacuum full pg_proc")  # each function was made twice
+            connection.execute("select pg_switch_wal()")
+            connection.execute("checkpoint")
+        finally:
+            connection.execute("alter system reset wal_recycle")
+            connection.execute("select pg_reload_conf()")
 
 
 def _ledgers(environment: Mapping[str, str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import psycopg
 import pytest
@@ -274,6 +275,17 @@ def test_a_new_folder_is_small(home: Home) -> None:
     with psycopg.connect(home.up(workers=False)) as connection:
         assert _scalar(connection, "show wal_segment_size") == "2MB"
         assert _scalar(connection, "select sum(size)::int from pg_ls_waldir()") == 2 * 1024**2
+        eventually(lambda: _scalar(connection, "show wal_recycle") == "on")
+
+
+def test_segments_of_wal_are_kept_again_if_the_installation_fails(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(dsn: str) -> NoReturn:
+        raise ConfigurationError("no schema")
+
+    monkeypatch.setattr("mqpg.embedded.home.migrate.upgrade", fail)
+    with pytest.raises(ConfigurationError, match="no schema"):
+        home.up(workers=False)
+    with psycopg.connect(home.server.dsn()) as connection:
         eventually(lambda: _scalar(connection, "show wal_recycle") == "on")
 
 
