@@ -43,7 +43,7 @@ def find_url(name: str, given: Mapping[str, str]) -> str | None:
 
 def known_ledgers(given: Mapping[str, str]) -> list[str]:
     """The variables of the ledgers that this process knows, by the command line (`given`) or the environment."""
-    found = {name for name in os.environ if name.startswith(ledger_variable(""))}
+    found = {name for name, url in os.environ.items() if url and name.startswith(ledger_variable(""))}
     return sorted(found | {ledger_variable(name) for name in given})
 
 

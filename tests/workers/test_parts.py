@@ -16,7 +16,7 @@ from mqpg.connection.backoff import Backoff
 from mqpg.errors import ConfigurationError
 from mqpg.workers.append_pace import AppendPace
 from mqpg.workers.logs import LogFormat, configure
-from mqpg.workers.served_ledgers import find_url
+from mqpg.workers.served_ledgers import find_url, known_ledgers
 from mqpg.workers.start import parse_ledgers
 
 
@@ -107,6 +107,9 @@ def test_ledgers_of_the_command_line_come_before_variables(monkeypatch: pytest.M
     assert find_url("shop-1", given) == "sqlite:///variable.db"
     assert find_url("shop-1", {"shop-1": "sqlite:///given.db"}) == "sqlite:///given.db"
     assert find_url("nobody", given) is None
+    monkeypatch.setenv("MQPG_LEDGER_NOBODY", "")
+    assert find_url("nobody", given) is None
+    assert known_ledgers(given) == ["MQPG_LEDGER_DEPOT", "MQPG_LEDGER_SHOP_1"]
     for wrong in ("shop", "=sqlite://", "shop=shop.db"):
         with pytest.raises(ConfigurationError, match="--ledger must be name=url"):
             parse_ledgers([wrong])
