@@ -545,6 +545,25 @@ def test_errors_of_another_database_are_the_handlers(mq: mqpg.Client, tmp_path: 
     handle.close()
 
 
+def test_a_savepoint_that_is_gone_in_another_database_is_the_handlers(
+    mq: mqpg.Client, effects: Callable[[], list[int]], tmp_path: Path
+) -> None:
+    other = create_engine(f"sqlite:///{tmp_path / 'other.db'}")
+
+    @mqpg.consumer("orders", group="g", max_attempts=2, retry_delay=0.05)
+    def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
+        insert(message, conn)
+        if message.payload == 2 and message.attempt == 1:
+            with other.connect() as of_other, of_other.begin_nested():
+                of_other.connection.driver_connection.rollback()  # type: ignore[union-attr]
+
+    handle.step(mq)
+    mq.send_batch("orders", [1, 2, 3])
+    run(mq, handle, lambda: {*letters(mq), *effects()} == {1, 2, 3})
+    assert (letters(mq), effects()) == ([], [1, 2, 3])
+    other.dispose()
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_handler_whose_session_is_gone_has_used_up_an_attempt(
     mq: mqpg.Client, effects: Callable[[], list[int]], mode: str

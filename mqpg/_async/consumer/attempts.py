@@ -253,7 +253,7 @@ class SavepointRunner:
             return IterationLost()
         if is_full(error) and not attempt.foreign:  # SQLite has rolled the whole transaction back by itself
             return error
-        if is_savepoint_gone(error):
+        if is_savepoint_gone(error) and _is_whole(conn, driver) is not True:  # that of an engine of the handler
             return self._undone_by_server(error, given, called, result)
         if given.by is not None and given.lost_savepoint and in_transaction(driver):
             self._watchlist.add(given.by, error)  # nothing undoes a part of the transaction any more
