@@ -222,7 +222,7 @@ _shared = OfThisProcess[str, LeaseExtender]()
 
 
 def lease_extender(dsn: str, settings: Settings) -> LeaseExtender:
-    """The keeper of this process for one broker. A child of fork has one of its own."""
+    """The extender of this process for one broker. A child of fork has one of its own."""
     with _shared.lock:
         if dsn not in _shared.known:
             _shared.known[dsn] = LeaseExtender(dsn, settings)
