@@ -224,7 +224,7 @@ class _Run:
     threads: int | None
     memory: str | None
 
-    def require_possible(self, options: AuditOptions) -> None:
+    def require_possible(self) -> None:
         """Require options that go together."""
         incremental = self.state is not None or self.interval is not None
         if incremental and self.engine != "sql":
@@ -280,7 +280,7 @@ def _forget_output() -> None:
 
 
 def _audit(options: AuditOptions, run: _Run, output: _Output) -> int:
-    run.require_possible(options)
+    run.require_possible()
     output.prepare()
     if run.interval is not None:
         return _follow(options, run.state, run.interval, output)

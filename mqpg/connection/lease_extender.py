@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -27,7 +28,6 @@ from mqpg.connection.pooled import BrokerConnection
 from mqpg.connection.settings import Settings
 from mqpg.connection.time_limit import time_limit
 from mqpg.values.errors import ReceiptError
-from mqpg.values.messages import Interval
 from mqpg.values.translation import translate
 
 __all__ = ["HeldLease", "LeaseExtender", "lease_extender"]
@@ -48,8 +48,7 @@ class HeldLease:
     """A delivery whose lease is extended."""
 
     receipt: str
-    lease: Interval  # as `extend` takes it
-    seconds: float  # the same in seconds
+    seconds: float  # how long it is
     handler: str  # who works on it
     # Runs a function in the handler's event loop. None: it has none.
     call_soon: Callable[[Callable[[], None]], object] | None = None
@@ -187,7 +186,7 @@ class LeaseExtender:
         pause = one.seconds / 3
         try:
             with time_limit(min(self._settings.call_timeout or pause, pause)):
-                self._connection().execute(_EXTEND, [one.receipt, one.lease])
+                self._connection().execute(_EXTEND, [one.receipt, timedelta(seconds=one.seconds)])
         except psycopg.Error as error:
             known = translate(error)
             if isinstance(known, ReceiptError):
@@ -222,7 +221,7 @@ _shared = OfThisProcess[str, LeaseExtender]()
 
 
 def lease_extender(dsn: str, settings: Settings) -> LeaseExtender:
-    """The extender of this process for one broker. A child of fork has one of its own."""
+    """What extends the leases of this process for one broker. A child of fork has one of its own."""
     with _shared.lock:
         if dsn not in _shared.known:
             _shared.known[dsn] = LeaseExtender(dsn, settings)

@@ -16,7 +16,7 @@ from mqpg.workers.worker import Options
 from tests.support.broker import Broker, Session
 from tests.support.waiting import eventually
 
-APPEND, MIGRATION = (1836150834, 0), (1836150836, 0)
+CHECK_QUEUE, MIGRATION = (1836150834, 0), (1836150836, 0)
 CURSOR, LEADER, SUBSCRIPTION = 1836150833, 1836150837, 1836150843
 
 
@@ -71,7 +71,7 @@ def foreign(mq: Session) -> list[tuple[int, str]]:
 
 
 def test_nobody_without_a_right_can_stop_append(mq: Session, stranger: psycopg.Connection) -> None:
-    hold(stranger, *APPEND)
+    hold(stranger, *CHECK_QUEUE)
     mq.execute("set statement_timeout = '20 s'")  # it ends the test, and proves nothing
     assert mq.append() == 1
     with pytest.raises(psycopg.errors.InsufficientPrivilege), stranger.transaction():

@@ -37,8 +37,7 @@ class Lease:
     @asynccontextmanager
     async def extended(self, mq: AsyncClient, receipt: str) -> AsyncGenerator[HeldLease]:
         """Extend the lease of a delivery until the body ends."""
-        seconds = await self.seconds(mq)
-        held = HeldLease(receipt, timedelta(seconds=seconds), seconds, self.handler, call_soon())
+        held = HeldLease(receipt, await self.seconds(mq), self.handler, call_soon())
         extender = lease_extender(mq.dsn, mq.settings)
         extender.hold(held)
         try:

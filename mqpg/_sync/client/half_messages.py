@@ -20,16 +20,14 @@ _SOON = "100ms"
 
 _HALF = (
     "topic text, payload text, producer_group text, key text, tag text, headers jsonb, "
-    "check_after interval, delay interval, dedup_id text"
+    "check_after interval, delay interval, dedup_id text, ledger text"
 )
 _HALVES = (
     "topic text, payloads text[], producer_group text, keys text[], tags text[], headers jsonb[], "
-    "check_after interval, delay interval"
+    "check_after interval, delay interval, ledger text"
 )
 _PREPARE = function("prepare", _HALF)
-_PREPARE_IN = function("prepare", f"{_HALF}, ledger text")
 _PREPARE_BATCH = function("prepare_batch", _HALVES, columns="*")
-_PREPARE_BATCH_IN = function("prepare_batch", f"{_HALVES}, ledger text", columns="*")
 _COMMIT = function("commit", "handle text")
 _COMMIT_WITH = function("commit", "handle text, payload text")
 _ROLLBACK = function("rollback", "handle text")
@@ -59,7 +57,6 @@ def _collect_handles(batch: Sequence[Values]) -> Values:
 
 
 _BATCHED_PREPARE = Batched(_PREPARE, _PREPARE_BATCH, _collect_halves, repeat=True)
-_BATCHED_PREPARE_IN = Batched(_PREPARE_IN, _PREPARE_BATCH_IN, _collect_halves, repeat=True)
 _BATCHED_COMMIT = Batched(
     single=_COMMIT,
     first=function("commit", "handle text", lock_timeout=_SOON),
@@ -158,11 +155,9 @@ class HalfMessages(Batching):
             if conn is None and dedup_id is None:
                 same = (topic, producer_group, values["check_after"], values["delay"], ledger)
                 size = len(values["payload"] or "")
-                kind = _BATCHED_PREPARE if ledger is None else _BATCHED_PREPARE_IN
-                handle = str(self._batched(kind, same, values, size))
+                handle = str(self._batched(_BATCHED_PREPARE, same, values, size))
             else:
-                single = _PREPARE if ledger is None else _PREPARE_IN
-                handle = str(scalar(self._rows(single, values, conn, repeat=True)))
+                handle = str(scalar(self._rows(_PREPARE, values, conn, repeat=True)))
             span.prepared(handle)
             return handle
 
@@ -211,11 +206,10 @@ class HalfMessages(Batching):
         count = len(bodies or ())
         with producing("prepare", topic, count=count) as span:
             carried = encode_all(span.carry_all(listed(headers, "headers"), count), "headers")
-            values = _PREPARE_BATCH_IN.values(
+            values = _PREPARE_BATCH.values(
                 topic, bodies, producer_group, keys, tags, carried, check_after, delay, ledger
             )
-            statement = _PREPARE_BATCH if ledger is None else _PREPARE_BATCH_IN
-            return [row[0] for row in self._rows(statement, values, conn, repeat=True)]
+            return [row[0] for row in self._rows(_PREPARE_BATCH, values, conn, repeat=True)]
 
     def commit(self, handle: str, payload: Any = None, *, conn: Caller | None = None) -> Outcome:
         """Commit a half message (protocol T2, step 3).

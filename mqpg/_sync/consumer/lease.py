@@ -38,8 +38,7 @@ class Lease:
     @contextmanager
     def extended(self, mq: Client, receipt: str) -> Generator[HeldLease]:
         """Extend the lease of a delivery until the body ends."""
-        seconds = self.seconds(mq)
-        held = HeldLease(receipt, timedelta(seconds=seconds), seconds, self.handler, call_soon())
+        held = HeldLease(receipt, self.seconds(mq), self.handler, call_soon())
         extender = lease_extender(mq.dsn, mq.settings)
         extender.hold(held)
         try:

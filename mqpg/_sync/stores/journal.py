@@ -35,7 +35,7 @@ class Journal:
         self._group, self._topic, self._schema = group, topic, schema
 
     def write(self, conn: PgConnection | Connection, messages: Sequence[Message], broker_id: str) -> None:
-        """Write one row for each effect, in its transaction, for the audit to count.
+        """Write one row for each effect, in its transaction. The audit counts them, and consumers look for them.
 
         The receipts of the messages say which subscription they were delivered to.
         """

@@ -1,8 +1,9 @@
--- Deletes rows of the small tables that are no longer needed, at most 10000 of each: copied
--- messages that need not stay readable any longer (that changes when a tick segment is dropped);
--- ledger rows and parked entries older than 30 days whose half message is decided or gone; reports
--- of skipped offsets and purges, former dead letters, expired half messages and dropped topics older
--- than the setting `position_jump_keep`.
+-- Deletes rows of the small tables that are no longer needed: copied messages that need not stay
+-- readable any longer (that changes when a tick segment is dropped); ledger rows and parked entries
+-- older than 30 days whose half message is decided or gone, at most 10000 of each; notes of which
+-- ledgers a producer group had, after a year or with the group; reports of skipped offsets and
+-- purges, former dead letters, expired half messages and dropped topics older than the setting
+-- `position_jump_keep`.
 -- A ledger row of an undecided half message stays, because the verdict depends on it.
 -- Locks: the rows.
 -- Cost: reads the ledger once, and consume_queue once if messages were copied.
