@@ -39,6 +39,7 @@ __all__ = ["SparkWorkspace", "open_spark_workspace"]
 _KEYS = {
     "body": "batch_id",
     "decision": "message_id",
+    "check_back": "message_id",
     "delayed": "message_id",
     "tick": "tick_id",
     "queue_row": "tick_id",

@@ -8,14 +8,20 @@ select o.message_id, o.message_id >> 10 as batch_id, o.topic_id, t.name as topic
         as decision,
     o.at as decided_at, o.decided_by, o.reason, o.order_no, nullif(o.visible_at, 'infinity') as due_at,
     case when o.visible_at = 'infinity' then o.deliver_id end as relayed_as,
-    case when o.op = 'c' and coalesce(o.visible_at <> 'infinity', true) then o.deliver_id end as final_id,
-    o.queue_id::int as queue_id, o.xid::text as xid, o.stage::int as stage, o.decided_by not in ('admin', 'expiry')
-    or o.stage <> 0
-    or exists (
-        select from mqpg.check_log as c
-        where c.message_id = o.message_id
-            and c.event = case o.decided_by when 'admin' then 'settled' else 'expired' end
-    ) as noted
+    case when coalesce(o.visible_at <> 'infinity', true) then o.deliver_id end as final_id,
+    o.queue_id::int as queue_id, o.xid::text as xid, o.stage::int as stage,
+    case o.decided_by
+        when 'producer' then o.op <> 'd'
+        when 'appender' then o.op = 'd'
+        else coalesce(o.decided_by = 'checker' and o.reason like 'reconcile%', false) or exists (
+            select from mqpg.check_log as c
+            where c.message_id = o.message_id and c.event = any(case o.decided_by
+                when 'admin' then array['settled']
+                when 'expiry' then array['expired']
+                when 'checker' then array['asked', 'parked']
+            end)
+        )
+    end as noted
 from mqpg.op_log as o
 left join mqpg.topic as t on o.topic_id = t.topic_id;
 -- message_id: Id of the message; the cut column
@@ -33,4 +39,4 @@ left join mqpg.topic as t on o.topic_id = t.topic_id;
 -- queue_id: The queue of the topic that the message belongs to, from 0
 -- xid: The transaction that decided
 -- stage: 0: commit and rollback; 1: due and recall
--- noted: false: by an administrator or the expiry, and the record that these leave beside a decision is missing
+-- noted: false: not by the producer or the appender, and the record of its check-back is missing

@@ -284,6 +284,7 @@ def delay_of_a_half_made_longer(story: Story) -> None:
 def fence_deleted(story: Story) -> None:
     handle = story.prepare()
     story.local(handle, "fence")
+    story.broker.execute("select mqpg._log_check(%s, 'asked', 'url')", (message_id(handle),))
     story.broker.execute("select mqpg._answer(%s, 'rollback', 'ledger shop', null)", (handle,))
     story.ledger.execute("delete from mqpg_ledger where handle = %s", (handle,))
 

@@ -452,6 +452,9 @@ def test_a_dedup_id_of_whose_two_slots_retention_has_dropped_one(audit: Audit, s
     story.drain()
     story.broker.execute("delete from mqpg.dedup where slot = (select min(slot) from mqpg.dedup)")
     assert found(audit()) == {"gap": 1}
+    story.broker.execute("insert into mqpg.segment (family, segment_no, lower_bound, upper_bound, opened_at) select family, "
+                         "1000, (select max(slot) from mqpg.dedup)::text, upper_bound, opened_at from mqpg.segment where "
+                         "family = 'dedup' order by lower_bound::bigint limit 1")  # fmt: skip
     story.broker.execute("update mqpg.segment set upper_bound = (select max(slot) from mqpg.dedup)::text, dropped_at = now(), "
                          "body_dropped_at = now() where family = 'dedup' and lower_bound::bigint = (select "
                          "min(lower_bound::bigint) from mqpg.segment where family = 'dedup')")  # fmt: skip

@@ -46,6 +46,7 @@ READS = (
     "tick",
     "body",
     "decision",
+    "check_back",
     "delayed",
     "queue_row",
     "queue_run",

@@ -37,7 +37,7 @@ BEGIN = "begin isolation level repeatable read read only"
 # The views of the tables with partitions. LOCK TABLE locks what a view reads, its partitions too.
 LOCK = """
 lock table mqpg_audit.record_batch, mqpg_audit.decision, mqpg_audit.queue_row, mqpg_audit.tick,
-    mqpg_audit.delayed, mqpg_audit.position_change, mqpg_audit.dedup in access share mode
+    mqpg_audit.delayed, mqpg_audit.position_change, mqpg_audit.dedup, mqpg_audit.check_back in access share mode
 """
 _ADD = "insert into anomaly"
 _ROWS_AT_ONCE = 1000

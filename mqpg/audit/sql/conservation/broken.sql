@@ -17,7 +17,7 @@ comebacks as (
     join known as k on k.subscription_id = c.subscription_id
     left join due as d on d.subscription_id = c.subscription_id and d.message_id = c.message_id
     left join grave as g on g.subscription_id = c.subscription_id and g.message_id = c.message_id
-    where (not c.redriven or c.written_at > k.purged_before)
+    where (not c.redriven or coalesce(c.written_at, c.appended_at) > k.purged_before)
         and not exists (
             select from judged_failure as f
             where f.subscription_id = c.subscription_id and f.message_id = c.message_id
@@ -238,6 +238,15 @@ having bool_and(n.whole)
     and count(
         case when n.visible_at = d.visible_at and n.attempt = d.attempt and coalesce(n.at <= d.before, true) then 1 end
     ) < d.times
+union all
+select
+    12, 'mismatch', d.subscription_id, -1, null, d.message_id, null,
+    format('it was redriven, and is due at %s, more than a day after the audit', d.visible_at::text)
+from delayed as d
+join known as k on k.subscription_id = d.subscription_id
+cross join setback as b
+cross join run as u
+where d.attempt = 1 and d.visible_at > u.taken_at + b.back + interval '1 day'
 union all
 select
     13, 'gap', c.subscription_id, -1, null, c.message_id, null,

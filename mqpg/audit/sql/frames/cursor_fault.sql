@@ -178,6 +178,7 @@ ruled as (
                 )
                 or (c.action = 'moved' and c.claimed < c.previous_claimed and not c.back_by_record)
             ) then 'went back'
+            when c.newest and c.action = 'closed' then 'not carried'
             when not c.carried and c.step = 'first' and c.version > 1 then 'first missing'
             when not c.carried and c.step = 'gap' then 'missing'
             when c.epoch is not null
@@ -232,6 +233,7 @@ select
     end as kind,
     format('version %s (action %s): ', r.version, r.action) || case r.rule
         when 'first missing' then 'the versions before it are missing'
+        when 'not carried' then 'no version in a newer slot continues it'
         when 'elsewhere' then format('its position is %s, and the subscription began elsewhere', r.committed)
         when 'not pending' then format('its position is %s, and the first pending offset %s', r.committed, r.first_pending)
         when 'missing' then format('the versions between %s and it are missing', r.previous_version)

@@ -27,8 +27,17 @@ from (
     select d.message_id, 'the op log', null, null
     from decision as d
     union all
+    select d.deliver_id, 'the op log', null, null
+    from decision as d
+    where d.deliver_id is not null
+    union all
     select d.message_id, 'the delayed messages', null, null
     from delayed as d
+    union all
+    select c.message_id, 'the check-backs', null, null
+    from check_back as c
+    cross join run as u
+    where u.all_topics
     union all
     -- A send writes its id into two slots. One that loses against another send, at the boundary of
     -- a slot, has its id in one slot only, and no message.

@@ -1,5 +1,5 @@
 -- One row for each journal row, with the state of its message as in entry. topic_id is null where
--- the broker has no topic of that name.
+-- the broker has no topic of that name. topic_dropped: the message is of a topic that is gone.
 -- A name that is subscribed again is a new subscription, and so is each member of a broadcast
 -- group. Each may apply every message once. A row of an earlier release names no subscription. It
 -- belongs to the present one where there is only one.
@@ -42,8 +42,10 @@ select
     case
         when m.message_id is null then case when a.message_id <@ h.dropped_ids then 'expired' else 'missing' end
         when m.topic_id = a.topic_id then m.state
-        else m.state_elsewhere
+        when o.topic_id is null then 'topic_dropped'
+        else 'other_topic'
     end as state
 from attributed as a
 left join message as m on m.message_id = a.message_id
+left join topic as o on o.topic_id = m.topic_id
 cross join horizon as h

@@ -1,7 +1,7 @@
 -- One row for each offset of the consume queues, with the state of its message. lane is 0 in a
 -- topic's own queues, and the subscription in a retry lane.
 -- Further states: missing (there is no such message), other_topic, expired (retention has dropped
--- it), topic_dropped. body_id: the message that holds the body. own_body: it is the one that the message's
+-- it). body_id: the message that holds the body. own_body: it is the one that the message's
 -- decision names, or its own. record_queue: the queue that its record says.
 with queued as (
     select
@@ -23,7 +23,7 @@ select
     case
         when m.message_id is null then case when q.message_id <@ h.dropped_ids then 'expired' else 'missing' end
         when m.topic_id = q.topic_id then m.state
-        else m.state_elsewhere
+        else 'other_topic'
     end as state
 from queued as q
 join topic as t on t.topic_id = q.topic_id

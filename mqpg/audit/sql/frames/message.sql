@@ -2,7 +2,6 @@
 -- state: committed | undecided (a half without a decision) | rolled_back | recalled | delayed (its
 -- time has not come) | final (the payload that a commit brought; its id is never delivered)
 -- | relayed (a committed half of a relay topic, delivered as the message relayed_as).
--- state_elsewhere: what a row of another topic sees that names this message.
 -- committed_at, commit_xid: those of the deciding transaction.
 -- expected: the newest tick must have given it an offset. waiting: it is committed, and the
 -- appender has not seen it yet. may_be_dropped: retention may have dropped its offset. place: the
@@ -18,10 +17,8 @@ with batch as (
         b.xid, b.covered, b.may_be_dropped, b.decision_gone,
         b.handle_hashes[1] is not null as half,
         b.handle_hashes[1:] as handle_hashes,
-        b.key_hashes[1:] as key_hashes,
-        case when t.topic_id is null then 'topic_dropped' else 'other_topic' end as state_elsewhere
+        b.key_hashes[1:] as key_hashes
     from body as b
-    left join topic as t on t.topic_id = b.topic_id
     offset 0
 ),
 
@@ -31,7 +28,7 @@ known as (
         b.topic_id, b.kind, b.producer_group_id, b.queue_id,
         b.handle_hashes[i.i + 1] as handle_hash,
         b.key_hashes[i.i + 1] as key_hash,
-        b.check_at, b.born_at, b.xid, b.covered, b.may_be_dropped, b.decision_gone, b.half, b.state_elsewhere
+        b.check_at, b.born_at, b.xid, b.covered, b.may_be_dropped, b.decision_gone, b.half
     from batch as b
     cross join lateral generate_series(0, b.n - 1) as i (i)
 ),
@@ -94,7 +91,7 @@ delay as (
 
 judged as (
     select
-        k.message_id, k.topic_id, k.state_elsewhere,
+        k.message_id, k.topic_id,
         case when k.half then 'h' when k.kind = 'f' then 'f' when late.late then 'd' else 'n' end as kind,
         k.producer_group_id, k.queue_id, k.handle_hash,
         k.key_hash, k.check_at, k.born_at, k.xid, o.at as decided_at, o.decided_by, late.late,
@@ -114,7 +111,6 @@ judged as (
         case when late.late then coalesce(r.visible_at, o.visible_at) end as due_at,
         case when k.half then o.relayed_as end as relayed_as,
         case when k.half then o.deliver_id end as deliver_id,
-        o.queue_id as decision_queue_id,
         case when not late.late then case when k.half then o.order_no else k.message_id >> 10 end end as place,
         case when k.half then coalesce(o.covered, k.decision_gone) else k.covered end as covered,
         coalesce(
@@ -137,8 +133,6 @@ select
     j.message_id, j.topic_id, j.queue_id, j.born_at, j.xid, j.committed_at, j.commit_xid, j.may_be_dropped, j.unscheduled,
     j.state = 'committed' and j.covered and not j.may_be_dropped as expected,
     j.state = 'committed' and not j.covered as waiting,
-    j.kind, j.state,
-    j.state_elsewhere,
-    j.place, j.due_at, j.producer_group_id, j.decision_queue_id, j.check_at, j.decided_at, j.decided_by, j.relayed_as,
+    j.kind, j.state, j.place, j.due_at, j.producer_group_id, j.check_at, j.decided_at, j.decided_by, j.relayed_as,
     j.deliver_id, j.key_hash, j.handle_hash
 from judged as j

@@ -34,6 +34,7 @@ beside as (
         lag(k.claimed) over versions as previous_claimed,
         lag(k.at) over versions as previous_at,
         lag(k.held) over versions as previous_held,
+        lead(k.version) over versions is null as newest,
         max(k.highest) over (
             partition by k.subscription_id, k.queue_id order by k.version, k.slot
             rows between unbounded preceding and 1 preceding

@@ -1,14 +1,16 @@
 -- corrupt: a record batch that is incomplete or was changed, or a body that is not the message's own.
 with final as (
     select
-        m.message_id, m.topic_id, m.queue_id, m.deliver_id, b.kind as body_kind, b.xid as body_xid,
+        m.message_id, m.topic_id, m.queue_id, m.deliver_id, b.kind as body_kind, b.xid as body_xid, b.topic_id as body_topic,
         m.commit_xid,
         count(*) over (partition by m.deliver_id) as times
     from message as m
     join message as b on b.message_id = m.deliver_id
     where m.kind = 'h' and m.deliver_id is not null
-        and exists (select from topic as t where t.topic_id = m.topic_id)
-        and exists (select from topic as t where t.topic_id = b.topic_id)
+        -- The rollback of a relay topic's half message is a message, too.
+        and exists (
+            select from topic as t where t.topic_id = m.topic_id and not (t.relays and m.state = 'rolled_back')
+        )
 ),
 
 -- One call gives the bodies that it writes ids in the order of its half messages.
@@ -31,7 +33,8 @@ wrong_final as (
     select f.*
     from final as f
     left join exchanged as x on x.message_id = f.message_id
-    where f.body_kind <> 'f' or f.body_xid <> f.commit_xid or f.times > 1 or x.message_id is not null
+    where f.body_kind <> 'f' or f.body_xid <> f.commit_xid or f.body_topic <> f.topic_id or f.times > 1
+        or x.message_id is not null
 ),
 
 -- The message that carries the commit of a half message of a relay topic. The same transaction wrote
@@ -96,10 +99,14 @@ found as (
     union all
     select
         b.topic_id, b.queue_id, b.first_id,
-        format('a record batch of kind %s, and by its other columns and tables of kind %s', b.kind, m.kind)
+        format('a record batch of kind %s, and by its other columns and tables of kind %s', b.kind,
+            case when m.kind <> b.kind then m.kind when b.kind = 'h' then 'n' else 'h' end)
     from body as b
     join message as m on m.message_id = b.first_id
-    where m.kind <> b.kind
+    where m.kind <> b.kind or b.sizes is not null and case
+        when b.kind = 'h' then b.producer_group_id is null or b.check_at is null
+        else coalesce(b.producer_group_id, b.incarnation) is not null or b.check_at is not null or b.delay is not null or b.relay
+    end
     union all
     select
         w.topic_id, w.queue_id, w.message_id,

@@ -147,11 +147,16 @@ where not exists (
     where o.topic_id = d.topic_id and o.dedup_hash = d.dedup_hash and o.message_id <> d.message_id
 )
 union all
-select p.consumer_group, p.topic, null, null, null, format('no row says where it began in queue %s', p.queue_id)
-from place as p
+select r.consumer_group, r.topic, null, null, null, format('no row says where it began in queue %s', c.queue_id)
+from cursor_now as c
+join reader as r on r.subscription_id = c.subscription_id
 where not exists (
-    select from queue_start as q where q.subscription_id = p.subscription_id and q.queue_id = p.queue_id
+    select from queue_start as q where q.subscription_id = c.subscription_id and q.queue_id = c.queue_id
 )
+union all
+select null, null, null, null, null, 'a setting by which dedup ids or position jumps are judged is gone'
+from horizon as h
+where h.dedup_window is null or h.jumps_purged_before is null
 union all
 -- A consumer with a database of its own writes its offset with each effect. One without writes its
 -- journal in the broker's database, and may have had the group before.

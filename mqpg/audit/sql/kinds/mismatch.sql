@@ -18,10 +18,17 @@ with ticks as (
 
 decided as (
     select
+        'decision' as what,
         d.message_id, d.topic_id, d.queue_id, d.stage, d.at, d.decided_by,
         m.topic_id as stored_id, m.kind, m.due_at, m.unscheduled, m.born_at
     from decision as d
     left join message as m on m.message_id = d.message_id
+    union all
+    select
+        'check-back', c.message_id, m.topic_id, m.queue_id, 0, c.at, 'check-back', m.topic_id, m.kind, m.due_at,
+        m.unscheduled, m.born_at
+    from check_back as c
+    join message as m on m.message_id = c.message_id
 ),
 
 -- A tolerance may be greater than any interval.
@@ -74,12 +81,18 @@ select
 from (
     select 'delayed row' as what, d.topic_id, d.queue_id, d.message_id, d.xid from delayed as d
     union all
+    select 'record batch', m.topic_id, m.queue_id, m.message_id, m.xid from message as m where m.kind = 'h'
+    union all
     select
-        case m.state when 'undecided' then 'record batch' else 'commit' end, m.topic_id, m.queue_id, m.message_id,
-        case m.state when 'undecided' then m.xid else m.commit_xid end
-    from odd_message as m
-    where (m.waiting or m.state in ('delayed', 'undecided'))
-        and not exists (select from queued as q where q.message_id = m.message_id)
+        case m.state when 'rolled_back' then 'rollback' else 'commit' end, m.topic_id, m.queue_id, m.message_id, m.commit_xid
+    from (
+        select m.*
+        from message as m
+        cross join horizon as h
+        where m.kind <> 'f' and m.commit_xid >= h.next_xid
+        offset 0
+    ) as m
+    where not exists (select from queued as q where q.message_id = m.message_id)
         and not exists (select from unqueued as n where n.message_id = m.message_id)
 ) as w
 join topic as t on t.topic_id = w.topic_id
@@ -226,14 +239,18 @@ where l.attempts <> l.last_attempt
 union all
 select
     null, t.topic, d.queue_id, null, d.message_id,
-    format('its record batch says %s delay, and its commit %s', case when b.delay is null then 'no' else 'a' end,
+    format('its record batch says %s delay, and its %s %s', case when b.delay is null then 'no' else 'a' end,
+        case d.op when 'c' then 'commit' else 'rollback' end,
         case when b.delay is null then 'one' when d.visible_at is null then 'none' else 'a shorter one' end)
 from decision as d
 join body as b on b.batch_id = d.message_id >> 10
     and d.message_id >= b.first_id and d.message_id < b.first_id + b.n
 join topic as t on t.topic_id = d.topic_id
-where d.stage = 0 and d.op = 'c' and d.relayed_as is null and b.kind = 'h'
-    and ((b.delay is null) <> (d.visible_at is null) or date_part('epoch', d.visible_at - d.at) < b.delay - 0.001)
+where d.stage = 0 and d.relayed_as is null and b.kind = 'h'
+    and (
+        (d.op = 'c' and b.delay is not null) <> (d.visible_at is not null)
+        or date_part('epoch', d.visible_at - d.at) < b.delay - 0.001
+    )
 union all
 select
     null, t.topic, b.queue_id, null, b.first_id,
@@ -242,6 +259,10 @@ select
 from body as b
 join topic as t on t.topic_id = b.topic_id
 where b.kind = 'h' and b.relay <> t.relays and coalesce(b.intact, true)
+union all
+select null, null, b.queue_id, null, b.first_id, format('its record batch says topic %s, which never was', b.topic_id)
+from body as b
+where b.homeless and coalesce(b.intact, true)
 union all
 -- A handle with another incarnation is unknown.
 select
@@ -316,9 +337,21 @@ from (
     cross join (select min(g.lower_id) as lower_id, min(g.opened_at) as opened_at from log_segment as g) as s
     where b.kind <> 'h'
     union all
+    select 'the creation of topic ' || t.topic, t.topic, null, t.created_at, null from topic as t
+    union all
+    select 'the creation of group ' || r.consumer_group, r.topic, null, r.created_at, null from reader as r
+    union all
+    select 'the creation of its producer group', null, min(b.first_id), b.group_created_at, null
+    from body as b
+    group by b.producer_group_id, b.group_created_at
+    union all
+    select 'the drop of its topic', null, min(b.first_id), b.topic_dropped_at, max(b.born_at)
+    from body as b
+    group by b.topic_id, b.topic_dropped_at
+    union all
     select 'its effect', e.topic, e.message_id, e.applied_at, null from effect as e
     union all
-    select 'its decision', t.topic, d.message_id, d.at, d.born_at
+    select 'its ' || d.what, t.topic, d.message_id, d.at, d.born_at
     from decided as d
     join topic as t on t.topic_id = d.topic_id
     union all

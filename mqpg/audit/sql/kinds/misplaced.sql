@@ -78,11 +78,12 @@ found as (
         m.message_id,
         format(
             'its record says queue %s, its decision queue %s, its final payload queue %s',
-            m.queue_id, m.decision_queue_id, coalesce(f.queue_id, m.queue_id)
+            m.queue_id, d.queue_id, coalesce(f.queue_id, m.queue_id)
         )
-    from message as m
-    left join message as f on f.message_id = m.deliver_id and f.kind = 'f'
-    where m.kind = 'h' and (m.decision_queue_id <> m.queue_id or f.queue_id <> m.queue_id)
+    from decision as d
+    join message as m on m.message_id = d.message_id
+    left join message as f on f.message_id = d.deliver_id and f.kind = 'f'
+    where d.queue_id <> m.queue_id or f.queue_id <> m.queue_id
     union all
     select
         m.topic_id, m.queue_id, null, m.message_id,

@@ -1,6 +1,7 @@
 -- unexplained: an excuse without a second witness. A position jump that no version of the cursor
--- made, or whose topic had no policy that asks for it, retries that no purge ended, a decision by hand
--- or by expiry without its record, or a segment that is marked as dropped although its rows are there.
+-- made, or whose topic had no policy that asks for it, retries that no purge ended, a decision that a
+-- check-back has not on record or the other way round, or a segment that is marked as dropped although its
+-- rows are there.
 -- A subscription that is gone has no history that could be a witness. Ranges that expired one after
 -- the other share a row.
 with unmade as (
@@ -40,11 +41,17 @@ left join unmade as u on u.jump_id = j.jump_id
 left join allowed as a on a.jump_id = j.jump_id
 where u.jump_id is not null or (not j.back and j.why not in ('seek', 'purge') and a.jump_id is null)
 union all
-select
-    j.consumer_group, j.topic, j.queue_id, j.from_offset, null,
-    format('a position jump over the offsets %s to %s is recorded %s times', j.from_offset, j.to_offset - 1, count(*))
-from jump as j
-group by j.subscription_id, j.consumer_group, j.topic, j.queue_id, j.from_offset, j.to_offset, j.back, j.at
+select w.consumer_group, w.topic, w.queue_id, w.from_offset, w.message_id, format('%s is recorded %s times', w.what, count(*))
+from (
+    select
+        j.subscription_id, j.consumer_group, j.topic, j.queue_id, j.from_offset, null::bigint as message_id, j.at, j.back,
+        format('a position jump over the offsets %s to %s', j.from_offset, j.to_offset - 1) as what
+    from jump as j
+    union all
+    select null, null, null, null, null, c.message_id, c.at, null, format('its check-back (%s)', c.event)
+    from check_back as c
+) as w
+group by w.subscription_id, w.consumer_group, w.topic, w.queue_id, w.from_offset, w.message_id, w.at, w.back, w.what
 having count(*) > 1
 union all
 select
@@ -54,8 +61,7 @@ from reader as r
 where not r.purged
 union all
 select
-    null, null, null, null, null,
-    format('segment %s of %s is marked as %s', r.segment_no, r.family, r.what)
+    null, null, null, null, null, r.what
 from remaining as r
 union all
 select
@@ -63,5 +69,19 @@ select
     format('decided by the %s, but there is no record of %s', d.decided_by, w.what)
 from decision as d
 join topic as t on t.topic_id = d.topic_id
-cross join lateral (select case d.decided_by when 'admin' then 'a settle()' else 'its expiry' end as what) as w
+cross join lateral (
+    select case d.decided_by when 'admin' then 'a settle()' when 'expiry' then 'its expiry' else 'a check-back' end as what
+) as w
 where not d.witnessed
+union all
+select
+    null, t.topic, m.queue_id, null, m.message_id,
+    format('its check-back says %s, and its decision %s', c.event, coalesce('is by the ' || d.decided_by, 'is missing'))
+from check_back as c
+join message as m on m.message_id = c.message_id
+join topic as t on t.topic_id = m.topic_id
+left join decision as d on d.message_id = c.message_id and d.stage = 0
+where c.event not in ('asked', 'waited', 'waited late', 'parked', 'rearmed')
+    and c.decider is distinct from d.decided_by
+    and (d.message_id is not null or m.state = 'undecided')
+    and not exists (select from unaccounted as u where u.message_id = c.message_id)

@@ -5,7 +5,7 @@
 select
     s.subscription_id, s.topic_id, t.topic, s.consumer_group, s.mode, s.on_failure,
     coalesce(s.retries_from, '-infinity') as retries_from,
-    s.reads,
+    s.reads, s.created_at,
     s.retries_from is null or exists (
         select from mqpg_audit.setting_change as f
         where f.subscription_id = s.subscription_id and f.name = 'retries_from' and f.replaced_at = s.retries_from
@@ -14,12 +14,12 @@ select
     coalesce(n.failures_from, '-infinity') as failures_from
 from (
     select
-        r.subscription_id, r.topic_id, r.consumer_group, r.mode, r.on_failure, r.retries_from,
+        r.subscription_id, r.topic_id, r.consumer_group, r.mode, r.on_failure, r.retries_from, r.created_at,
         true as reads
     from mqpg_audit.subscription as r
     union all
     select
-        g.subscription_id, g.topic_id, g.consumer_group, 'broadcast', g.on_failure, g.retries_from,
+        g.subscription_id, g.topic_id, g.consumer_group, 'broadcast', g.on_failure, g.retries_from, g.created_at,
         false
     from mqpg_audit.broadcast_group as g
 ) as s
