@@ -235,6 +235,24 @@ def test_a_hook_that_ends_the_transaction_just_before_the_commit(mq: mqpg.Client
     assert (business(shop), delivered(mq, orders)) == ([], [])
 
 
+def test_a_session_that_takes_part_in_another_transaction(mq: mqpg.Client, orders: str, engine: Engine) -> None:
+    """Its commit() commits nothing."""
+    mq.subscribe("readers", orders)
+    producer = made(mq, engine)
+    with engine.connect() as outer, outer.begin() as transaction:
+        with (
+            Session(outer) as session,
+            pytest.raises(errors.InvalidArgument, match="conn is in a transaction"),
+            producer.transaction(orders, 1, conn=session),
+        ):
+            session.execute(INSERT, {"id": 1})
+        transaction.rollback()
+    assert (business(engine), delivered(mq, orders)) == ([], [])
+    with engine.connect() as outer, Session(outer) as session, producer.transaction(orders, 2, conn=session):
+        session.execute(INSERT, {"id": 2})
+    assert (business(engine), delivered(mq, orders)) == ([2], [2])
+
+
 def test_an_error_of_the_commit_stays_what_it_is(mq: mqpg.Client, orders: str, shop: Engine) -> None:
     """Also one that the look raises if the transaction is another one."""
     mq.subscribe("readers", orders)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sqlalchemy import Connection as SyncConnection
+
 from mqpg._async._acompat import Connection, ScopedSession, Session
 from mqpg.values.errors import InvalidArgument
 
@@ -24,7 +26,9 @@ def require_connection(conn: LocalCaller) -> Connection | Session:
 def require_idle(conn: LocalCaller) -> Connection | Session:
     """The same, outside of a transaction. Raises InvalidArgument."""
     known = require_connection(conn)
-    if known.in_transaction():
+    # A session that takes part in the transaction of a connection does not commit it.
+    bind = getattr(getattr(known, "sync_session", known), "bind", None)
+    if known.in_transaction() or (isinstance(bind, SyncConnection) and bind.in_transaction()):
         raise InvalidArgument(
             "conn is in a transaction: the ledger row must be the first statement, after the half message is stored"
         )

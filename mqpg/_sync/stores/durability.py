@@ -21,7 +21,7 @@ from mqpg._sync.stores.database import UserDatabase
 from mqpg.user_tables.dialects import MYSQL
 from mqpg.user_tables.drivers import has_failed
 from mqpg.user_tables.tables import clock, ledger
-from mqpg.values.errors import LedgerError
+from mqpg.values.errors import LedgerError, WrongState
 
 __all__ = ["DURABLE_COMMIT", "XID", "checked_commit", "flush_with_commit", "is_still", "wait_until_flushed"]
 
@@ -71,10 +71,13 @@ def is_still(conn: Connection, xid: str) -> bool:
 def checked_commit(driver: PgConnection, xid: str, look: Callable[[], Returns[None]]) -> Generator[None]:
     """Let the COMMIT of psycopg's connection ask for both while the body runs, in its own round trip.
 
-    Otherwise `look` comes first, and raises if this must not be committed.
+    Otherwise `look` comes first, and raises if this must not be committed. Raises WrongState if no COMMIT was sent.
     """
+    sent = False
 
     def commit() -> None:
+        nonlocal sent
+        sent = True
         with driver.cursor(row_factory=tuple_row) as cursor:
             try:
                 cursor.execute(_CHECKED.format(xid).encode(), prepare=False)
@@ -94,6 +97,8 @@ def checked_commit(driver: PgConnection, xid: str, look: Callable[[], Returns[No
         yield
     finally:
         del driver.commit
+    if not sent:
+        raise WrongState("the local commit did not reach the database: its session takes part in another transaction")
 
 
 def flush_with_commit(database: UserDatabase, conn: Connection, handle: str) -> None:
