@@ -115,7 +115,10 @@ def test_an_audit_that_hangs_shows_since_when(follow: Callable[..., Follower], s
     follower.until(lambda found: True)
     with story.consumer.transaction():
         story.consumer.execute("lock table mqpg_applied")
-        shown = eventually(lambda: (detail := status(story)["detail"]).get("since") and detail, 60)
+        # The verdict is written after it is printed.
+        shown = eventually(
+            lambda: all((detail := status(story)["detail"]).get(k) for k in ("since", "verdict")) and detail, 60
+        )
         assert shown["verdict"] == "valid"
         assert story.one("select %s::timestamptz < clock_timestamp()", shown["since"])
     assert follower.until(lambda found: True)["verdict"] == "valid"

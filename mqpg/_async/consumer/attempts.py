@@ -12,7 +12,8 @@ tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -113,6 +114,17 @@ class _Attempt:
     called: bool = False  # whether the handler was called
     foreign: bool = False  # whether its error is none of this transaction
 
+    @contextmanager
+    def lends(self) -> Generator[None]:
+        """Lend the connection to the handler, which must leave the transaction and the savepoint as they are."""
+        try:
+            with lent(self.conn, self.given):
+                yield
+        except BaseException as error:
+            self.foreign = _is_whole(self.conn, self.driver) is True or is_of_another(decisive(error), self.driver)
+            raise
+        _require_alive(self.driver, self.given)
+
 
 class SavepointRunner:
     """Runs the effects of deliveries on the connection of their transaction."""
@@ -210,7 +222,10 @@ class SavepointRunner:
         before = cancellations()
         try:
             async with savepoint(conn):
-                replies = await self._call(attempt, await self._inbox.admit(messages, conn))
+                admitted = await self._inbox.admit(messages, conn)
+                attempt.called = bool(admitted)
+                with attempt.lends():
+                    replies = await self._invoke(admitted, conn, partial(_has_ended, conn, driver, attempt.given))
                 await after(conn, messages, replies)
         except BaseException as raised:
             if is_cancelled(before):
@@ -225,19 +240,6 @@ class SavepointRunner:
         result.applied += messages
         result.replies += replies
         return None
-
-    async def _call(self, attempt: _Attempt, admitted: Sequence[Message]) -> list[Reply]:
-        """Lend the connection to the handler, which must leave the transaction and the savepoint as they are."""
-        conn, driver, given = attempt.conn, attempt.driver, attempt.given
-        attempt.called = bool(admitted)
-        try:
-            with lent(conn, given):
-                replies = await self._invoke(admitted, conn, partial(_has_ended, conn, driver, given))
-        except BaseException as error:
-            attempt.foreign = _is_whole(conn, driver) is True or is_of_another(decisive(error), driver)
-            raise
-        _require_alive(driver, given)
-        return replies
 
     def _end_of_transaction(
         self, attempt: _Attempt, error: BaseException, result: DeliveryResult

@@ -13,7 +13,8 @@ tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -114,6 +115,17 @@ class _Attempt:
     called: bool = False  # whether the handler was called
     foreign: bool = False  # whether its error is none of this transaction
 
+    @contextmanager
+    def lends(self) -> Generator[None]:
+        """Lend the connection to the handler, which must leave the transaction and the savepoint as they are."""
+        try:
+            with lent(self.conn, self.given):
+                yield
+        except BaseException as error:
+            self.foreign = _is_whole(self.conn, self.driver) is True or is_of_another(decisive(error), self.driver)
+            raise
+        _require_alive(self.driver, self.given)
+
 
 class SavepointRunner:
     """Runs the effects of deliveries on the connection of their transaction."""
@@ -211,7 +223,10 @@ class SavepointRunner:
         before = cancellations()
         try:
             with savepoint(conn):
-                replies = self._call(attempt, self._inbox.admit(messages, conn))
+                admitted = self._inbox.admit(messages, conn)
+                attempt.called = bool(admitted)
+                with attempt.lends():
+                    replies = self._invoke(admitted, conn, partial(_has_ended, conn, driver, attempt.given))
                 after(conn, messages, replies)
         except BaseException as raised:
             if is_cancelled(before):
@@ -226,19 +241,6 @@ class SavepointRunner:
         result.applied += messages
         result.replies += replies
         return None
-
-    def _call(self, attempt: _Attempt, admitted: Sequence[Message]) -> list[Reply]:
-        """Lend the connection to the handler, which must leave the transaction and the savepoint as they are."""
-        conn, driver, given = attempt.conn, attempt.driver, attempt.given
-        attempt.called = bool(admitted)
-        try:
-            with lent(conn, given):
-                replies = self._invoke(admitted, conn, partial(_has_ended, conn, driver, given))
-        except BaseException as error:
-            attempt.foreign = _is_whole(conn, driver) is True or is_of_another(decisive(error), driver)
-            raise
-        _require_alive(driver, given)
-        return replies
 
     def _end_of_transaction(
         self, attempt: _Attempt, error: BaseException, result: DeliveryResult
