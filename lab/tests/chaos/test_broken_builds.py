@@ -51,10 +51,9 @@ def go_by_ids(dsn: str) -> None:
     patch(
         dsn,
         "_write_offsets",
-        "l.batch_id > v_floor and l.xid >= v_from and l.xid < v_before",
-        "l.batch_id > v_floor and l.batch_id > (_write_offsets.last_tick).batch_seq and l.xid < v_before",
+        "_new_sends(v_floor, v_newest, v_from, v_late,",
+        "_new_sends(greatest(v_floor, (_write_offsets.last_tick).batch_seq), v_newest, '0', '{}',",
     )
-    patch(dsn, "_write_offsets", "l.batch_id > v_floor and l.xid = any(v_late)", "false")
 
 
 def accept_old_receipts(dsn: str) -> None:

@@ -30,17 +30,9 @@ begin
     select array_agg(d.first_id + i order by d.first_id + i), array_agg(d.deliver_id order by d.first_id + i),
         array_agg(d.topic_id order by d.first_id + i), array_agg(d.queue_id order by d.first_id + i)
     into v_ids, v_bodies, v_topics, v_queues
-    from (
-        select k.* from mqpg.delayed k
-        where k.visible_at > v_due_from and k.visible_at <= _decide_due.due_until
-        union all
-        select k.* from mqpg.delayed k
-        where k.visible_at <= v_due_from and k.xid >= v_from and k.xid < pg_snapshot_xmax(_decide_due.upto)
-        union all
-        select k.* from mqpg.delayed k where k.visible_at <= v_due_from and k.xid = any(v_late)
-    ) as d
+    from mqpg._newly_due(v_due_from, _decide_due.due_until, v_from, v_late, _decide_due.upto) d
     cross join lateral generate_series(0, d.n - 1) as i
-    where d.subscription_id = 0 and pg_visible_in_snapshot(d.xid, _decide_due.upto);
+    where d.subscription_id = 0;
     if v_ids is null then
         return;
     end if;

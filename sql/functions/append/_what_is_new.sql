@@ -9,7 +9,7 @@ create function mqpg._what_is_new(
 )
 language plpgsql as $$
 declare
-    -- What is new: see _write_offsets().
+    -- What is new: see _new_sends().
     v_floor bigint := _what_is_new.last_tick.floor_id;
     -- No row that is visible in the snapshot has a greater batch id, so no later partition is opened.
     v_newest bigint := pg_sequence_last_value('mqpg.batch_id');

@@ -9,59 +9,40 @@ create function mqpg._write_offset_of_one(
 )
 language plpgsql as $$
 declare
-    -- What is new: see _write_offsets().
     v_newest bigint := pg_sequence_last_value('mqpg.batch_id');
     v_from xid8 := _write_offset_of_one.last_tick.snapshot_xmax;
-    v_before xid8 := pg_snapshot_xmax(_write_offset_of_one.upto);
-    v_floor bigint := _write_offset_of_one.last_tick.floor_id;
     v_late xid8 [] := '{}';
-    v_late_floor bigint := 9223372036854775807;
+    v_floor bigint;
     v_recent bigint;
     v_found int := 0;
     v_row record;
     v_one record;
+    v_id bigint;
+    v_n int := 1;
+    v_body bigint;
 begin
-    if _write_offset_of_one.decisions then
-        v_floor := mqpg._decidable_from();
-    end if;
     if pg_snapshot_xmin(_write_offset_of_one.last_tick.snapshot) < v_from then
         v_late := array(select pg_snapshot_xip(_write_offset_of_one.last_tick.snapshot));
-        v_late_floor := v_floor;
     end if;
     if _write_offset_of_one.decisions then
+        v_floor := mqpg._decidable_from();
         for v_row in
-            select o.topic_id, o.queue_id, o.message_id as id, 1 as n, o.deliver_id
-            from mqpg.op_log o
-            where o.message_id >= v_floor and o.message_id <= v_newest * 1024 + 1023
-                and o.op = 'c' and o.visible_at is null and o.xid >= v_from and o.xid < v_before
-                and pg_visible_in_snapshot(o.xid, _write_offset_of_one.upto)
-            union all
-            select o.topic_id, o.queue_id, o.message_id, 1, o.deliver_id
-            from mqpg.op_log o
-            where o.message_id >= v_late_floor and o.message_id <= v_newest * 1024 + 1023
-                and o.op = 'c' and o.visible_at is null and o.xid = any(v_late)
-                and pg_visible_in_snapshot(o.xid, _write_offset_of_one.upto)
-            limit 2
+            select o.* from mqpg._new_commits(v_floor, v_newest, v_from, v_late, _write_offset_of_one.upto) o limit 2
         loop
             v_found := v_found + 1;
             v_one := v_row;
+            v_id := v_row.message_id;
+            v_body := v_row.deliver_id;
         end loop;
     else
+        v_floor := _write_offset_of_one.last_tick.floor_id;
         for v_row in
-            select l.topic_id, l.queue_id, l.batch_id * 1024 as id, l.n::int as n, null::bigint as deliver_id
-            from mqpg.commit_log l
-            where l.kind = 'n' and l.batch_id > v_floor and l.batch_id <= v_newest
-                and l.xid >= v_from and l.xid < v_before
-                and pg_visible_in_snapshot(l.xid, _write_offset_of_one.upto)
-            union all
-            select l.topic_id, l.queue_id, l.batch_id * 1024, l.n, null
-            from mqpg.commit_log l
-            where l.kind = 'n' and l.batch_id > v_late_floor and l.batch_id <= v_newest and l.xid = any(v_late)
-                and pg_visible_in_snapshot(l.xid, _write_offset_of_one.upto)
-            limit 2
+            select l.* from mqpg._new_sends(v_floor, v_newest, v_from, v_late, _write_offset_of_one.upto) l limit 2
         loop
             v_found := v_found + 1;
             v_one := v_row;
+            v_id := v_row.batch_id * 1024;
+            v_n := v_row.n;
         end loop;
     end if;
     if v_found <> 1 then
@@ -72,9 +53,9 @@ begin
         base_offset, tick_id, topic_id, subscription_id, n, queue_id, first_ids, starts, deliver_ids)
     values (
         mqpg._tail(v_one.topic_id, v_one.queue_id, 0, v_recent), _write_offset_of_one.last_tick.tick_id + 1,
-        v_one.topic_id, 0, v_one.n, v_one.queue_id, array[v_one.id], array[0],
-        case when v_one.deliver_id is not null then array[v_one.deliver_id] end);
-    _write_offset_of_one.messages := v_one.n;
+        v_one.topic_id, 0, v_n, v_one.queue_id, array[v_id], array[0],
+        case when v_body is not null then array[v_body] end);
+    _write_offset_of_one.messages := v_n;
     _write_offset_of_one.topic_ids := array[v_one.topic_id];
 end
 $$;

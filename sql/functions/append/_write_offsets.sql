@@ -14,19 +14,15 @@ create function mqpg._write_offsets(
 )
 language plpgsql set work_mem = '32MB' as $$
 declare
-    -- New are rows of transactions that the last tick's snapshot did not see: those that had not begun
-    -- (xids from v_from, before v_before) and those that were running (v_late). Batch ids up to v_floor
-    -- were all seen. A source without news begins after its last partition, so that the executor opens
-    -- none.
+    -- What is new: see _new_sends(). A source without news begins after its last partition, so that the
+    -- executor opens none.
+    v_newest bigint := pg_sequence_last_value('mqpg.batch_id');
     v_from xid8 := _write_offsets.last_tick.snapshot_xmax;
-    v_before xid8 := pg_snapshot_xmax(_write_offsets.upto);
     v_late xid8 [] := array(select pg_snapshot_xip(_write_offsets.last_tick.snapshot));
     v_due_from timestamptz := _write_offsets.last_tick.due_until;
     v_none constant bigint := 9223372036854775807;
     v_floor bigint := case when _write_offsets.sends then _write_offsets.last_tick.floor_id else v_none end;
     v_decidable bigint := case when _write_offsets.decisions then mqpg._decidable_from() else v_none end;
-    v_late_floor bigint := case when v_late = '{}' then v_none else v_floor end;
-    v_late_decidable bigint := case when v_late = '{}' then v_none else v_decidable end;
     v_due_decidable bigint := v_none;
     v_written timestamptz := 'infinity';
     v_recent bigint := mqpg._recent_tick();
@@ -38,43 +34,16 @@ begin
     end if;
     with due as materialized (
         select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
-        from mqpg.delayed d
-        where d.written_at >= v_written and d.visible_at > v_due_from and d.visible_at <= _write_offsets.due_until
-            and pg_visible_in_snapshot(d.xid, _write_offsets.upto)
-        union all
-        select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
-        from mqpg.delayed d
-        where d.written_at >= v_written and d.visible_at <= v_due_from and d.xid >= v_from and d.xid < v_before
-            and pg_visible_in_snapshot(d.xid, _write_offsets.upto)
-        union all
-        select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
-        from mqpg.delayed d
-        where d.written_at >= v_written and d.visible_at <= v_due_from and d.xid = any(v_late)
-            and pg_visible_in_snapshot(d.xid, _write_offsets.upto)
+        from mqpg._newly_due(v_due_from, _write_offsets.due_until, v_from, v_late, _write_offsets.upto) d
+        where d.written_at >= v_written
     ),
     fresh as (
         select l.topic_id, l.queue_id, 0 as subscription_id, l.batch_id as place, l.batch_id * 1024 as id,
             l.n::int as n, null::bigint as deliver_id, null::smallint as attempt, false as due
-        from mqpg.commit_log l
-        where l.kind = 'n' and l.batch_id > v_floor and l.xid >= v_from and l.xid < v_before
-            and pg_visible_in_snapshot(l.xid, _write_offsets.upto)
-        union all
-        select l.topic_id, l.queue_id, 0, l.batch_id, l.batch_id * 1024, l.n, null, null, false
-        from mqpg.commit_log l
-        where l.kind = 'n' and l.batch_id > v_late_floor and l.xid = any(v_late)
-            and pg_visible_in_snapshot(l.xid, _write_offsets.upto)
+        from mqpg._new_sends(v_floor, v_newest, v_from, v_late, _write_offsets.upto) l
         union all
         select o.topic_id, o.queue_id, 0, o.order_no, o.message_id, 1, o.deliver_id, null, false
-        from mqpg.op_log o
-        where o.message_id >= v_decidable and o.op = 'c' and o.visible_at is null
-            and o.xid >= v_from and o.xid < v_before
-            and pg_visible_in_snapshot(o.xid, _write_offsets.upto)
-        union all
-        select o.topic_id, o.queue_id, 0, o.order_no, o.message_id, 1, o.deliver_id, null, false
-        from mqpg.op_log o
-        where o.message_id >= v_late_decidable
-            and o.op = 'c' and o.visible_at is null and o.xid = any(v_late)
-            and pg_visible_in_snapshot(o.xid, _write_offsets.upto)
+        from mqpg._new_commits(v_decidable, v_newest, v_from, v_late, _write_offsets.upto) o
         union all
         select d.topic_id, d.queue_id, d.subscription_id, d.place, d.first_id, d.n, d.deliver_id, d.attempt, true
         from due d

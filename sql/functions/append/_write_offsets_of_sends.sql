@@ -8,28 +8,16 @@ create function mqpg._write_offsets_of_sends(
 )
 language plpgsql set work_mem = '32MB' as $$
 declare
-    -- What is new: see _write_offsets().
     v_floor bigint := _write_offsets_of_sends.last_tick.floor_id;
+    v_newest bigint := pg_sequence_last_value('mqpg.batch_id');
     v_from xid8 := _write_offsets_of_sends.last_tick.snapshot_xmax;
-    v_before xid8 := pg_snapshot_xmax(_write_offsets_of_sends.upto);
     v_late xid8 [] := array(select pg_snapshot_xip(_write_offsets_of_sends.last_tick.snapshot));
     v_recent bigint := mqpg._recent_tick();
 begin
-    with fresh as (
-        select l.topic_id, l.queue_id, l.batch_id, l.n::int as n
-        from mqpg.commit_log l
-        where l.kind = 'n' and l.batch_id > v_floor and l.xid >= v_from and l.xid < v_before
-            and pg_visible_in_snapshot(l.xid, _write_offsets_of_sends.upto)
-        union all
-        select l.topic_id, l.queue_id, l.batch_id, l.n
-        from mqpg.commit_log l
-        where l.kind = 'n' and l.batch_id > v_floor and l.xid = any(v_late)
-            and pg_visible_in_snapshot(l.xid, _write_offsets_of_sends.upto)
-    ),
-    placed as (
+    with placed as (
         select f.topic_id, f.queue_id, f.batch_id, f.n, sum(f.n) over w - f.n as begin_at,
             row_number() over w - 1 as nth
-        from fresh f
+        from mqpg._new_sends(v_floor, v_newest, v_from, v_late, _write_offsets_of_sends.upto) f
         window w as (partition by f.topic_id, f.queue_id order by f.batch_id rows unbounded preceding)
     ),
     piece as (
