@@ -4,11 +4,12 @@
 -- ledgers a producer group had, after a year or with the group; reports of skipped offsets and
 -- purges, former dead letters, expired half messages and dropped topics older than the setting
 -- `position_jump_keep`.
--- A ledger row of an undecided half message stays, because the verdict depends on it.
+-- A ledger row of an undecided half message stays, because the verdict depends on it. `more` says that
+-- a call had as many as it deletes at most.
 -- Locks: the rows.
 -- Cost: reads the ledger once, and consume_queue once if messages were copied.
 create function mqpg._delete_old_rows()
-returns table (action text, family text, segment_no bigint, detail text)
+returns table (action text, family text, segment_no bigint, detail text, more boolean)
 language plpgsql as $$
 declare
     v_rows bigint;
@@ -22,7 +23,7 @@ begin
         delete from mqpg.held h where not exists (select from survivor s where s.message_id = h.message_id);
         get diagnostics v_rows = row_count;
         if v_rows > 0 then
-            return query select 'purged', 'held', null::bigint, format('%s messages', v_rows);
+            return query select 'purged', 'held', null::bigint, format('%s messages', v_rows), false;
         end if;
     end if;
     with position_jump as (
@@ -54,7 +55,7 @@ begin
         + (select count(*) from expired) + (select count(*) from purge) + (select count(*) from topic)
         into v_rows;
     if v_rows > 0 then
-        return query select 'purged', 'position_jump', null::bigint, format('%s rows', v_rows);
+        return query select 'purged', 'position_jump', null::bigint, format('%s rows', v_rows), false;
     end if;
     perform set_config('mqpg.purging', 'on', true);
     delete from mqpg.ledger l
@@ -68,7 +69,7 @@ begin
     where p.noted_at < clock_timestamp() - interval '1 year'
         or p.producer_group_id not in (select g.producer_group_id from mqpg.producer_group g);
     if v_rows > 0 then
-        return query select 'purged', 'ledger', null::bigint, format('%s rows', v_rows);
+        return query select 'purged', 'ledger', null::bigint, format('%s rows', v_rows), v_rows = 10000;
     end if;
     delete from pgmq.a_mqpg_oplog a
     where a.msg_id in (
@@ -78,7 +79,7 @@ begin
         limit 10000);
     get diagnostics v_rows = row_count;
     if v_rows > 0 then
-        return query select 'purged', 'oplog', null::bigint, format('%s parked entries', v_rows);
+        return query select 'purged', 'oplog', null::bigint, format('%s parked entries', v_rows), v_rows = 10000;
     end if;
 end
 $$;

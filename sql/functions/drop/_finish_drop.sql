@@ -13,7 +13,8 @@ declare
     v_may boolean := mqpg._require_privilege('worker');
     v_segment mqpg.segment;
     v_next text;
-    v_more boolean := false;    -- old rows are left
+    v_more boolean;
+    v_left boolean := false;    -- old rows are left
 begin
     select s.* into v_segment from mqpg.segment s
     where s.family = _finish_drop.kind and s.segment_no = _finish_drop.no and s.leaving is not null;
@@ -33,13 +34,13 @@ begin
         return;
     end if;
     if v_segment.leaving = 'half_tick' then
-        for action, family, segment_no, detail in select p.* from mqpg._delete_old_rows() p loop
-            v_more := v_more or detail like '10000 %';
+        for action, family, segment_no, detail, v_more in select p.* from mqpg._delete_old_rows() p loop
+            v_left := v_left or v_more;
             return next;
         end loop;
         -- The next call deletes more, before the table goes. Otherwise a ledger would grow that gets more
         -- rows in the time of a segment than one call deletes.
-        if v_more then
+        if v_left then
             return;
         end if;
     elsif v_segment.leaving = 'commit_log' then

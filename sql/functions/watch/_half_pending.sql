@@ -37,13 +37,14 @@ begin
         cross join lateral mqpg._half_by_id(c.message_id) as m
     ),
     problem as materialized (
-        select d.producer_group_id, d.ledger, mqpg._ledger_problem(d.name, d.checker_target, d.ledger) as problem
+        select d.producer_group_id, d.ledger, p.problem
         from (
             select distinct h.producer_group_id, h.ledger, g.name, g.checker_target
             from half as h
             inner join mqpg.producer_group as g on h.producer_group_id = g.producer_group_id
             where g.checker = 'url' and h.check_at <= clock_timestamp()
         ) as d
+        cross join lateral mqpg._ledger_problem(d.name, d.checker_target, d.ledger) as p
     )
     select mqpg._handle(h.incarnation, h.message_id, h.nonce), g.name, t.name, h.born_at, h.check_at, k.checks,
         case when h.check_at <= clock_timestamp() then coalesce(p.problem, r.reason) else r.reason end

@@ -1,8 +1,10 @@
--- What keeps a half message of a group with checker `url` waiting at this moment; null if nothing
--- does. `ledger` is the identity that it carries, or null. Compensators report with each heartbeat at
--- which places they serve ledgers, and whether they also answer for half messages without identity.
+-- What keeps a half message of a group with checker `url` waiting at this moment, null if nothing
+-- does, and whether a compensator serves its ledger. `ledger` is the identity that it carries, or
+-- null. Compensators report with each heartbeat at which places they serve ledgers, and whether they
+-- also answer for half messages without identity.
 -- Locks: none. Cost: one look at all locks of the server, and the rows of the compensators.
-create function mqpg._ledger_problem(producer_group text, checker_target text, ledger text) returns text
+create function mqpg._ledger_problem(producer_group text, checker_target text, ledger text)
+    returns table (problem text, served boolean)
 language sql stable as $$
     with report as materialized (
         select r.value as ledger, w.seen_at
@@ -33,5 +35,7 @@ language sql stable as $$
         when not exists (select from place p where p.problem is null) then format(
             'no verdict from %s: %s', mqpg._ledger_name(_ledger_problem.producer_group, _ledger_problem.ledger),
             (select min(p.problem) from place p))
-    end
+        end,
+        (_ledger_problem.ledger is null or not exists (select from report) or exists (select from place))
+            and exists (select from mqpg._ledgers_served(array[_ledger_problem.checker_target]))
 $$;

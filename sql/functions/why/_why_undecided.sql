@@ -52,14 +52,10 @@ begin
         return next;
     end if;
     if v_group.checker = 'url' then
-        v_problem := mqpg._ledger_problem(v_group.name, v_group.checker_target, mqpg._ledger_of(v_half.nonce));
+        select p.problem, case when p.served then 'ledger_unreachable' else 'ledger_not_served' end
+        into v_problem, cause
+        from mqpg._ledger_problem(v_group.name, v_group.checker_target, mqpg._ledger_of(v_half.nonce)) p;
         if v_problem is not null then
-            cause := case
-                when v_problem not like 'no compensator serves %' and v_group.checker_target in (select s
-                    from mqpg._ledgers_served(array[v_group.checker_target]) s)
-                    then 'ledger_unreachable'
-                else 'ledger_not_served'
-            end;
             detail := jsonb_build_object('ledger', v_group.checker_target, 'problem', v_problem);
             return next;
         end if;

@@ -7,7 +7,7 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp a
 begin
     perform mqpg._require_privilege('worker');
     return query
-    select s.group_name, s.ledger, mqpg._ledger_problem(s.group_name, s.checker_target, s.ledger), s.halves
+    select s.group_name, s.ledger, p.problem, s.halves
     from (
         select g.name as group_name, g.checker_target, q.message ->> 'ledger' as ledger, count(*) as halves
         from mqpg.producer_group g
@@ -16,6 +16,7 @@ begin
             and q.message ->> 'ledger' is not null
         group by 1, 2, 3
     ) as s
+    cross join lateral mqpg._ledger_problem(s.group_name, s.checker_target, s.ledger) as p
     where not mqpg._is_ledger_at(s.group_name, s.ledger, _unnoted_ledgers.place);
 end
 $$;
