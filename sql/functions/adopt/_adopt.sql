@@ -40,7 +40,7 @@ begin
     perform mqpg._renew_ids(v_tick, v_foreign);
     if v_is_copy then
         -- Ledgers in other databases, and users' tables, know the halves by the original's handles, so that what is
-        -- committed there would be rolled back. They are parked: see _park_other_ledger().
+        -- committed there would be rolled back. They are parked: see _needs_no_check().
         update mqpg.producer_group g set ledger_since = nextval('mqpg.batch_id') where g.checker <> 'ledger';
     end if;
     update mqpg.broker b set adoption_ticks = b.adoption_ticks || (select max(t.tick_id) from mqpg.tick t);

@@ -26,11 +26,7 @@ begin
     asked := false;
     timed_out := false;
     select h.* into v_half from mqpg._half_by_handle(_check_back.handle) h;
-    if not v_half.known or mqpg._is_decided_half(v_half.message_id) then
-        delete from pgmq.q_mqpg_oplog q where q.msg_id = _check_back.msg_id;
-        return;
-    end if;
-    if mqpg._park_other_ledger(_check_back.producer_group, v_half.message_id, _check_back.msg_id) then
+    if mqpg._needs_no_check(_check_back.producer_group, v_half.message_id, _check_back.msg_id) then
         return;
     end if;
     asked := true;

@@ -35,11 +35,7 @@ begin
         loop
             v_claimed := true;
             select h.* into v_half from mqpg._half_by_handle(v_entry.handle) h;
-            if not v_half.known or mqpg._is_decided_half(v_half.message_id) then
-                delete from pgmq.q_mqpg_oplog q where q.msg_id = v_entry.msg_id;
-                continue;
-            end if;
-            continue when mqpg._park_other_ledger(v_group, v_half.message_id, v_entry.msg_id);
+            continue when mqpg._needs_no_check(v_group, v_half.message_id, v_entry.msg_id);
             select c.checks into v_checks from mqpg._check_count(v_half.message_id) c;
             if v_checks >= v_group.max_checks then
                 perform mqpg._end_exhausted(v_entry.handle, v_half.message_id, v_group, v_entry.msg_id, v_checks);
