@@ -1,7 +1,7 @@
 -- Moves one queue of a subscription to an offset that its reader has stored, for advance(): a version
 -- that delivers the messages before it, and one that acknowledges them.
 -- Locks: none; the caller holds the queue's cursor lock.
--- Cost: two cursor versions, at most one if the position is there already.
+-- Cost: two cursor versions; at most one, `filtered` (see _action()), if the position is there already.
 -- Errors: MQ013, 40001.
 create function mqpg._advance_queue(subscription mqpg.subscription, queue_id int, to_offset bigint) returns void
 language plpgsql as $$

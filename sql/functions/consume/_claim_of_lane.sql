@@ -41,7 +41,7 @@ begin
         v_offsets := '{}';
         v_deliveries := '{}';
         v_queues := '{}';
-        v_action := mqpg._action('filtered');
+        v_action := mqpg._action('filtered');   -- or put aside: see _action()
         for v_message in
             select m.* from mqpg._messages_of_lane(
                 _claim_of_lane.subscription, v_cursor, v_upto, _claim_of_lane.consumer) m

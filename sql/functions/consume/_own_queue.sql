@@ -2,7 +2,7 @@
 -- queue. Returns whether it is the owner now. It is not if another transaction has the queue's
 -- lock. A message whose queue is not known (null), because its body is missing, is for anyone.
 -- Locks: the queue's cursor lock, tried only.
--- Cost: one cursor version.
+-- Cost: one cursor version, with the action `filtered` (see _action()).
 -- Errors: 40001.
 create function mqpg._own_queue(subscription_id int, queue_id int, consumer text) returns boolean
 language plpgsql as $$

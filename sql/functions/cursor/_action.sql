@@ -1,5 +1,9 @@
 -- The code of an action in the column cursor.action, by its word. The planner computes it, so that
 -- the word costs nothing. The view mqpg_audit.position_change says the words again.
+-- The words are a contract with auditors, so two of them also stand for what has none. `filtered` is
+-- any version with which no delivery begins or ends: messages were put aside for others or until their
+-- key is free, a queue got its owner, or advance() begins where a seek left the queue. `dead_letter`
+-- also ends claims that ran out where no delivery begins, so that their receipts are stale.
 -- Locks: none. Cost: none.
 create function mqpg._action(word text) returns "char"
 language sql immutable as $$
