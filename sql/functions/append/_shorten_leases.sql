@@ -27,7 +27,7 @@ begin
         if not v_has_all then
             continue when v_locked = 250
                 or not pg_try_advisory_xact_lock_shared(1836150843, v_id)
-                or not pg_try_advisory_xact_lock(1836150833, v_id * 1024 + v_queue.queue_id + 1);
+                or not mqpg._lock_free_cursor(v_id, v_queue.queue_id);
             v_locked := v_locked + 1;
         end if;
         -- If nothing was appended for some time before the clock's step, `by` is too little.

@@ -22,7 +22,7 @@ begin
         = _acked_cursor.receipt then
         v_parts := string_to_array(v_signed, '.');
         if v_parts[1] = v_id and pg_try_advisory_xact_lock_shared(1836150843, v_id)
-            and pg_try_advisory_xact_lock(1836150833, (v_id * 1024 + v_parts[2] + 1)::int) then
+            and mqpg._lock_free_cursor(v_id, v_parts[2]::int) then
             v_cursor := mqpg._cursor(v_id, v_parts[2]::int);
             if v_cursor.version = v_parts[3] / 1048576 and v_cursor.epoch = v_parts[3]
                 and cardinality(v_cursor.claims) = 1

@@ -68,7 +68,7 @@ begin
                     v_waiting.claims := _claim_next.acked.claims;
                 elsif v_waiting.at > clock_timestamp() + interval '1 minute' then
                     -- The server's clock was ahead, and no append() noticed it (_note_clock_step()).
-                    if pg_try_advisory_xact_lock(1836150833, v_id * 1024 + v_waiting.queue_id + 1)
+                    if mqpg._lock_free_cursor(v_id, v_waiting.queue_id)
                         and pg_try_advisory_xact_lock_shared(1836150843, v_id) then
                         perform mqpg._shorten_claims(v_id, v_waiting.queue_id);
                     end if;
@@ -87,7 +87,7 @@ begin
                     and (v_waiting.claims = '{}' or _claim_next.subscription.on_failure <> 'block_key');
             end if;
             -- 2. Its lock.
-            if not pg_try_advisory_xact_lock(1836150833, v_id * 1024 + v_waiting.queue_id + 1) then
+            if not mqpg._lock_free_cursor(v_id, v_waiting.queue_id) then
                 if v_awaited is null then
                     v_locked := coalesce(v_locked, v_waiting.queue_id);
                     continue;

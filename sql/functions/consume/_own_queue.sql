@@ -13,7 +13,7 @@ begin
     if _own_queue.queue_id is null then
         return true;
     end if;
-    if not pg_try_advisory_xact_lock(1836150833, _own_queue.subscription_id * 1024 + _own_queue.queue_id + 1) then
+    if not mqpg._lock_free_cursor(_own_queue.subscription_id, _own_queue.queue_id) then
         return false;
     end if;
     v_cursor := mqpg._cursor(_own_queue.subscription_id, _own_queue.queue_id);

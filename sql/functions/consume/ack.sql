@@ -41,7 +41,7 @@ begin
             and mqpg._may(v_subscription.receivers) then
             v_parts := string_to_array(v_signed, '.');
             if pg_try_advisory_xact_lock_shared(1836150843, v_id)
-                and pg_try_advisory_xact_lock(1836150833, (v_id * 1024 + v_parts[2] + 1)::int) then
+                and mqpg._lock_free_cursor(v_id, v_parts[2]::int) then
                 -- An epoch says which version claimed; see _epoch(). If there is a newer one, its number
                 -- is taken.
                 v_now := clock_timestamp();    -- with a volatile function in it, the query would be a step of its own

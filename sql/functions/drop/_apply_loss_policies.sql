@@ -33,8 +33,7 @@ begin
         end;
         continue when v_why is null;
         continue when not pg_try_advisory_xact_lock_shared(1836150843, v_pin.subscription_id);
-        continue when not pg_try_advisory_xact_lock(
-            1836150833, v_pin.subscription_id * 1024 + v_pin.queue_id + 1);
+        continue when not mqpg._lock_free_cursor(v_pin.subscription_id, v_pin.queue_id);
         v_lost := mqpg._move_cursor(
             (select s from mqpg.subscription s where s.subscription_id = v_pin.subscription_id), v_pin.queue_id,
             v_pin.next_offset, v_why);

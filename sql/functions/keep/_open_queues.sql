@@ -71,7 +71,7 @@ begin
         for update of w skip locked
     loop
         continue when not pg_try_advisory_xact_lock_shared(1836150843, v_queue.subscription_id)
-            or not pg_try_advisory_xact_lock(1836150833, v_queue.subscription_id * 1024 + v_queue.queue_id + 1);
+            or not mqpg._lock_free_cursor(v_queue.subscription_id, v_queue.queue_id);
         v_cursor := mqpg._cursor(v_queue.subscription_id, v_queue.queue_id);
         v_version := mqpg._write_cursor(
             v_cursor, mqpg._action('unpin'), null, v_cursor.claimed, null, v_cursor.claims);

@@ -62,7 +62,7 @@ def test_trap_receive_passes_over_a_locked_queue_mutant(mq: Session, broker: Bro
     mutate(
         mq,
         "_claim_next",
-        "if not pg_try_advisory_xact_lock(1836150833, v_id * 1024 + v_waiting.queue_id + 1) then",
+        "if not mqpg._lock_free_cursor(v_id, v_waiting.queue_id) then",
         "perform pg_advisory_xact_lock(1836150833, v_id * 1024 + v_waiting.queue_id + 1); if false then",
     )
     with pytest.raises(psycopg.errors.LockNotAvailable):
@@ -73,7 +73,7 @@ def take_with_a_stale_look(mq: Session, broker: Broker) -> list[int]:
     """One receive stops between its look at the queue and the lock, and another one takes
     everything meanwhile.
     """
-    mutate(mq, "_claim_next", "if not pg_try_advisory_xact_lock(", f"{PAUSE} if not pg_try_advisory_xact_lock(")
+    mutate(mq, "_claim_next", "if not mqpg._lock_free_cursor(", f"{PAUSE} if not mqpg._lock_free_cursor(")
     ids = mq.send_batch("one", ["1"] * 2)
     mq.append()
     gate = Gate(broker)
@@ -124,7 +124,7 @@ def acknowledge_with_a_stale_look(mq: Session, broker: Broker) -> list[int]:
     """A receive that acknowledges stops between its look at the other queue and the lock, and another
     one takes and acknowledges everything of that queue meanwhile.
     """
-    mutate(mq, "_claim_next", "if not pg_try_advisory_xact_lock(", f"{PAUSE} if not pg_try_advisory_xact_lock(")
+    mutate(mq, "_claim_next", "if not mqpg._lock_free_cursor(", f"{PAUSE} if not mqpg._lock_free_cursor(")
     receipt = received_from_one_of_two_queues(mq)
     gate = Gate(broker)
     late = gate.stopping()
