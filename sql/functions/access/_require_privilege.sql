@@ -1,4 +1,5 @@
--- Raises for a caller that has none of these rights, else returns true.
+-- Raises for a caller that has none of these rights, else returns true. Functions call it as their first
+-- declaration, `v_checked`, so that it comes before the declarations that look something up.
 -- Locks: none. Cost: one look at role_right; negligible for the owner.
 create function mqpg._require_privilege(variadic privileges text []) returns boolean
 language plpgsql stable as $$

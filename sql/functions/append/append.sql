@@ -21,7 +21,7 @@ create function mqpg.append(max_messages int default null) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC'
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
-    v_may boolean := mqpg._require_privilege('worker');
+    v_checked boolean := mqpg._require_privilege('worker');
     v_tick mqpg.tick;
     v_batch_seq bigint;
     v_recent bigint;        -- older ticks are not looked at

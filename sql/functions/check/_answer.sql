@@ -13,7 +13,7 @@ create function mqpg._answer(
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set lock_timeout = '50ms' as $$
 declare
-    v_may boolean := mqpg._require_privilege('worker');
+    v_checked boolean := mqpg._require_privilege('worker');
     v_half record;
     v_entry record;
     v_outcome mqpg.outcome;

@@ -13,7 +13,7 @@ create function mqpg._compensate(max_messages int, checker text default null, ch
 returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_may boolean := mqpg._require_privilege('worker');
+    v_checked boolean := mqpg._require_privilege('worker');
     v_now timestamptz;
     v_group mqpg.producer_group;
     v_entry record;

@@ -17,7 +17,7 @@ create function mqpg._expire_halves(max_messages bigint)
 returns table (handle text, producer_group text, action text, reason text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
-    v_may boolean := mqpg._require_privilege('worker');
+    v_checked boolean := mqpg._require_privilege('worker');
     v_now timestamptz := clock_timestamp();
     v_done bigint := 0;
     v_half record;

@@ -14,7 +14,7 @@
 create function mqpg.compensate(max_messages int default 100) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_may boolean := mqpg._require_privilege('worker');
+    v_checked boolean := mqpg._require_privilege('worker');
     v_done bigint := mqpg._compensate(compensate.max_messages);
 begin
     if v_done < compensate.max_messages then

@@ -8,7 +8,7 @@ create function mqpg.rearm(handle text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set standard_conforming_strings = on as $$
 declare
-    v_may boolean := mqpg._require_privilege('operator');
+    v_checked boolean := mqpg._require_privilege('operator');
     v_half record;
     v_message jsonb;
 begin

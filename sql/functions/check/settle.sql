@@ -11,7 +11,7 @@
 create function mqpg.settle(handle text, verdict mqpg.verdict, reason text) returns mqpg.outcome
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_may boolean := mqpg._require_privilege('operator');
+    v_checked boolean := mqpg._require_privilege('operator');
     v_outcome mqpg.outcome;
     v_message_id bigint;
 begin

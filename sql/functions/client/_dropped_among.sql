@@ -4,7 +4,7 @@
 create function mqpg._dropped_among(consumer_group text, topic text, message_ids bigint []) returns setof bigint
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_may mqpg.subscription := mqpg._require_subscription(_dropped_among.consumer_group, _dropped_among.topic);
+    v_checked mqpg.subscription := mqpg._require_subscription(_dropped_among.consumer_group, _dropped_among.topic);
     v_first bigint := (select min(u.id) / 1024 from unnest(_dropped_among.message_ids) as u(id));
     v_last bigint := (select max(u.id) / 1024 from unnest(_dropped_among.message_ids) as u(id));
 begin

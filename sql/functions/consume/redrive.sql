@@ -18,7 +18,7 @@ create function mqpg.redrive(
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_may boolean := mqpg._require_privilege('operator');
+    v_checked boolean := mqpg._require_privilege('operator');
     v_topic_id int := (mqpg._topic(redrive.topic)).topic_id;
     v_now timestamptz := clock_timestamp();
     v_rows bigint;

@@ -24,7 +24,7 @@ create function mqpg.seek(
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_may boolean := mqpg._require_privilege('operator');
+    v_checked boolean := mqpg._require_privilege('operator');
     v_topic mqpg.topic := mqpg._topic(seek.topic);
     v_group mqpg.subscription := mqpg._subscription(seek.consumer_group, seek.topic);
     v_is_offset boolean := coalesce(seek.target ~ '^-?[0-9]+$', false);

@@ -10,7 +10,7 @@ create function mqpg._finish_drop(kind text, no bigint)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
-    v_may boolean := mqpg._require_privilege('worker');
+    v_checked boolean := mqpg._require_privilege('worker');
     v_segment mqpg.segment;
     v_next text;
     v_more boolean;

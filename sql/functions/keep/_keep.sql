@@ -6,7 +6,7 @@ create function mqpg._keep(drops boolean)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' set jit = off as $$
 declare
-    v_may boolean := mqpg._require_privilege('worker');
+    v_checked boolean := mqpg._require_privilege('worker');
     v_last_value bigint;
     v_changed boolean := false;
 begin

@@ -13,7 +13,7 @@
 create function mqpg._open_queues() returns int
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_may boolean := mqpg._require_privilege('worker');
+    v_checked boolean := mqpg._require_privilege('worker');
     v_growth mqpg.topic_growth;
     v_tick mqpg.tick;
     v_queue record;

@@ -14,7 +14,7 @@
 create function mqpg.grant_receive(consumer_group text, topic text, role text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_may boolean := mqpg._require_privilege('operator');
+    v_checked boolean := mqpg._require_privilege('operator');
     v_object record := mqpg._receive_object(grant_receive.consumer_group, grant_receive.topic);
 begin
     perform mqpg._grant(grant_receive.role, 'receive', topic_id => v_object.topic_id,

@@ -8,7 +8,7 @@
 create function mqpg.revoke_receive(consumer_group text, topic text, role text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_may boolean := mqpg._require_privilege('operator');
+    v_checked boolean := mqpg._require_privilege('operator');
     v_object record := mqpg._receive_object(revoke_receive.consumer_group, revoke_receive.topic);
 begin
     return mqpg._revoke(revoke_receive.role, 'receive', topic_id => v_object.topic_id,

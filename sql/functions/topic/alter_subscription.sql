@@ -23,7 +23,7 @@ create function mqpg.alter_subscription(
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_may boolean := mqpg._require_privilege('operator');
+    v_checked boolean := mqpg._require_privilege('operator');
     v_new mqpg.subscription := mqpg._subscription(alter_subscription.consumer_group, alter_subscription.topic);
     v_mode text;
     v_timeout text := mqpg._apply_lock_timeout();

@@ -32,7 +32,7 @@ create function mqpg.alter_topic(
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_may boolean := mqpg._require_privilege('operator');
+    v_checked boolean := mqpg._require_privilege('operator');
     v_topic mqpg.topic := mqpg._topic(alter_topic.topic);
     v_timeout text;
 begin

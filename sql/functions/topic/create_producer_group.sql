@@ -30,7 +30,7 @@ create function mqpg.create_producer_group(
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_may boolean := mqpg._require_privilege('operator');
+    v_checked boolean := mqpg._require_privilege('operator');
     v_group mqpg.producer_group;
     v_owner text;
     v_expire_after interval := case

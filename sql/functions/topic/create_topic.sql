@@ -18,7 +18,7 @@ create function mqpg.create_topic(
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_may boolean := mqpg._require_privilege('operator');
+    v_checked boolean := mqpg._require_privilege('operator');
     v_topic mqpg.topic;
     v_fixed text [];    -- why alter_topic() cannot help, and what can
 begin

@@ -10,7 +10,7 @@
 create function mqpg.drop_producer_group(producer_group text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_may boolean := mqpg._require_privilege('operator');
+    v_checked boolean := mqpg._require_privilege('operator');
     v_group mqpg.producer_group := mqpg._producer_group(drop_producer_group.producer_group);
     v_timeout text := mqpg._apply_lock_timeout();
 begin

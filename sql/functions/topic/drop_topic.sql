@@ -14,7 +14,7 @@
 create function mqpg.drop_topic(topic text, force boolean default false) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_may boolean := mqpg._require_privilege('operator');
+    v_checked boolean := mqpg._require_privilege('operator');
     v_topic mqpg.topic := mqpg._topic(drop_topic.topic);
     v_tick mqpg.tick;
     v_left text;    -- what would be lost

@@ -14,7 +14,7 @@
 create function mqpg.purge_topic(topic text) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_may boolean := mqpg._require_privilege('operator');
+    v_checked boolean := mqpg._require_privilege('operator');
     v_topic mqpg.topic := mqpg._topic(purge_topic.topic);
     v_row mqpg.subscription;
     v_queue int;

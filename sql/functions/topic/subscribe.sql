@@ -29,7 +29,7 @@ create function mqpg.subscribe(
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_may boolean := mqpg._require_privilege('operator');
+    v_checked boolean := mqpg._require_privilege('operator');
     v_topic mqpg.topic;
     v_new mqpg.subscription;
     v_old mqpg.subscription;

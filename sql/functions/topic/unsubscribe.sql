@@ -13,7 +13,7 @@
 create function mqpg.unsubscribe(consumer_group text, topic text, consumer text default null) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_may boolean := mqpg._require_privilege('operator');
+    v_checked boolean := mqpg._require_privilege('operator');
     v_subscription mqpg.subscription := mqpg._subscription(unsubscribe.consumer_group, unsubscribe.topic);
     v_timeout text;
 begin
