@@ -14,6 +14,7 @@ declare
     v_ledger text;
     v_sessions jsonb [];
     v_problem text;
+    v_served boolean;
 begin
     select h.* into v_half from mqpg._half_by_id(_why_undecided.message_id) h;
     select g.* into v_group from mqpg.producer_group g where g.producer_group_id = v_half.producer_group_id;
@@ -52,10 +53,10 @@ begin
         return next;
     end if;
     if v_group.checker = 'url' then
-        select p.problem, case when p.served then 'ledger_unreachable' else 'ledger_not_served' end
-        into v_problem, cause
+        select p.problem, p.served into v_problem, v_served
         from mqpg._ledger_problem(v_group.name, v_group.checker_target, mqpg._ledger_of(v_half.nonce)) p;
         if v_problem is not null then
+            cause := case when v_served then 'ledger_unreachable' else 'ledger_not_served' end;
             detail := jsonb_build_object('ledger', v_group.checker_target, 'problem', v_problem);
             return next;
         end if;
