@@ -33,21 +33,20 @@ name their broker, so a group may read topics of one name at several brokers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._async._acompat import Connection, Event, Returns, run_sync
+from mqpg._async._acompat import Connection, Event, run_sync
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.client.execute import is_rolled_back
 from mqpg._async.consumer.acknowledge import ack_delivery, nack_failures
 from mqpg._async.consumer.applied_before import AppliedBefore
 from mqpg._async.consumer.assignment import QueueAssignment
-from mqpg._async.consumer.attempts import DeliveryResult, SavepointRunner, what_stands
+from mqpg._async.consumer.attempts import AskOnFailure, DeliveryResult, SavepointRunner, what_stands
 from mqpg._async.consumer.call_handler import HandlerInvoker, Reply
 from mqpg._async.consumer.log_check import LogCheck
 from mqpg._async.consumer.relay_inbox import RelayInbox
@@ -57,7 +56,6 @@ from mqpg._async.stores.offsets import Offsets
 from mqpg.handlers.failures import Failure, IterationLost, RecordedFailure, TransactionEnded, reason_of
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.user_tables.drivers import is_answer
-from mqpg.values.choices import OnFailure
 from mqpg.values.errors import Error, ReceiptError, WrongState
 from mqpg.values.messages import Message
 
@@ -400,11 +398,7 @@ class OwnDatabase:
         return [message for message in found if message.message_id not in states]
 
     async def _run(self, mq: AsyncClient, conn: Connection, messages: Sequence[Message]) -> DeliveryResult:
-        async def ask_on_failure(conn: Any) -> OnFailure:
-            # The subscription is the broker's; `conn` leads to the local database.
-            return await mq.queries.on_failure(self._options.group, self._options.topic)
-
-        ask: Callable[[Any], Returns[OnFailure]] = ask_on_failure
+        ask: AskOnFailure = partial(mq.queries.on_failure, self._options.group, self._options.topic)
         after = partial(self._after, await self._broker_id(mq))
         return await self._runner.run(conn, messages, after=after, ask_on_failure=ask)
 

@@ -60,10 +60,10 @@ if TYPE_CHECKING:
 
 __all__ = ["AfterEffect", "AskOnFailure", "DeliveryResult", "SavepointRunner", "what_stands"]
 
-# What runs in the savepoint after the effect: journal and replies.
+# What runs in the savepoint after the effect, on the connection of the effect: journal and replies.
 AfterEffect = Callable[[Any, Sequence[Message], list[Reply]], Returns[None]]
-# Asks for the subscription's `on_failure`, after a failure.
-AskOnFailure = Callable[[Any], Returns[OnFailure]]
+# Asks the broker for the subscription's `on_failure`, after a failure.
+AskOnFailure = Callable[[], Returns[OnFailure]]
 
 
 @dataclass(slots=True)
@@ -173,7 +173,7 @@ class SavepointRunner:
                 return result
             known = {failure.message.message_id: failure} if len(messages) == 1 else {}
         if messages and messages[0].queue_id != RETRY_LANE:
-            result.on_failure = ask_on_failure(conn)
+            result.on_failure = ask_on_failure()
         singly = bool(known) or not self._invoke.takes_batches
         parts = [[message] for message in messages] if singly else _halves(messages)
         self._narrow(conn, parts, known, result, after)

@@ -34,21 +34,20 @@ name their broker, so a group may read topics of one name at several brokers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._sync._acompat import Connection, Event, Returns, run_sync
+from mqpg._sync._acompat import Connection, Event, run_sync
 from mqpg._sync.client.client import Client
 from mqpg._sync.client.execute import is_rolled_back
 from mqpg._sync.consumer.acknowledge import ack_delivery, nack_failures
 from mqpg._sync.consumer.applied_before import AppliedBefore
 from mqpg._sync.consumer.assignment import QueueAssignment
-from mqpg._sync.consumer.attempts import DeliveryResult, SavepointRunner, what_stands
+from mqpg._sync.consumer.attempts import AskOnFailure, DeliveryResult, SavepointRunner, what_stands
 from mqpg._sync.consumer.call_handler import HandlerInvoker, Reply
 from mqpg._sync.consumer.log_check import LogCheck
 from mqpg._sync.consumer.relay_inbox import RelayInbox
@@ -58,7 +57,6 @@ from mqpg._sync.stores.offsets import Offsets
 from mqpg.handlers.failures import Failure, IterationLost, RecordedFailure, TransactionEnded, reason_of
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.user_tables.drivers import is_answer
-from mqpg.values.choices import OnFailure
 from mqpg.values.errors import Error, ReceiptError, WrongState
 from mqpg.values.messages import Message
 
@@ -399,11 +397,7 @@ class OwnDatabase:
         return [message for message in found if message.message_id not in states]
 
     def _run(self, mq: Client, conn: Connection, messages: Sequence[Message]) -> DeliveryResult:
-        def ask_on_failure(conn: Any) -> OnFailure:
-            # The subscription is the broker's; `conn` leads to the local database.
-            return mq.queries.on_failure(self._options.group, self._options.topic)
-
-        ask: Callable[[Any], Returns[OnFailure]] = ask_on_failure
+        ask: AskOnFailure = partial(mq.queries.on_failure, self._options.group, self._options.topic)
         after = partial(self._after, self._broker_id(mq))
         return self._runner.run(conn, messages, after=after, ask_on_failure=ask)
 

@@ -15,7 +15,7 @@ over, the acknowledgement is refused and the effect undone.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 from mqpg._sync._acompat import (
     Event,
     PgConnection,
-    Returns,
     database_url,
     driver_connection,
     make_engine,
@@ -34,7 +33,7 @@ from mqpg._sync.client.client import Client
 from mqpg._sync.client.execute import is_rolled_back
 from mqpg._sync.consumer.acknowledge import ack_delivery, nack_failures
 from mqpg._sync.consumer.assignment import QueueAssignment
-from mqpg._sync.consumer.attempts import DeliveryResult, SavepointRunner, what_stands
+from mqpg._sync.consumer.attempts import AskOnFailure, DeliveryResult, SavepointRunner, what_stands
 from mqpg._sync.consumer.call_handler import HandlerInvoker, Reply
 from mqpg._sync.consumer.lease import Lease
 from mqpg._sync.consumer.relay_inbox import RelayInbox
@@ -43,7 +42,6 @@ from mqpg.connection.lease_extender import lease_extender
 from mqpg.connection.time_limit import time_limit
 from mqpg.handlers.failures import IterationLost, TransactionEnded
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.values.choices import OnFailure
 from mqpg.values.errors import Error, NotGranted, ReceiptError
 from mqpg.values.messages import Message
 
@@ -176,14 +174,12 @@ class SameDatabase:
 
     def _apply(self, mq: Client, conn: PgConnection | Connection, delivery: Sequence[Message]) -> DeliveryResult:
         tried = self._runner.choose(delivery)
-        ask: Callable[[Any], Returns[OnFailure]] = partial(
-            mq.queries.on_failure, self._options.group, self._options.topic
-        )
+        ask: AskOnFailure = partial(mq.queries.on_failure, self._options.group, self._options.topic, conn)
         with time_limit(mq.settings.call_timeout):  # the savepoints and the journal, but no handler
             result = self._runner.run(conn, tried, after=partial(self._after, mq), ask_on_failure=ask)
         try:
             nack_failures(mq, str(tried[0].receipt), result.failures, conn=conn)
-            if result.failures and tried[0].queue_id >= 0 and ask(conn) != result.on_failure:
+            if result.failures and tried[0].queue_id >= 0 and ask() != result.on_failure:
                 # The subscription was altered meanwhile, so what had to wait was decided by the old
                 # setting.
                 raise IterationLost
