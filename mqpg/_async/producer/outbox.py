@@ -22,13 +22,8 @@ from mqpg._async._acompat import Engine, Event
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.producer.brokers import AsyncBrokers
 from mqpg._async.producer.callers import LocalCaller, require_connection
-from mqpg._async.producer.local_transaction import (
-    LocalTransaction,
-    abandon_local,
-    begin_local,
-    commit_local,
-    release_local,
-)
+from mqpg._async.producer.ledger_transaction import abandon_local, commit_local, release_local
+from mqpg._async.producer.local_transaction import LocalTransaction, begin_local
 from mqpg._async.producer.loop import AsyncRecovering, run_periodically
 from mqpg._async.producer.prepare_and_decide import decide, identity_at, rollback_half
 from mqpg._async.producer.rows_of_others import RowsOfOthers

@@ -21,14 +21,8 @@ from mqpg._async.client.client import AsyncClient
 from mqpg._async.producer.background import BackgroundDecisions
 from mqpg._async.producer.brokers import AsyncBrokers
 from mqpg._async.producer.callers import LocalCaller
-from mqpg._async.producer.local_transaction import (
-    LocalTransaction,
-    abandon_local,
-    begin_local,
-    commit_local,
-    release_local,
-    report_rollback,
-)
+from mqpg._async.producer.ledger_transaction import abandon_local, commit_local, release_local
+from mqpg._async.producer.local_transaction import LocalTransaction, begin_local, report_rollback
 from mqpg._async.producer.loop import AsyncRecovering, run_periodically
 from mqpg._async.producer.prepare_and_decide import decide, decide_all, prepare_half, rollback_half, rollback_halves
 from mqpg._async.producer.recovery import DoneMarker, Recovery

@@ -23,13 +23,8 @@ from mqpg._sync._acompat import Engine, Event
 from mqpg._sync.client.client import Client
 from mqpg._sync.producer.brokers import Brokers
 from mqpg._sync.producer.callers import LocalCaller, require_connection
-from mqpg._sync.producer.local_transaction import (
-    LocalTransaction,
-    abandon_local,
-    begin_local,
-    commit_local,
-    release_local,
-)
+from mqpg._sync.producer.ledger_transaction import abandon_local, commit_local, release_local
+from mqpg._sync.producer.local_transaction import LocalTransaction, begin_local
 from mqpg._sync.producer.loop import Recovering, run_periodically
 from mqpg._sync.producer.prepare_and_decide import decide, identity_at, rollback_half
 from mqpg._sync.producer.rows_of_others import RowsOfOthers

@@ -22,14 +22,8 @@ from mqpg._sync.client.client import Client
 from mqpg._sync.producer.background import BackgroundDecisions
 from mqpg._sync.producer.brokers import Brokers
 from mqpg._sync.producer.callers import LocalCaller
-from mqpg._sync.producer.local_transaction import (
-    LocalTransaction,
-    abandon_local,
-    begin_local,
-    commit_local,
-    release_local,
-    report_rollback,
-)
+from mqpg._sync.producer.ledger_transaction import abandon_local, commit_local, release_local
+from mqpg._sync.producer.local_transaction import LocalTransaction, begin_local, report_rollback
 from mqpg._sync.producer.loop import Recovering, run_periodically
 from mqpg._sync.producer.prepare_and_decide import decide, decide_all, prepare_half, rollback_half, rollback_halves
 from mqpg._sync.producer.recovery import DoneMarker, Recovery
