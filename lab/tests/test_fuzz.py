@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from contextlib import closing
 
+import pytest
+
 from lab.fuzz.sql import SqlFuzzer
 from tests.fixtures.databases import Databases
 from tests.support.broker import Broker
@@ -12,6 +14,7 @@ from tests.support.broker import Broker
 CALLS = 2000
 
 
+@pytest.mark.timeout(600)  # half a minute on a quiet machine
 def test_random_calls_of_every_sql_function(databases: Databases, template: str, rng: random.Random) -> None:
     with databases.lent(template) as dsn, closing(Broker(dsn)) as broker:
         fuzz = SqlFuzzer(broker, rng.getrandbits(32))
