@@ -46,9 +46,12 @@ def test_a_compensator_that_knows_the_ledger_begins_with_its_first_group(mq: Ses
     mq.execute(report, '{"ledgers": {}, "known_ledgers": ["MQPG_LEDGER_SHOP_EU"]}')
     mq.call("create_producer_group", "shop", checker="url", checker_target="shop-eu")
     assert warnings == []
+    silent = "select l.problem from mqpg._silent_ledgers() l"  # what status and doctor say
+    assert mq.execute(silent).fetchall() == []
     mq.call("create_producer_group", "depot", checker="url", checker_target="shop")
     assert warnings == [f"producer group depot: {LINE}"]
     refused = '{"state": "refused", "reason": "no such driver"}'
     mq.execute(report, f'{{"ledgers": {{"shop-eu": {refused}}}, "known_ledgers": ["MQPG_LEDGER_SHOP_EU"]}}')
     mq.call("create_producer_group", "shop", checker="url", checker_target="shop-eu")
     assert warnings[1:] == ["producer group shop: no such driver"]
+    assert {row[0] for row in mq.execute(silent)} == {LINE, "no such driver"}

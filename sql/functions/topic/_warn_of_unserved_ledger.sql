@@ -1,7 +1,6 @@
 -- Warns if no compensator answers for the ledger of a producer group at this moment, with the line
--- that changes that. One that knows the ledger and has had no group with it is about to answer. It is
--- no error, because the compensator may be started later; the half messages wait until then, and
--- half_pending says why.
+-- that changes that. It is no error, because the compensator may be started later; the half messages
+-- wait until then, and half_pending says why.
 -- Locks: none. Cost: one look at all locks of the server, and the rows of the compensators.
 create function mqpg._warn_of_unserved_ledger(producer_group mqpg.producer_group) returns void
 language plpgsql as $$
@@ -9,13 +8,7 @@ declare
     v_problem text := (
         select p.problem from mqpg._ledger_problems() p
         where _warn_of_unserved_ledger.producer_group.checker = 'url'
-            and p.checker_target = _warn_of_unserved_ledger.producer_group.checker_target
-            and not exists (
-                select from mqpg.worker w
-                where w.role = 'compensator' and w.state <> 'stopped'
-                    and w.seen_at > clock_timestamp() - interval '30 seconds'
-                    and w.detail -> 'known_ledgers' ? mqpg._ledger_variable(p.checker_target)
-                    and not w.detail -> 'ledgers' ? p.checker_target));
+            and p.checker_target = _warn_of_unserved_ledger.producer_group.checker_target);
 begin
     if v_problem is not null then
         raise warning 'producer group %: %', _warn_of_unserved_ledger.producer_group.name, v_problem
