@@ -7,7 +7,7 @@ What the ledger says when the block is over decides: no message is sent without 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -132,6 +132,20 @@ POSTGRESQL: dict[str, tuple[Act, list[int]]] = {
         "do $$ begin perform 1; exception when others then null; end $$": [1, 2],
     }.items()
 }
+
+
+def test_a_pipeline_of_psycopg_is_refused(mq: mqpg.Client, orders: str, shop: Engine) -> None:
+    mq.subscribe("readers", orders)
+    producer = made(mq, shop)
+    refused = pytest.raises(errors.WrongState, match="pipeline mode")
+    with shop.connect() as conn, driver(conn).pipeline(), refused, producer.transaction(orders, 1, conn=conn):
+        pass
+    with ExitStack() as left_open, refused, producer.transaction(orders, 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+        left_open.enter_context(driver(tx.connection).pipeline())
+    with producer.transaction(orders, 2) as tx, driver(tx.connection).pipeline():
+        sends("insert into business values (2)")(tx.connection)
+    assert (business(shop), delivered(mq, orders)) == ([2], [2])
 
 
 @pytest.mark.parametrize("with_session", [False, True], ids=["connection", "session"])

@@ -63,8 +63,10 @@ class LedgerTransaction:
         """Begin, and write the ledger row. Raises Fenced, LedgerError."""
         self._owner.begin()
         self.connection = self._current()
+        driver = driver_connection(self.connection)
+        _refuse_pipeline(driver)
         self._xid = self._ledger.begin(self.connection, self.handle, topic)
-        if is_autocommit(driver_connection(self.connection)):
+        if is_autocommit(driver):
             raise LedgerError(f"the engine of {self._ledger.database.describe()} must not be in autocommit mode")
         self._transaction = self._find_transaction()
 
@@ -76,6 +78,7 @@ class LedgerTransaction:
             self._owner.flush()
         conn = self._current()
         driver = driver_connection(conn)
+        _refuse_pipeline(driver)
         if has_failed(driver):
             raise WrongState("the local transaction had failed before its commit, and was rolled back")
         look = partial(self._require_ledger_rows, conn)
@@ -202,3 +205,8 @@ def release_local(tx: LedgerTransaction) -> None:
     """Give the connection back, unless the caller lent it."""
     if not tx._lent:
         tx._owner.close()
+
+
+def _refuse_pipeline(driver: Any) -> None:
+    if getattr(getattr(driver, "pgconn", None), "pipeline_status", 0):  # SQLAlchemy reads no rows in it
+        raise WrongState("the local transaction is in pipeline mode of psycopg: leave conn.pipeline() before it ends")
