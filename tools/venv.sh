@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tools/venv.sh [EXTRAS]: make .venv with mqpg (editable) and these extras, "all,dev" by default. It
 # returns at once if they are there and nothing changed, adds them where only they are missing, and
-# makes a broken .venv again.
+# makes a broken .venv again. A .venv with all,dev keeps them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/packages.sh
@@ -44,11 +44,9 @@ works() {
     [ -x "$VENV/bin/mqpg" ] && "$VENV/bin/python" -c "import $modules" 2> /dev/null
 }
 
-# has_extras: whether .venv was made with these extras or more.
-has_extras() {
-    local made=all,dev
-    [ ! -f "$MADE_WITH" ] || made=$(cat "$MADE_WITH")
-    [ "$made" = "$EXTRAS" ] || [ "$made" = all,dev ]
+# made_with: print the extras that .venv was made with.
+made_with() {
+    [ ! -f "$STAMP" ] || cat "$MADE_WITH" 2> /dev/null || echo all,dev
 }
 
 # is_current STAMP: whether .venv was made here, by this interpreter and for these requirements.
@@ -92,10 +90,12 @@ if command -v flock > /dev/null; then # two runs of make at the same time
     flock 9
 fi
 stamp=$(wanted_stamp "$python")
-if is_current "$stamp" && has_extras && works; then
+made=$(made_with)
+[ "$made" != all,dev ] || EXTRAS=$made
+if is_current "$stamp" && [ "$made" = "$EXTRAS" ] && works; then
     exit 0
 fi
-if is_current "$stamp" && ! has_extras && "$VENV/bin/python" -c 'import mqpg.sql' 2> /dev/null; then
+if is_current "$stamp" && [ "$made" != "$EXTRAS" ] && "$VENV/bin/python" -c 'import mqpg.sql' 2> /dev/null; then
     printf 'mqpg: adding %s to .venv\n' "$EXTRAS" >&2
 else
     printf 'mqpg: making .venv (%s) with %s; the first time takes a few minutes\n' "$("$python" --version)" "$EXTRAS" >&2
