@@ -113,6 +113,19 @@ def test_the_receipt_of_another_member(mq: Session) -> None:
     mq.ack(mine)
 
 
+def test_a_receipt_of_another_while_the_member_is_being_made(mq: Session, broker: Broker) -> None:
+    mq.call("subscribe", "s", "one", mode="broadcast")
+    mq.send("one")
+    mq.append()
+    receipt = receive(mq)[0].receipt
+    parent = mq.scalar("select subscription_id from mqpg.subscription where consumer_group = 's' and member = ''")
+    other = broker.session()
+    with other.transaction():
+        other.execute("select pg_advisory_xact_lock(1836150841, hashtext(%s))", f"{parent} late")
+        with refused("MQ001", "this consumer, which has received nothing yet"):
+            mq.receive("one", group="s", consumer="late", ack=receipt)
+
+
 def test_it_acknowledges_where_nothing_is_left_or_all_is_paused(moded: Session) -> None:
     first = receive(moded, 4)[0].receipt
     moded.call("pause", "one", "s")

@@ -35,10 +35,13 @@ begin
     v_open := mqpg._claim_of_receipt(_acked_cursor.receipt, may_be_done => true);
     v_cursor := v_open.last_version;
     if (v_open.subscription).subscription_id is distinct from v_id then
-        raise exception using errcode = 'MQ001', message = format(
-            'ack must be a receipt of consumer group %L on topic %L%s', _acked_cursor.subscription.consumer_group,
-            (select t.name from mqpg.topic t where t.topic_id = _acked_cursor.subscription.topic_id),
-            ' for consumer ' || quote_literal(nullif(_acked_cursor.subscription.member, '')));
+        raise exception using errcode = 'MQ001', message = 'ack must be a receipt of ' || case
+            when v_id is null then 'this consumer, which has received nothing yet' -- _member() found none
+            else format(
+                'consumer group %L on topic %L%s', _acked_cursor.subscription.consumer_group,
+                (select t.name from mqpg.topic t where t.topic_id = _acked_cursor.subscription.topic_id),
+                ' for consumer ' || quote_literal(nullif(_acked_cursor.subscription.member, '')))
+        end;
     end if;
     if (v_open.claim).epoch is null then
         return null;
