@@ -34,8 +34,8 @@ name their broker, so a group may read topics of one name at several brokers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -311,13 +311,13 @@ class OwnDatabase:
                 # place.
                 raise result.failures[0].error
             blocker = result.blocker
-            for failure in result.failures:
-                if failure.message is not blocker:
-                    self._offsets.defer(conn, info.broker_id, failure.message, failure.reason)
             behind = [m for m in messages if blocker is None or m.queue_offset < blocker.queue_offset]
-            if behind and behind[-1].queue_offset >= position.next_offset:
-                self._offsets.move(conn, behind[-1], position, info)
-            self._commit(conn, result.applied if claimed else [])
+            with self._committing(conn, result.applied if claimed else []):
+                for failure in result.failures:
+                    if failure.message is not blocker:
+                        self._offsets.defer(conn, info.broker_id, failure.message, failure.reason)
+                if behind and behind[-1].queue_offset >= position.next_offset:
+                    self._offsets.move(conn, behind[-1], position, info)
         if claimed and behind:
             self._left[behind[-1].queue_id] = max(position.next_offset, behind[-1].queue_offset + 1)
         result.failures = old + result.failures
@@ -362,8 +362,8 @@ class OwnDatabase:
             ]
             result = self._run(mq, conn, due)
             failed = {failure.message.message_id for failure in result.failures}
-            self._offsets.mark_applied(conn, broker_id, [m for m in due if m.message_id not in failed])
-            self._commit(conn, result.applied)
+            with self._committing(conn, result.applied):
+                self._offsets.mark_applied(conn, broker_id, [m for m in due if m.message_id not in failed])
         for message in strange:
             _, reason = states.get(message.message_id, ("", None))
             result.failures.append(Failure(message, RecordedFailure(reason or _NEVER_DEFERRED)))
@@ -404,8 +404,14 @@ class OwnDatabase:
     def _broker_id(self, mq: Client) -> str:
         return (mq.info()).broker_id
 
-    def _commit(self, conn: Connection, applied: Sequence[Message]) -> None:
+    @contextmanager
+    def _committing(self, conn: Connection, applied: Sequence[Message]) -> Generator[None]:
+        """Commit at the end of the block. What the database refuses, the handlers of these messages have caused.
+
+        One may have set another role or search_path.
+        """
         try:
+            yield
             conn.commit()
         except SQLAlchemyError as error:
             if is_answer(error):
