@@ -21,7 +21,7 @@ from psycopg.rows import scalar_row
 from mqpg.values.errors import WrongState
 from mqpg.values.messages import Message
 
-__all__ = ["ENDED_SAVEPOINT", "REFUSED", "Lent", "ended_by", "lent"]
+__all__ = ["ENDED_SAVEPOINT", "LEFT_OPEN", "REFUSED", "Lent", "ended_by", "lent"]
 
 _GAP = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
 _END = _GAP + r"(commit|end|abort|prepare\s+transaction|rollback(?!\s+(?:(?:work|transaction)\s+)?to\b))\b"
@@ -43,6 +43,7 @@ _COMMITS_IN_MYSQL = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 REFUSED = "the transaction is the consumer's, and a handler cannot end it"
+LEFT_OPEN = "the handler has left a stream, a COPY, a pipeline or a transaction() of its connection open"
 ENDED_SAVEPOINT = "the savepoint is the consumer's, and the handler has ended it"
 _ID = "select cast(pg_current_xact_id() as text)"
 
@@ -60,6 +61,8 @@ class Lent:
         self.xid: str | None = None  # its id, once a statement was sent that may have ended it
         self.by: Sequence[Message] | None = None  # whose handler has ended it, or its savepoint, if that is known
         self.savepoints: set[str] = set()  # those that SQL of the present message's handler has made
+        self.depth: int | None = 0  # how many blocks of psycopg's transaction() were open
+        self.left_open = False  # whether the handler has left one open, or a stream, a COPY or a pipeline
         self.savepoint: Any = None  # that of SQLAlchemy in which the handler works. None: it is another driver's.
 
     @property
@@ -123,12 +126,14 @@ def _lent_by_sqlalchemy(conn: Any, given: Lent) -> Generator[None]:
         raise WrongState(REFUSED)
 
     given.savepoint = conn.get_nested_transaction()
+    options = conn._execution_options  # the handler may set others, such as stream_results, for all that follows
     event.listen(conn, "before_cursor_execute", sends)
     conn.commit = conn.rollback = ends
     try:
         yield
     finally:
         del conn.commit, conn.rollback
+        conn._execution_options = options
         event.remove(conn, "before_cursor_execute", sends)
 
 

@@ -13,6 +13,7 @@ from mqpg.values.errors import Error
 from mqpg.values.translation import attribute_of
 
 __all__ = [
+    "block_depth",
     "commits_each_statement",
     "has_failed",
     "in_transaction",
@@ -97,9 +98,11 @@ def is_full(error: BaseException) -> bool:
 
 
 def is_savepoint_gone(error: BaseException) -> bool:
-    """Whether MySQL or SQLite no longer has a savepoint of SQLAlchemy's, because its transaction has ended."""
+    """Whether a database no longer has a savepoint of SQLAlchemy's, because its transaction has ended."""
     in_mysql, in_sqlite = _SAVEPOINTS
     said = message_of(attribute_of(error, "orig"))
+    if _sqlstate(error) == "3B001":
+        return "sa_savepoint_" in said
     return (_number(error) == _GONE and in_mysql in said) or in_sqlite in said
 
 
@@ -165,8 +168,19 @@ def in_transaction(driver: Any) -> bool | None:
         return status == 2
     if isinstance(getattr(driver, "server_status", None), int):
         return None
+    inside = getattr(driver, "is_in_transaction", None)  # asyncpg, also if a statement has failed
+    if callable(inside):
+        return None if inside() else False
     state = getattr(driver, "in_transaction", None)  # sqlite3, aiosqlite
     return bool(state) if isinstance(state, bool) else None
+
+
+def block_depth(driver: Any) -> int | None:
+    """How many blocks of `transaction()` are open in psycopg. None: an open stream, COPY or pipeline uses it."""
+    pgconn = getattr(driver, "pgconn", None)
+    if pgconn is not None and (pgconn.transaction_status == 1 or pgconn.pipeline_status):
+        return None
+    return int(getattr(driver, "_num_transactions", 0))
 
 
 def knows_failures(driver: Any) -> bool:

@@ -193,11 +193,15 @@ def test_an_error_that_the_handler_swallowed_before_a_commit_of_its_session(
     assert (place.ids(), lag(db)) == ([0, 2], (0,))
 
 
-@pytest.mark.parametrize("place", ["here sqlalchemy", "postgresql"], indirect=True)
-async def test_asynchronously(amq: mqpg.AsyncClient, db: psycopg.Connection[Any], place: Place) -> None:
+@pytest.mark.parametrize(
+    ("place", "driver"),
+    [("here sqlalchemy", "psycopg"), ("postgresql", "psycopg"), ("postgresql", "asyncpg")],
+    indirect=["place"],
+)
+async def test_asynchronously(amq: mqpg.AsyncClient, db: psycopg.Connection[Any], place: Place, driver: str) -> None:
     options = dict(place.options)
     if "database" in options:
-        options["database"] = place.engine.url.render_as_string(hide_password=False)
+        options["database"] = place.engine.url.set(drivername=f"postgresql+{driver}")
 
     @mqpg.consumer("orders", group="g", max_attempts=1, **options)
     async def bill(message: mqpg.Message, conn: AsyncConnection) -> None:

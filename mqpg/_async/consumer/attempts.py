@@ -29,7 +29,7 @@ from mqpg._async._acompat import (
 from mqpg._async.client.execute import current_xid, savepoint
 from mqpg._async.consumer.call_handler import HandlerInvoker, Reply, is_lost
 from mqpg._async.consumer.relay_inbox import RelayInbox
-from mqpg.connection.lent import ENDED_SAVEPOINT, Lent, lent
+from mqpg.connection.lent import ENDED_SAVEPOINT, LEFT_OPEN, Lent, lent
 from mqpg.handlers.failures import (
     Failure,
     IterationLost,
@@ -42,6 +42,7 @@ from mqpg.handlers.failures import (
 )
 from mqpg.handlers.outcomes import Reject
 from mqpg.user_tables.drivers import (
+    block_depth,
     has_failed,
     in_transaction,
     is_full,
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
     from mqpg._async._acompat import Connection
 
 __all__ = ["AfterEffect", "AskOnFailure", "DeliveryResult", "SavepointRunner", "what_stands"]
+
+_ABORTED = "a statement had failed and aborted the transaction, but the handler continued"
 
 # What runs in the savepoint after the effect, on the connection of the effect: journal and replies.
 AfterEffect = Callable[[Any, Sequence[Message], list[Reply]], Returns[None]]
@@ -113,10 +116,12 @@ class _Attempt:
     given: Lent = field(default_factory=Lent)
     called: bool = False  # whether the handler was called
     foreign: bool = False  # whether its error is none of this transaction
+    kept: bool = False  # whether only the end of the savepoint was left to do
 
     @contextmanager
     def lends(self) -> Generator[None]:
         """Lend the connection to the handler, which must leave the transaction and the savepoint as they are."""
+        self.given.depth = block_depth(self.driver)
         try:
             with lent(self.conn, self.given):
                 yield
@@ -227,6 +232,7 @@ class SavepointRunner:
                 with attempt.lends():
                     replies = await self._invoke(admitted, conn, partial(_has_ended, conn, driver, attempt.given))
                 await after(conn, messages, replies)
+                attempt.kept = True
         except BaseException as raised:
             if is_cancelled(before):
                 raise
@@ -264,12 +270,15 @@ class SavepointRunner:
             return _ended(given, attempt.messages, result)
         if is_lost(conn) or (is_transient(error) and not attempt.foreign):
             return error
+        if attempt.kept:  # asyncpg does not know that the handler went on after a statement had failed
+            self._watchlist.add(called, WrongState(_ABORTED))
+            return IterationLost()
         return None
 
     def _undone_by_server(
         self, error: BaseException, given: Lent, called: Sequence[Message], result: DeliveryResult
     ) -> Exception:
-        """What to raise where MySQL or SQLite no longer has the savepoint: what follows would be another transaction.
+        """What to raise where the database no longer has the savepoint: what follows would be another transaction.
 
         The victim of a deadlock is rolled back as a whole. Without one, or if the handler swallowed it, nobody
         knows whether the transaction was committed, as a procedure does that creates a table, or a call of the driver.
@@ -310,6 +319,13 @@ async def _has_ended(conn: PgConnection | Connection, driver: Any, given: Lent, 
     given.savepoints.clear()
     if is_lost(conn):
         return False
+    if block_depth(driver) != given.depth:  # nothing else can be done on it, and some calls would wait for ever
+        if isinstance(conn, DriverConnection):
+            await conn.close()
+        else:
+            await conn.invalidate()
+        given.left_open = True
+        return True
     ended = given.lost_savepoint or (in_transaction(driver) is False and not has_failed(driver))
     if not ended and given.xid is not None and in_transaction(driver):
         ended = await current_xid(conn) != given.xid
@@ -330,7 +346,9 @@ def _require_alive(driver: Any, given: Lent) -> None:
 
     Releasing the savepoint would not undo what the handler did before that error.
     """
+    if given.left_open:
+        raise WrongState(LEFT_OPEN)
     if given.lost_savepoint:
         raise WrongState(ENDED_SAVEPOINT)
     if given.by is not None or in_transaction(driver) is False:
-        raise WrongState("a statement had failed and aborted the transaction, but the handler continued")
+        raise WrongState(_ABORTED)

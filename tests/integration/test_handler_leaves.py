@@ -1,0 +1,193 @@
+"""What a handler leaves behind in the connection that it was given: at worst its own message fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy
+from sqlalchemy import text
+from sqlalchemy.engine import make_url
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+import mqpg
+from tests.support.consuming import drain, is_acknowledged
+from tests.support.proven import prove
+
+pytestmark = pytest.mark.shared_database
+
+NUMBERS = "select generate_series(1, 10000)"
+LEFT_OPEN = "WrongState: the handler has left a stream, a COPY, a pipeline or a transaction() of its connection open"
+
+
+@pytest.fixture
+def effects(mq: mqpg.Client, db: psycopg.Connection[Any]) -> Callable[[], list[int]]:
+    mq.create_topic("orders", queues=1)
+    db.execute("create table effect (id int)")
+    return lambda: [row[0] for row in db.execute("select id from effect order by 1")]
+
+
+def letters(mq: mqpg.Client) -> list[tuple[Any, str | None]]:
+    return [(letter.payload, letter.reason) for letter in mq.dead_letters("g", "orders")]
+
+
+def handle_four(mq: mqpg.Client, kind: str, act: Callable[[mqpg.Message, Any], object], **options: Any) -> None:
+    """Let a handler insert the numbers 1 to 4, and `act` behind that."""
+    if kind == "psycopg":
+
+        def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
+            conn.execute("insert into effect values (%s)", [message.payload])
+            act(message, conn)
+    else:
+
+        def handle(message: mqpg.Message, conn: sqlalchemy.Connection) -> None:  # type: ignore[misc]
+            conn.execute(text("insert into public.effect values (:id)"), {"id": message.payload})
+            act(message, conn)
+
+    if kind == "own":
+        options |= {"database": mq.dsn, "consumer": "one"}
+    consumer = mqpg.consumer("orders", group="g", max_attempts=2, retry_delay=0, **options)(handle)
+    consumer.step(mq)
+    if kind != "own":
+        prove(consumer)
+    mq.send_batch("orders", [1, 2, 3, 4])
+    drain(consumer, mq)
+    consumer.close()
+
+
+def enters(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What enters a context manager, and never leaves it."""
+
+    def enter(driver: Any) -> Any:
+        entered = make(driver)
+        return entered, entered.__enter__()
+
+    return enter
+
+
+def begin_stream(driver: Any) -> Any:
+    rows = driver.cursor().stream(NUMBERS)
+    next(rows)
+    return rows
+
+
+OPENS = {
+    "stream": begin_stream,
+    "copy": enters(lambda driver: driver.cursor().copy("copy effect from stdin")),
+    "pipeline": enters(lambda driver: driver.pipeline()),
+    "transaction": enters(lambda driver: driver.transaction()),
+}
+
+
+@pytest.mark.parametrize("kind", ["psycopg", "sqlalchemy", "own"])
+@pytest.mark.parametrize("opened", OPENS)
+def test_what_is_left_open(mq: mqpg.Client, effects: Callable[[], list[int]], kind: str, opened: str) -> None:
+    kept: list[Any] = []
+
+    def act(message: mqpg.Message, conn: Any) -> None:
+        if message.payload == 2:
+            driver = conn if kind == "psycopg" else conn.connection.driver_connection
+            kept.append(OPENS[opened](driver))
+
+    handle_four(mq, kind, act)
+    assert (effects(), letters(mq)) == ([1, 3, 4], [(2, LEFT_OPEN)])
+
+
+def test_an_error_while_something_is_open_is_the_reason(mq: mqpg.Client, effects: Callable[[], list[int]]) -> None:
+    """A variable keeps the stream as long as the traceback lives."""
+
+    def act(message: mqpg.Message, conn: Any) -> None:
+        if message.payload == 2:
+            rows = conn.cursor().stream(NUMBERS)
+            for _ in rows:
+                raise ValueError("enough")
+
+    handle_four(mq, "psycopg", act)
+    assert (effects(), letters(mq)) == ([1, 3, 4], [(2, "ValueError: enough")])
+
+
+async def test_an_asynchronous_stream_that_a_break_leaves_open(
+    mq: mqpg.Client, amq: mqpg.AsyncClient, effects: Callable[[], list[int]]
+) -> None:
+    @mqpg.consumer("orders", group="g", max_attempts=2, retry_delay=0)
+    async def handle(message: mqpg.Message, conn: psycopg.AsyncConnection[Any]) -> None:
+        await conn.execute("insert into effect values (%s)", [message.payload])
+        if message.payload == 2:
+            async for _ in conn.cursor().stream(NUMBERS):
+                break
+
+    await _drain(handle, amq, mq)
+    assert (effects(), letters(mq)) == ([1, 3, 4], [(2, LEFT_OPEN)])
+
+
+@pytest.mark.parametrize("kind", ["sqlalchemy", "own"])
+@pytest.mark.parametrize(
+    "options", [{"stream_results": True}, {"yield_per": 10}, {"schema_translate_map": {None: "x"}}]
+)
+def test_options_of_the_connection_end_with_the_handler(
+    mq: mqpg.Client, effects: Callable[[], list[int]], kind: str, options: dict[str, Any]
+) -> None:
+    """SQLAlchemy's page on server-side cursors sets them like this."""
+
+    def act(message: mqpg.Message, conn: sqlalchemy.Connection) -> None:
+        if message.payload == 2:
+            conn.execution_options(**options).execute(text(NUMBERS)).first()
+
+    handle_four(mq, kind, act)
+    assert (effects(), letters(mq)) == ([1, 2, 3, 4], [])
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("set local search_path = pg_catalog", 'relation "mqpg_inbox" does not exist'),
+        ("set local role pg_monitor", "permission denied for table mqpg_inbox"),
+    ],
+)
+def test_what_hides_the_offsets_of_a_database_of_its_own(
+    mq: mqpg.Client, effects: Callable[[], list[int]], sql: str, reason: str
+) -> None:
+    def act(message: mqpg.Message, conn: sqlalchemy.Connection) -> None:
+        if message.payload == 2:
+            conn.execute(text(sql))
+
+    handle_four(mq, "own", act)
+    [(payload, why)] = letters(mq)
+    assert (effects(), payload) == ([1, 3, 4], 2)
+    assert reason in str(why)
+
+
+@pytest.mark.parametrize("way", ["commit", "rollback", "commit; begin"])
+async def test_a_transaction_that_asyncpg_ends(
+    mq: mqpg.Client, amq: mqpg.AsyncClient, effects: Callable[[], list[int]], way: str
+) -> None:
+    """No effect is doubled. Behind `begin` it is not known which message did it."""
+
+    @mqpg.consumer(
+        "orders", group="g", max_attempts=2, retry_delay=0, consumer="one",
+        database=make_url(mq.dsn).set(drivername="postgresql+asyncpg"),
+    )  # fmt: skip
+    async def handle(message: mqpg.Message, conn: AsyncConnection) -> None:
+        await conn.execute(text("insert into effect values (:id)"), {"id": message.payload})
+        if message.payload == 2:
+            driver: Any = (await conn.get_raw_connection()).driver_connection
+            await driver.execute(way)
+
+    await _drain(handle, amq, mq)
+    done, dead = effects(), {payload for payload, _ in letters(mq)}
+    assert done == ([3, 4] if way == "rollback" else [1, 2, 3, 4] if way == "commit" else [1, 2])
+    assert dead == ({1, 2, 3, 4} if "begin" in way else {1, 2})
+
+
+async def _drain(consumer: Any, amq: mqpg.AsyncClient, mq: mqpg.Client) -> None:
+    await consumer.step(amq)
+    prove(consumer) if hasattr(consumer._site, "_proven") else None
+    await amq.send_batch("orders", [1, 2, 3, 4])
+    await amq.append()
+    async with asyncio.timeout(60):
+        while await consumer.step(amq) or not is_acknowledged(mq, "g"):
+            await amq.append()
+    await consumer.close()
