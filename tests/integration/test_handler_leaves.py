@@ -160,6 +160,30 @@ def test_what_hides_the_offsets_of_a_database_of_its_own(
     assert reason in str(why)
 
 
+def test_a_retry_is_on_disk_before_it_is_acknowledged(
+    mq: mqpg.Client, effects: Callable[[], list[int]], db: psycopg.Connection[Any]
+) -> None:
+    """Nothing gives it again, where the log gives what is lost behind an offset."""
+    db.execute("create table said (id int, value text)")
+    db.execute(
+        "create function says() returns trigger language plpgsql as "
+        "'begin insert into said values (new.id, current_setting(''synchronous_commit'')); return new; end'"
+    )
+    db.execute(
+        "create constraint trigger late after insert on effect deferrable initially deferred "
+        "for each row execute function says()"
+    )
+
+    def act(message: mqpg.Message, conn: sqlalchemy.Connection) -> None:
+        conn.execute(text("set local synchronous_commit = off"))
+        if message.payload == 2 and message.attempt == 1:
+            raise ValueError("again")
+
+    handle_four(mq, "own", act)
+    assert effects() == [1, 2, 3, 4]
+    assert db.execute("select value from said where id = 2").fetchall() == [("on",)]
+
+
 @pytest.mark.parametrize("way", ["commit", "rollback", "commit; begin"])
 async def test_a_transaction_that_asyncpg_ends(
     mq: mqpg.Client, amq: mqpg.AsyncClient, effects: Callable[[], list[int]], way: str

@@ -7,11 +7,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import case, insert, select, update
 
 from mqpg._sync._acompat import Connection
 from mqpg._sync.stores.create_tables import ensure_tables
 from mqpg._sync.stores.database import UserDatabase
+from mqpg._sync.stores.durability import DURABLE_COMMIT
 from mqpg.user_tables.dialects import chunks
 from mqpg.user_tables.tables import FAMILIES, clock, inbox, offsets
 from mqpg.values.errors import DatabaseError
@@ -154,10 +155,15 @@ class Offsets:
         self._database.execute(conn, insert(inbox).values(**self._mine, broker=broker_id, **values))
 
     def mark_applied(self, conn: Connection, broker_id: str, messages: Sequence[Message]) -> None:
-        """Note that deferred messages have been applied."""
+        """Note that deferred messages have been applied. The commit waits for the disk.
+
+        The log gives what is lost behind an offset again, but nothing gives a retry again once it is acknowledged.
+        """
         ids = [message.message_id for message in messages]
         where = (*self._where(inbox, broker_id), inbox.c.message_id.in_(ids))
-        self._database.execute(conn, update(inbox).where(*where).values(state="applied", updated_at=clock()))
+        durable = self._database.dialect == "postgresql"
+        now = case((DURABLE_COMMIT.is_not(None), clock())) if durable else clock()
+        self._database.execute(conn, update(inbox).where(*where).values(state="applied", updated_at=now))
 
     def _where(self, table: Any, broker_id: str) -> tuple[Any, ...]:
         columns = self._mine | {"broker": broker_id}
