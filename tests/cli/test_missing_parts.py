@@ -5,8 +5,6 @@ import pytest
 from tests.fixtures.databases import Connection
 from tests.support.in_process import Run
 
-pytestmark = pytest.mark.own_database
-
 CODE = [
     "function mqpg.schema_version()",
     "function mqpg._broker()",

@@ -16,6 +16,8 @@ import mqpg
 from mqpg import errors
 from mqpg.connection.dsn import to_sqlalchemy
 
+pytestmark = pytest.mark.shared_database
+
 UNKNOWN_HANDLE = "000000000000.1.1024.00000000000000000000000000000000"
 
 

@@ -14,7 +14,7 @@ from tests.support import consuming
 from tests.support.business import business
 from tests.support.lost_end import Standby
 
-pytestmark = pytest.mark.usefixtures("topic")
+pytestmark = [pytest.mark.shared_database, pytest.mark.usefixtures("topic")]
 
 
 def consumer(engine: Engine, *, journal: bool = True) -> mqpg.Consumer:

@@ -14,6 +14,8 @@ from tests.support.business import business_at
 from tests.support.crash import crash_at
 from tests.support.in_process import Run
 
+pytestmark = pytest.mark.shared_database
+
 _AT_ONCE = timedelta(0)
 _MODULE = "_sync.producer.prepare_again"
 _REPLACE = "_sync.stores.ledger_messages.LedgerMessages.replace_handle"

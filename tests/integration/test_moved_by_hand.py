@@ -10,7 +10,7 @@ from tests.support import consuming
 from tests.support.business import business
 from tests.support.forking import run_mqpg
 
-pytestmark = pytest.mark.usefixtures("topic")
+pytestmark = [pytest.mark.shared_database, pytest.mark.usefixtures("topic")]
 
 
 def consumer(engine: Engine, group: str) -> mqpg.Consumer:

@@ -16,6 +16,8 @@ from mqpg.workers.ledgers import open_ledger
 from tests.support.business import INSERT
 from tests.support.in_process import Run
 
+pytestmark = pytest.mark.shared_database
+
 EVERY_TABLE = set(tables.metadata().tables)
 
 
@@ -252,7 +254,7 @@ def consumer_of(engine: Engine, schema: str | None) -> mqpg.Consumer:
 
 
 @pytest.mark.parametrize("schema", ["", 7])
-def test_a_schema_is_a_name(mq: mqpg.Client, schema: Any) -> None:
+def test_a_schema_is_a_name(schema: Any) -> None:
     with pytest.raises(errors.InvalidArgument, match="schema must"):
         mqpg.Ledger("sqlite://", schema=schema)
     with pytest.raises(errors.InvalidArgument, match="schema must"):

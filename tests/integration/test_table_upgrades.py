@@ -17,6 +17,8 @@ from mqpg.user_tables.tables import applied, inbox, ledger, located, offsets
 from tests.support.app_with_tables import AppWithTables
 from tests.support.business import INSERT
 
+pytestmark = pytest.mark.shared_database
+
 # As the first checkouts of mqpg made them.
 OLD = (
     "create table mqpg_offsets (consumer_group varchar(127) not null, topic varchar(127) not null, queue_id integer"

@@ -10,6 +10,8 @@ import pytest
 import mqpg
 from mqpg.errors import ConfigurationError, InvalidArgument, UnknownTopic
 
+pytestmark = pytest.mark.shared_database
+
 
 @pytest.fixture
 def mq(dsn: str) -> Any:

@@ -29,6 +29,7 @@ __all__ = [
     "positions",
     "refused",
     "seconds",
+    "story",
     "tolerating",
 ]
 
@@ -175,9 +176,8 @@ class Spare:
     @contextmanager
     def borrowed(self) -> Iterator[psycopg.Connection[Any]]:
         """The connection that `take` returns next."""
-        conn = self.take()
-        yield conn
-        self._conn = conn
+        self._conn = self.take()
+        yield self._conn
 
     def close(self) -> None:
         """Close what was not taken."""
@@ -286,6 +286,11 @@ def refused(sqlstate: str, mention: str | None = None) -> Iterator[None]:
     assert caught.value.sqlstate == sqlstate, f"{caught.value.sqlstate}: {caught.value}"
     if mention is not None:
         assert mention in f"{caught.value.diag.message_primary} {caught.value.diag.message_hint}", str(caught.value)
+
+
+def story(session: Session, message_id: int) -> list[str]:
+    """What has happened to a message."""
+    return [row.event for row in session.call("trace", message_id)]
 
 
 def make_due(session: Session | psycopg.Connection[Any]) -> None:
