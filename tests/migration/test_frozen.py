@@ -69,7 +69,7 @@ def test_every_state_goes_on_to_its_end_once(mq: Session, restored: dict[str, An
     # What was delayed or waits for its next attempt is made due now.
     mq.execute("update mqpg.delayed set visible_at = clock_timestamp() where visible_at > clock_timestamp()")
     for group in GROUPS:
-        expected = [*restored["due"][group], "half open", "half parked"]
+        expected = [*due(restored, group), "half open", "half parked"]
         if group == "exclusive":
             expected += restored["dead"]
         assert everything(mq, group, len(expected)) == sorted(expected), group
@@ -87,6 +87,12 @@ def test_a_topic_that_waits_for_the_archive_is_named(empty_dsn: str, restored: d
             migrate.upgrade(empty_dsn)
         connection.execute(waits, (False,))
     assert migrate.upgrade(empty_dsn).up_to_date
+
+
+def due(restored: dict[str, Any], group: str) -> list[str]:
+    """What a group has not had of what was sent. One has a filter."""
+    sent = ["half committed"] if group == "filtered" else restored["sent"]
+    return [payload for payload in sent if payload not in restored["had"][group]]
 
 
 def everything(mq: Session, group: str, count: int) -> list[Any]:
