@@ -55,6 +55,13 @@ def stage(stage_spare: Spare, shop_dsn: str) -> Iterator[Stage]:
         made.close()
 
 
+@pytest.fixture
+def here(stage: Stage) -> Stage:
+    """A stage whose business is in the broker's database and uses SQL only."""
+    stage.sell_here()
+    return stage
+
+
 @pytest.fixture(scope="session")
 def crashing_server() -> Iterator[EmbeddedServer]:
     """One server for all tests that crash it."""

@@ -21,13 +21,6 @@ from tests.support.waiting import eventually
 EXECUTE = "psycopg:Connection.execute"  # sell_here: 1 prepare, 2 local_begin, 3 insert, 4 commit or rollback
 
 
-@pytest.fixture
-def here(stage: Stage) -> Stage:
-    """A stage whose business is in the broker's database and uses SQL only."""
-    stage.sell_here()
-    return stage
-
-
 def consumed(stage: Stage) -> int:
     """The number of messages that `readers` get."""
     stage.append()

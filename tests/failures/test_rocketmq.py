@@ -28,13 +28,6 @@ STEPS = "mqpg._sync.producer.transactional"
 
 
 @pytest.fixture
-def here(stage: Stage) -> Stage:
-    """A stage whose business is in the broker's database."""
-    stage.sell_here()
-    return stage
-
-
-@pytest.fixture
 def app(stage: Stage) -> Stage:
     """The producer group `app`, which answers by due_checks and has three checks."""
     stage.mq.create_producer_group("app", check_after="10 ms", max_checks=3)

@@ -47,6 +47,13 @@ def topic(mq: mqpg.Client) -> str:
 
 
 @pytest.fixture
+def billing(mq: mqpg.Client, topic: str) -> str:
+    """A group that reads it."""
+    mq.subscribe("billing", topic)
+    return "billing"
+
+
+@pytest.fixture
 def orders(mq: mqpg.Client) -> str:
     """A topic with a producer group `shop`."""
     mq.create_topic("orders", queues=2)

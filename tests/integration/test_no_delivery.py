@@ -22,14 +22,6 @@ _SHORT = 0.4
 Consuming = Callable[..., AbstractContextManager[list[Any]]]
 
 
-@pytest.fixture
-def billing(mq: mqpg.Client) -> str:
-    """A group that reads the topic `orders`, which has one queue."""
-    mq.create_topic("orders", queues=1)
-    mq.subscribe("billing", "orders")
-    return "billing"
-
-
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     for library in ("_sync", "_async"):

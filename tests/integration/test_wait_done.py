@@ -11,14 +11,6 @@ from mqpg import errors
 pytestmark = pytest.mark.shared_database
 
 
-@pytest.fixture
-def billing(mq: mqpg.Client) -> str:
-    """A group that reads the topic `orders`."""
-    mq.create_topic("orders", queues=1)
-    mq.subscribe("billing", "orders")
-    return "billing"
-
-
 def test_it_returns_when_the_effect_is_committed(mq: mqpg.Client, dsn: str, billing: str) -> None:
     sent = mq.send("orders", 1)
     acknowledged: list[float] = []

@@ -2,16 +2,12 @@
 
 from typing import Any
 
-from tests.support.broker import Broker, Session, make_due, message_id, positions, refused, seconds
+from tests.support.broker import Broker, Session, make_due, message_id, positions, refused, seconds, story
 from tests.support.waiting import eventually
 
 
 def found(mq: Session, key: str = "k", topic: str = "one") -> list[tuple[Any, ...]]:
     return [(r.state, r.queue_offset, r.payload) for r in mq.call("find_by_key", topic, key)]
-
-
-def story(mq: Session, message_id: int) -> list[str]:
-    return [row.event for row in mq.call("trace", message_id)]
 
 
 def test_a_send_is_pending_then_appended(mq: Session) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.broker import Broker, Session, refused, seconds, story
 from tests.support.waiting import eventually
 
 
@@ -32,10 +32,6 @@ def redrive(mq: Session, *args: object, group: str = "strict", topic: str = "one
 
 def chosen(mq: Session, call: str, filter_: str) -> int:
     return int(mq.scalar(f"select mqpg.{call}('strict', 'one', filter => %s::jsonpath)", filter_))
-
-
-def story(mq: Session, message_id: int) -> list[str]:
-    return [row.event for row in mq.call("trace", message_id)]
 
 
 # listing

@@ -2,12 +2,8 @@
 
 from typing import Any
 
-from tests.support.broker import Session, seconds
+from tests.support.broker import Session, seconds, story
 from tests.support.waiting import eventually
-
-
-def story(mq: Session, message_id: int) -> list[str]:
-    return [row.event for row in mq.call("trace", message_id)]
 
 
 def in_order(events: list[str], *wanted: str) -> bool:
