@@ -26,6 +26,8 @@ __all__ = ["Copy", "Scratch"]
 
 # Processes are killed here and the server is not, so nothing has to be flushed to disk.
 _SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
+# Where nothing is flushed, files are copied three times as fast as they are logged.
+_UNFLUSHED = "select not current_setting('fsync')::bool"
 _DROPS = 5
 _PATIENCE = 10.0  # seconds for the sessions of a killed process
 
@@ -61,6 +63,7 @@ class Scratch:
         self._count = 0
         self._made_role = False
         self.uses_second = True
+        self._create = sql.SQL("create database {} template {}")
         self.server = ""
         self.root = Path()
 
@@ -69,6 +72,9 @@ class Scratch:
             self.root = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="mqpg-ct-")))
             self.server = self._given or self._stack.enter_context(EmbeddedServer(settings=_SETTINGS)).dsn()
             self._stack.callback(self._drop_all)
+            with psycopg.connect(self.server) as connection:
+                if connection.info.server_version >= 150000 and connection.execute(_UNFLUSHED).fetchone() == (True,):
+                    self._create = sql.SQL("create database {} template {} strategy file_copy")
             self.template = self._new(f"{self._mark}_0", self._origin or "template1", "template1")
             if self._origin is None:
                 migrate.upgrade(self.dsn(self.template.broker), owner=self._owner())
@@ -153,7 +159,7 @@ class Scratch:
             if name == made.second and not self.uses_second:
                 continue
             pair = sql.Identifier(name), sql.Identifier(origin)
-            self.execute(sql.SQL("create database {} template {}").format(*pair))
+            self.execute(self._create.format(*pair))
             self._made.append(name)
             with psycopg.connect(make_conninfo(self.server, dbname=name)) as connection:
                 settle_in(connection)
