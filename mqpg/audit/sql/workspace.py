@@ -115,8 +115,7 @@ class Workspace:
         snapshot = self._value("select pg_current_snapshot()::text")
         rows = {}
         for name in READS:
-            rows[name] = self._execute(name, f"insert into {name} {statement('read', name)}")
-            self._execute(name, f"analyze {name}")
+            rows[name] = self._analyzed(name, f"insert into {name} {statement('read', name)}")
         if then is not None:
             then()
         self._execute("the end of the snapshot", "commit")
@@ -124,8 +123,7 @@ class Workspace:
 
     def derive(self) -> None:
         """Make the frames from what was read."""
-        for name in TABLES:
-            self._execute(name, f"analyze {name}")
+        self._execute("the tables", f"analyze {', '.join(TABLES)}")
         for folder, name in DERIVED:
             self._derive(folder, name)
 
@@ -143,10 +141,15 @@ class Workspace:
         return found
 
     def _derive(self, folder: Folder, name: str) -> None:
-        self._execute(name, f"create temp table {name} as {statement(folder, name)}")
+        self._analyzed(name, f"create temp table {name} as {statement(folder, name)}")
         if name == "entry" and self._value("select exists (select from jump)"):
             self._execute(name, _ENTRY_INDEX)
-        self._execute(name, f"analyze {name}")
+
+    def _analyzed(self, name: str, filling: str) -> int:
+        """Fill a table, and let the planner know it. An empty one is small as it is."""
+        if rows := self._execute(name, filling):
+            self._execute(name, f"analyze {name}")
+        return rows
 
     def _value(self, query: str) -> Any:
         with self._errors("the broker"):
