@@ -7,7 +7,7 @@ select o.message_id, o.message_id >> 10 as batch_id, o.topic_id, t.name as topic
     case o.op when 'c' then 'commit' when 'b' then 'rollback' when 'd' then 'due' when 'r' then 'recall' end
         as decision,
     o.at as decided_at, o.decided_by, o.reason, o.order_no, nullif(o.visible_at, 'infinity') as due_at,
-    case when o.visible_at = 'infinity' then o.deliver_id end as relayed_as,
+    case when o.visible_at = 'infinity' then coalesce(o.deliver_id, o.message_id) end as relayed_as,
     case when coalesce(o.visible_at <> 'infinity', true) then o.deliver_id end as final_id,
     o.queue_id::int as queue_id, o.xid::text as xid, o.stage::int as stage,
     case o.decided_by

@@ -265,3 +265,59 @@ def rollback_with_a_final_payload(story: Story) -> None:
 @fault("unexplained", "decided by the somebody, but there is no record of a check-back")
 def decision_by_nobody_known(story: Story) -> None:
     _change(story, "update mqpg.op_log set decided_by = 'somebody' where stage = 1")
+
+
+@fault("unexplained", "its decision is recorded 2 times")
+def decision_recorded_twice(story: Story) -> None:
+    story.broker.execute("alter table mqpg.op_log drop constraint op_log_pkey")
+    message = _settle(story)
+    _change(story, "insert into mqpg.op_log select * from mqpg.op_log where message_id = %s", message)
+
+
+@fault("mismatch", "is behind the tick before it", alone=True)
+def tick_recorded_twice(story: Story) -> None:
+    story.broker.execute("alter table mqpg.tick drop constraint tick_pkey")
+    _change(story, "insert into mqpg.tick select * from mqpg.tick order by tick_id desc limit 1")
+
+
+@fault("disorder", "which another transaction drew")
+def decision_with_the_number_of_the_next_prepare(story: Story) -> None:
+    handle = story.prepare()
+    story.broker.execute("select mqpg.rollback(%s)", (handle,))
+    story.business()
+    _change(story, "update mqpg.op_log set order_no = order_no + 1 where message_id = %s", message_id(handle))
+
+
+@fault("gap", "does not fit the runs", alone=True)
+def body_beside_the_runs_of_a_row(story: Story) -> None:
+    _change(
+        story,
+        "update mqpg.consume_queue set deliver_ids = array_fill(null::bigint, array[cardinality(first_ids)]) || first_ids[1] "
+        "where tick_id = (select min(tick_id) from mqpg.consume_queue) and queue_id = 0",
+    )
+
+
+@fault("gap", "no row says where it is in queue -1", alone=True)
+def all_versions_of_a_retry_lane_deleted(story: Story) -> None:
+    for table in ("cursor", "queue_start"):
+        story.broker.execute(f"delete from mqpg.{table} where queue_id = -1 and subscription_id = 2".encode())
+
+
+@fault("corrupt", "its decision names the message", alone=True)
+def commit_called_one_of_a_relay_topic(story: Story) -> None:
+    handle = story.prepare()
+    story.local(handle, done=True)
+    story.broker.execute("select mqpg.commit(%s)", (handle,))
+    _change(story, "update mqpg.op_log set visible_at = 'infinity' where message_id = %s", message_id(handle))
+
+
+@fault("gap", "no decision of the appender says that it was due", alone=True)
+def due_decision_of_another_transaction(story: Story) -> None:
+    _change(story, "update mqpg.op_log set xid = '3' where stage = 1 and op = 'd'")
+
+
+@fault("gap", "no row of the delayed messages says until when", alone=True)
+def row_of_a_recalled_message_deleted(story: Story) -> None:
+    message = int(story.one("select mqpg.send('orders', '{}'::text, delay => interval '1 hour')"))
+    story.broker.execute("select mqpg.recall(%s)", (message,))
+    _change(story, "delete from mqpg.delayed where first_id = %s", message)

@@ -130,6 +130,19 @@ from call as c
 join topic as t on t.topic_id = c.topic_id
 where c.order_no < c.order_before
 union all
+-- Record batches and calls that decide draw their numbers from one sequence.
+select
+    null, t.topic, null, null, d.message_id,
+    format('decided by order number %s, which another transaction drew', d.order_no)
+from decision as d
+join (
+    select b.batch_id as drawn, b.xid from body as b
+    union all
+    select distinct o.order_no, o.xid from decision as o
+) as w on w.drawn = d.order_no and w.xid <> d.xid
+join topic as t on t.topic_id = d.topic_id
+where d.xid > '2' and w.xid > '2'
+union all
 select
     l.consumer_group, l.topic, l.queue_id, l.queue_offset, l.message_id,
     format(

@@ -117,17 +117,21 @@ select
 from odd_message as m
 join topic as t on t.topic_id = m.topic_id
 cross join horizon as h
-where m.unscheduled and m.state = 'committed' and m.committed_at > h.delayed_from
-    and exists (select from queued as q where q.message_id = m.message_id)
+where m.unscheduled and m.committed_at > h.delayed_from
+    and (m.state = 'recalled' or exists (select from queued as q where q.message_id = m.message_id))
 union all
 select
     null, e.topic, e.queue_id, e.queue_offset, e.message_id,
     'it was delayed, and no decision of the appender says that it was due'
 from entry as e
 cross join horizon as h
+left join tick as k on k.tick_id = e.tick_id
 where e.lane = 0 and e.state = 'committed' and e.due_at is not null
     and not e.message_id <@ h.dropped_decisions
-    and not exists (select from decision as d where d.message_id = e.message_id and d.stage = 1)
+    and not exists (
+        select from decision as d
+        where d.message_id = e.message_id and d.stage = 1 and (d.op = 'r' or coalesce(d.xid = k.xid or k.xid = '3', true))
+    )
 union all
 select
     null, t.topic, null, null, m.message_id,
@@ -147,12 +151,27 @@ where not exists (
     where o.topic_id = d.topic_id and o.dedup_hash = d.dedup_hash and o.message_id <> d.message_id
 )
 union all
-select r.consumer_group, r.topic, null, null, null, format('no row says where it began in queue %s', c.queue_id)
-from cursor_now as c
-join reader as r on r.subscription_id = c.subscription_id
-where not exists (
-    select from queue_start as q where q.subscription_id = c.subscription_id and q.queue_id = c.queue_id
-)
+select r.consumer_group, r.topic, null, null, null, format('no row says where it %s in queue %s', w.what, w.queue_id)
+from (
+    select c.subscription_id, c.queue_id, 'began' as what
+    from cursor_now as c
+    where not exists (
+        select from queue_start as q where q.subscription_id = c.subscription_id and q.queue_id = c.queue_id
+    )
+    union all
+    select q.subscription_id, q.queue_id, 'is'
+    from (
+        select s.subscription_id, i.i as queue_id
+        from reader as s
+        join topic as t on t.topic_id = s.topic_id
+        cross join lateral generate_series(-1, t.queues - 1) as i (i)
+        where s.reads
+    ) as q
+    where not exists (
+        select from cursor_version as v where v.subscription_id = q.subscription_id and v.queue_id = q.queue_id
+    )
+) as w
+join reader as r on r.subscription_id = w.subscription_id
 union all
 select null, null, null, null, null, 'a setting by which dedup ids or position jumps are judged is gone'
 from horizon as h

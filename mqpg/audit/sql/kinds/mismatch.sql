@@ -4,6 +4,7 @@
 with ticks as (
     select
         t.*,
+        lag(t.tick_id) over by_id as id_before,
         lag(t.xid) over by_id as xid_before,
         lag(t.due_until) over by_id as due_before,
         lag(t.floor_id) over by_id as floor_before,
@@ -290,7 +291,7 @@ from (
     select
         n.*,
         n.due_until < n.due_before or n.floor_id < n.floor_before or n.batch_seq < n.batch_before
-        or n.xid < n.xid_before as behind
+        or n.xid < n.xid_before or n.tick_id = n.id_before as behind
     from ticks as n
 ) as k
 where k.behind or k.floor_id > k.batch_seq or pg_visible_in_snapshot(k.xid, k.snapshot)

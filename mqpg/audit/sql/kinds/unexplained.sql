@@ -41,18 +41,24 @@ left join unmade as u on u.jump_id = j.jump_id
 left join allowed as a on a.jump_id = j.jump_id
 where u.jump_id is not null or (not j.back and j.why not in ('seek', 'purge') and a.jump_id is null)
 union all
-select w.consumer_group, w.topic, w.queue_id, w.from_offset, w.message_id, format('%s is recorded %s times', w.what, count(*))
+select w.consumer_group, w.topic, w.queue_id, w.from_offset, w.message_id, format('%s is recorded %s times', w.what, sum(w.times))
 from (
     select
         j.subscription_id, j.consumer_group, j.topic, j.queue_id, j.from_offset, null::bigint as message_id, j.at, j.back,
-        format('a position jump over the offsets %s to %s', j.from_offset, j.to_offset - 1) as what
+        format('a position jump over the offsets %s to %s', j.from_offset, j.to_offset - 1) as what,
+        1 as times
     from jump as j
     union all
-    select null, null, null, null, null, c.message_id, c.at, null, format('its check-back (%s)', c.event)
+    select null, null, null, null, null, c.message_id, c.at, null, format('its check-back (%s)', c.event), 1
     from check_back as c
+    union all
+    select null, null, null, null, null, d.message_id, null, null, 'its decision', count(*)
+    from decision as d
+    group by d.message_id, d.stage
+    having count(*) > 1
 ) as w
 group by w.subscription_id, w.consumer_group, w.topic, w.queue_id, w.from_offset, w.message_id, w.at, w.back, w.what
-having count(*) > 1
+having sum(w.times) > 1
 union all
 select
     r.consumer_group, r.topic, -1, null, null,

@@ -10,6 +10,8 @@ select
         and (c.subscription_id > 0 or c.attempts is null)
         and cardinality(c.starts) = cardinality(c.first_ids)
         and cardinality(c.starts) > 0
+        and coalesce(cardinality(c.deliver_ids), cardinality(c.starts)) = cardinality(c.starts)
+        and coalesce(cardinality(c.attempts), cardinality(c.starts)) = cardinality(c.starts)
         and c.starts[1] = 0
         and (
             select bool_and(coalesce(r.first < r.after_last
