@@ -10,7 +10,7 @@ One transaction has many messages, so a handler may go back only to savepoints t
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -64,6 +64,7 @@ class Lent:
         self.depth: int | None = 0  # how many blocks of psycopg's transaction() were open
         self.left_open = False  # whether the handler has left one open, or a stream, a COPY or a pipeline
         self.savepoint: Any = None  # that of SQLAlchemy in which the handler works. None: it is another driver's.
+        self.restore: Callable[[], None] = lambda: None  # undoes what one handler did to the connection's options
 
     @property
     def lost_savepoint(self) -> bool:
@@ -125,15 +126,18 @@ def _lent_by_sqlalchemy(conn: Any, given: Lent) -> Generator[None]:
     def ends() -> None:
         raise WrongState(REFUSED)
 
+    def restores() -> None:
+        conn._execution_options = options
+
     given.savepoint = conn.get_nested_transaction()
-    options = conn._execution_options  # the handler may set others, such as stream_results, for all that follows
+    options = conn._execution_options  # a handler may set others, such as stream_results, for all that follows
+    given.restore = restores
     event.listen(conn, "before_cursor_execute", sends)
     conn.commit = conn.rollback = ends
     try:
         yield
     finally:
         del conn.commit, conn.rollback
-        conn._execution_options = options
         event.remove(conn, "before_cursor_execute", sends)
 
 

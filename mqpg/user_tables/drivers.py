@@ -24,6 +24,7 @@ __all__ = [
     "is_locked",
     "is_of_another",
     "is_operational",
+    "is_out_of_reach",
     "is_read_only",
     "is_savepoint_gone",
     "knows_failures",
@@ -32,6 +33,8 @@ __all__ = [
 ]
 
 # MySQL: no right to the database, table, column, or statement.
+# Insufficient privilege, undefined table, invalid schema name, read-only transaction.
+_OUT_OF_REACH = ("42501", "42P01", "3F000", "25006")
 _DENIED = (1044, 1045, 1142, 1143, 1227, 1370)
 # MySQL: started with read_only, transaction is read only, server is in read only mode.
 # PostgreSQL: 25006.
@@ -72,6 +75,11 @@ def is_denied(error: BaseException) -> bool:
     MySQL's drivers report that as an operational error, like a lost connection.
     """
     return _number(error) in _DENIED
+
+
+def is_out_of_reach(error: BaseException) -> bool:
+    """Whether a table is not found or may not be written, as after `set role` or `set search_path`."""
+    return attribute_of(attribute_of(error, "orig") or error, "sqlstate") in _OUT_OF_REACH
 
 
 def is_locked(error: BaseException) -> bool:
@@ -170,7 +178,7 @@ def in_transaction(driver: Any) -> bool | None:
         return None
     inside = getattr(driver, "is_in_transaction", None)  # asyncpg, also if a statement has failed
     if callable(inside):
-        return None if inside() else False
+        return None if not driver.is_closed() and inside() else False
     state = getattr(driver, "in_transaction", None)  # sqlite3, aiosqlite
     return bool(state) if isinstance(state, bool) else None
 

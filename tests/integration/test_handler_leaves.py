@@ -14,6 +14,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 import mqpg
+from mqpg import errors
 from tests.support.consuming import drain, is_acknowledged
 from tests.support.proven import prove
 
@@ -125,19 +126,26 @@ async def test_an_asynchronous_stream_that_a_break_leaves_open(
 
 @pytest.mark.parametrize("kind", ["sqlalchemy", "own"])
 @pytest.mark.parametrize(
-    "options", [{"stream_results": True}, {"yield_per": 10}, {"schema_translate_map": {None: "x"}}]
+    "options", [{"stream_results": True}, {"yield_per": 10}, {"schema_translate_map": {None: "elsewhere"}}]
 )
 def test_options_of_the_connection_end_with_the_handler(
-    mq: mqpg.Client, effects: Callable[[], list[int]], kind: str, options: dict[str, Any]
+    mq: mqpg.Client, db: psycopg.Connection[Any], effects: Callable[[], list[int]], kind: str, options: dict[str, Any]
 ) -> None:
     """SQLAlchemy's page on server-side cursors sets them like this."""
+    db.execute("create schema elsewhere")
+    db.execute("create table elsewhere.place (id int)")
+    db.execute("create table place (id int)")
+    place = sqlalchemy.Table("place", sqlalchemy.MetaData(), sqlalchemy.Column("id", sqlalchemy.Integer))
 
     def act(message: mqpg.Message, conn: sqlalchemy.Connection) -> None:
         if message.payload == 2:
             conn.execution_options(**options).execute(text(NUMBERS)).first()
+        else:
+            conn.execute(place.insert().values(id=message.payload))
 
     handle_four(mq, kind, act)
     assert (effects(), letters(mq)) == ([1, 2, 3, 4], [])
+    assert db.execute("select id from public.place order by 1").fetchall() == [(1,), (3,), (4,)]
 
 
 @pytest.mark.parametrize(
@@ -158,6 +166,55 @@ def test_what_hides_the_offsets_of_a_database_of_its_own(
     [(payload, why)] = letters(mq)
     assert (effects(), payload) == ([1, 3, 4], 2)
     assert reason in str(why)
+
+
+def test_a_role_that_hides_the_inbox_of_a_relay_topic(mq: mqpg.Client, db: psycopg.Connection[Any]) -> None:
+    mq.create_topic("orders", queues=1, kind="relay")
+    db.execute("create table effect (id int)")
+
+    @mqpg.consumer("orders", group="g", max_attempts=2, retry_delay=0, database=mq.dsn, consumer="one")
+    def handle(message: mqpg.Message, conn: sqlalchemy.Connection) -> None:
+        conn.execute(text("insert into effect values (:id)"), {"id": message.payload})
+        if message.payload == 2:
+            conn.execute(text("set local role pg_monitor"))
+
+    mq.create_producer_group("shop")
+    handle.step(mq)
+    for number in range(1, 5):
+        mq.commit(mq.prepare("orders", number, "shop"))
+    drain(handle, mq)
+    handle.close()
+    [(payload, _)] = letters(mq)
+    assert payload == 2
+    assert db.execute("select id from effect order by 1").fetchall() == [(1,), (3,), (4,)]
+
+
+@pytest.mark.parametrize("code", ["57014", "53200"])
+def test_no_message_is_blamed_for_what_happens_to_the_database(
+    mq: mqpg.Client, effects: Callable[[], list[int]], db: psycopg.Connection[Any], code: str
+) -> None:
+    calls = []
+
+    @mqpg.consumer("orders", group="g", max_attempts=1, database=mq.dsn, consumer="one")
+    def handle(message: mqpg.Message, conn: sqlalchemy.Connection) -> None:
+        calls.append(message.payload)
+        conn.execute(text("insert into effect values (:id)"), {"id": message.payload})
+
+    handle.step(mq)
+    mq.send_batch("orders", [1])
+    drain(handle, mq)
+    db.execute("create sequence asked")
+    db.execute(
+        "create function hiccups() returns trigger language plpgsql as "
+        f"'begin if nextval(''asked'') = 1 then raise sqlstate ''{code}''; end if; return new; end'"
+    )
+    db.execute("create trigger hiccups before update on mqpg_offsets for each row execute function hiccups()")
+    mq.send_batch("orders", [2])
+    with pytest.raises(errors.DatabaseError):
+        drain(handle, mq)
+    drain(handle, mq)
+    handle.close()
+    assert (calls, effects(), letters(mq)) == ([1, 2, 2], [1, 2], [])
 
 
 def test_a_retry_is_on_disk_before_it_is_acknowledged(

@@ -59,7 +59,7 @@ class LedgerTransaction:
         self._calls: list[Any] = []
 
     async def _begin(self, topic: str) -> None:
-        """Begin, and write the ledger row. Raises Fenced, LedgerError."""
+        """Begin, and write the ledger row. Raises Fenced, LedgerError, WrongState."""
         await self._owner.begin()
         self.connection = await self._current()
         driver = await driver_connection(self.connection)

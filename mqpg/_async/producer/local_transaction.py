@@ -233,7 +233,7 @@ async def begin_local(
 ) -> LocalTransaction:
     """Begin step 2: a transaction whose first statement writes the ledger row.
 
-    Raises Fenced, LedgerError.
+    Raises Fenced, LedgerError, WrongState.
     """
     await ledger.verify()
     owner = await ledger.database.open() if conn is None else require_idle(conn)

@@ -33,6 +33,7 @@ from mqpg._sync.consumer.relay_inbox import RelayInbox
 from mqpg.connection.lent import ENDED_SAVEPOINT, LEFT_OPEN, Lent, lent
 from mqpg.handlers.failures import (
     Failure,
+    InboxFailed,
     IterationLost,
     TransactionEnded,
     Watchlist,
@@ -48,6 +49,7 @@ from mqpg.user_tables.drivers import (
     in_transaction,
     is_full,
     is_of_another,
+    is_out_of_reach,
     is_savepoint_gone,
     knows_failures,
     was_deadlock,
@@ -269,6 +271,9 @@ class SavepointRunner:
             return IterationLost()
         if given.by is not None or (called and _is_whole(conn, driver) is False):
             return _ended(given, attempt.messages, result)
+        if isinstance(error, InboxFailed) and result.applied and is_out_of_reach(error.__cause__ or error):
+            self._watchlist.add(result.applied, error)  # the inbox was in reach before their handlers
+            return IterationLost()
         if is_lost(conn) or (is_transient(error) and not attempt.foreign):
             return error
         if attempt.kept:  # asyncpg does not know that the handler went on after a statement had failed
@@ -318,6 +323,7 @@ def _is_whole(conn: PgConnection | Connection, driver: Any) -> bool | None:
 def _has_ended(conn: PgConnection | Connection, driver: Any, given: Lent, messages: Sequence[Message]) -> bool:
     """Whether the handler, called with these messages, has ended the transaction that was lent. Notes it."""
     given.savepoints.clear()
+    given.restore()
     if is_lost(conn):
         return False
     if block_depth(driver) != given.depth:  # nothing else can be done on it, and some calls would wait for ever

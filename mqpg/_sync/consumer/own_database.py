@@ -56,7 +56,7 @@ from mqpg._sync.stores.journal import Journal
 from mqpg._sync.stores.offsets import Offsets
 from mqpg.handlers.failures import Failure, IterationLost, RecordedFailure, TransactionEnded, reason_of
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.user_tables.drivers import is_answer
+from mqpg.user_tables.drivers import is_answer, is_out_of_reach
 from mqpg.values.errors import Error, ReceiptError, WrongState
 from mqpg.values.messages import Message
 
@@ -406,12 +406,18 @@ class OwnDatabase:
 
     @contextmanager
     def _committing(self, conn: Connection, applied: Sequence[Message]) -> Generator[None]:
-        """Commit at the end of the block. What the database refuses, the handlers of these messages have caused.
+        """Commit at the end of the block. The handlers of these messages have caused what the database refuses.
 
-        One may have set another role or search_path.
+        If a table is out of reach in the block, one has set another role or search_path: it was in reach before.
         """
         try:
             yield
+        except SQLAlchemyError as error:
+            if applied and is_out_of_reach(error):
+                self._runner.suspect(applied, error)
+                raise IterationLost from error
+            raise
+        try:
             conn.commit()
         except SQLAlchemyError as error:
             if is_answer(error):

@@ -60,7 +60,7 @@ class LedgerTransaction:
         self._calls: list[Any] = []
 
     def _begin(self, topic: str) -> None:
-        """Begin, and write the ledger row. Raises Fenced, LedgerError."""
+        """Begin, and write the ledger row. Raises Fenced, LedgerError, WrongState."""
         self._owner.begin()
         self.connection = self._current()
         driver = driver_connection(self.connection)

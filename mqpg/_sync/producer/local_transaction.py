@@ -234,7 +234,7 @@ def begin_local(
 ) -> LocalTransaction:
     """Begin step 2: a transaction whose first statement writes the ledger row.
 
-    Raises Fenced, LedgerError.
+    Raises Fenced, LedgerError, WrongState.
     """
     ledger.verify()
     owner = ledger.database.open() if conn is None else require_idle(conn)

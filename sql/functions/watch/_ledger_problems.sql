@@ -1,12 +1,14 @@
 -- What keeps the half messages of groups with checker `url` waiting: for each ledger that gives no
 -- verdict at this moment, why. Either no compensator serves it, and then the text says what to
 -- start, or the one that does has reported a problem with its last heartbeat. A compensator that
--- knows the ledger and has had no group with it is about to answer, and so there is no problem yet.
+-- knows the ledger of a new group is about to answer, and so there is no problem for half a minute.
 -- Locks: none. Cost: one look at all locks of the server, and the rows of the compensators.
 create function mqpg._ledger_problems() returns table (checker_target text, problem text)
 language sql stable as $$
     with ledger as materialized (
-        select distinct g.checker_target from mqpg.producer_group g where g.checker = 'url'
+        select g.checker_target, max(g.created_at) > clock_timestamp() - interval '30 seconds' as is_new
+        from mqpg.producer_group g where g.checker = 'url'
+        group by 1
     ),
     served as materialized (
         select s.checker_target
@@ -29,7 +31,7 @@ language sql stable as $$
                 where x.checker_target = l.checker_target and x.state not in ('standby', 'elsewhere', 'unknown', 'refused', 'yielded')
                 order by x.seen_at desc limit 1) r
             where r.state = 'no verdict')
-        when not exists (
+        when not l.is_new or not exists (
             select from compensator w
             where w.detail -> 'known_ledgers' ? mqpg._ledger_variable(l.checker_target)
                 and not w.detail -> 'ledgers' ? l.checker_target) then coalesce(
