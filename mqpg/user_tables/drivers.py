@@ -19,6 +19,7 @@ __all__ = [
     "in_transaction",
     "is_answer",
     "is_autocommit",
+    "is_busy",
     "is_denied",
     "is_full",
     "is_locked",
@@ -80,6 +81,11 @@ def is_denied(error: BaseException) -> bool:
 def is_out_of_reach(error: BaseException) -> bool:
     """Whether a table is not found or may not be written, as after `set role` or `set search_path`."""
     return attribute_of(attribute_of(error, "orig") or error, "sqlstate") in _OUT_OF_REACH
+
+
+def is_busy(error: BaseException) -> bool:
+    """Whether asyncpg's connection still works on another statement, which somebody has not waited for."""
+    return "another operation is in progress" in message_of(error)
 
 
 def is_locked(error: BaseException) -> bool:

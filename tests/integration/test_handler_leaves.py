@@ -263,6 +263,27 @@ async def test_a_transaction_that_asyncpg_ends(
     assert dead == ({1, 2, 3, 4} if "begin" in way else {1, 2})
 
 
+async def test_a_statement_of_asyncpg_that_is_not_waited_for(
+    mq: mqpg.Client, amq: mqpg.AsyncClient, effects: Callable[[], list[int]]
+) -> None:
+    kept = []
+
+    @mqpg.consumer(
+        "orders", group="g", max_attempts=2, retry_delay=0, consumer="one",
+        database=make_url(mq.dsn).set(drivername="postgresql+asyncpg"),
+    )  # fmt: skip
+    async def handle(message: mqpg.Message, conn: AsyncConnection) -> None:
+        await conn.execute(text("insert into effect values (:id)"), {"id": message.payload})
+        if message.payload == 2:
+            driver: Any = (await conn.get_raw_connection()).driver_connection
+            kept.append(asyncio.ensure_future(driver.execute("select pg_sleep(1)")))
+            await asyncio.sleep(0)
+
+    await _drain(handle, amq, mq)
+    await asyncio.gather(*kept, return_exceptions=True)
+    assert (effects(), [payload for payload, _ in letters(mq)]) == ([1, 3, 4], [2])
+
+
 async def _drain(consumer: Any, amq: mqpg.AsyncClient, mq: mqpg.Client) -> None:
     await consumer.step(amq)
     prove(consumer) if hasattr(consumer._site, "_proven") else None

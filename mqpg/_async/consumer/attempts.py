@@ -46,6 +46,7 @@ from mqpg.user_tables.drivers import (
     block_depth,
     has_failed,
     in_transaction,
+    is_busy,
     is_full,
     is_of_another,
     is_out_of_reach,
@@ -239,6 +240,8 @@ class SavepointRunner:
             if is_cancelled(before):
                 raise
             error = decisive(raised)
+            if is_busy(error) and not isinstance(conn, DriverConnection):
+                await conn.invalidate()  # nothing else can be done on it
             end = self._end_of_transaction(attempt, error, result)
             if end is error:
                 raise
