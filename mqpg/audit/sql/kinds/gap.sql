@@ -126,11 +126,14 @@ select
 from entry as e
 cross join horizon as h
 left join tick as k on k.tick_id = e.tick_id
+left join repeated as r on r.message_id = e.message_id
 where e.lane = 0 and e.state = 'committed' and e.due_at is not null
     and not e.message_id <@ h.dropped_decisions
     and not exists (
         select from decision as d
-        where d.message_id = e.message_id and d.stage = 1 and (d.op = 'r' or coalesce(d.xid = k.xid or k.xid = '3', true))
+        where d.message_id = e.message_id and d.stage = 1
+            -- A message at two offsets is a duplicate.
+            and (d.op = 'r' or r.message_id is not null or coalesce(d.xid = k.xid or k.xid = '3', true))
     )
 union all
 select
