@@ -33,8 +33,8 @@ name their broker, so a group may read topics of one name at several brokers.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -311,12 +311,14 @@ class OwnDatabase:
                 raise result.failures[0].error
             blocker = result.blocker
             behind = [m for m in messages if blocker is None or m.queue_offset < blocker.queue_offset]
-            async with self._committing(conn, result.applied if claimed else []):
+            applied = result.applied if claimed else []
+            with self._in_reach(applied):
                 for failure in result.failures:
                     if failure.message is not blocker:
                         await self._offsets.defer(conn, info.broker_id, failure.message, failure.reason)
                 if behind and behind[-1].queue_offset >= position.next_offset:
                     await self._offsets.move(conn, behind[-1], position, info)
+            await self._commit(conn, applied)
         if claimed and behind:
             self._left[behind[-1].queue_id] = max(position.next_offset, behind[-1].queue_offset + 1)
         result.failures = old + result.failures
@@ -361,8 +363,9 @@ class OwnDatabase:
             ]
             result = await self._run(mq, conn, due)
             failed = {failure.message.message_id for failure in result.failures}
-            async with self._committing(conn, result.applied):
+            with self._in_reach(result.applied):
                 await self._offsets.mark_applied(conn, broker_id, [m for m in due if m.message_id not in failed])
+            await self._commit(conn, result.applied)
         for message in strange:
             _, reason = states.get(message.message_id, ("", None))
             result.failures.append(Failure(message, RecordedFailure(reason or _NEVER_DEFERRED)))
@@ -405,11 +408,11 @@ class OwnDatabase:
     async def _broker_id(self, mq: AsyncClient) -> str:
         return (await mq.info()).broker_id
 
-    @asynccontextmanager
-    async def _committing(self, conn: Connection, applied: Sequence[Message]) -> AsyncGenerator[None]:
-        """Commit at the end of the block. The handlers of these messages have caused what the database refuses.
+    @contextmanager
+    def _in_reach(self, applied: Sequence[Message]) -> Generator[None]:
+        """Write rows of this module behind the handlers of these messages, one of which may have hidden the tables.
 
-        If a table is out of reach in the block, one has set another role or search_path: it was in reach before.
+        They were in reach before the handlers, so one has set another role or search_path if they no longer are.
         """
         try:
             yield
@@ -418,6 +421,9 @@ class OwnDatabase:
                 self._runner.suspect(applied, error)
                 raise IterationLost from error
             raise
+
+    async def _commit(self, conn: Connection, applied: Sequence[Message]) -> None:
+        """Commit. What the database refuses, the handlers of these messages have caused."""
         try:
             await conn.commit()
         except SQLAlchemyError as error:
