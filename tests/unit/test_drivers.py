@@ -13,7 +13,7 @@ def test_drivers_that_must_be_asked_for_autocommit(name: str, commits: bool) -> 
     """A ledger row would be committed although the transaction fails later."""
     stubs = {
         "mysqlclient": SimpleNamespace(get_autocommit=lambda: commits),
-        "asyncpg": SimpleNamespace(is_in_transaction=lambda: not commits),
+        "asyncpg": SimpleNamespace(is_in_transaction=lambda: not commits, is_closed=lambda: False),
     }
     assert is_autocommit(stubs[name]) is commits
     assert commits_each_statement(stubs[name]) is commits
