@@ -216,10 +216,61 @@ def test_a_commit_whose_prepare_is_a_dead_letter_becomes_one(
     consumer = reader(None)
     drain(consumer, mq)
     commit, _ = mq.dead_letters("readers", relayed)
-    assert str(commit.reason).endswith("without its PREPARE, which is a dead letter")
+    assert str(commit.reason).endswith("without its PREPARE, which waits for a retry or is a dead letter")
     assert mq.redrive("readers", relayed) == 2
     drain(consumer, mq)
     assert db.execute("select id from business").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("wait", ["retry", "claimed after redrive", "at its place"])
+def test_a_commit_does_not_pass_a_prepare_that_waits_for_its_next_attempt(
+    mq: mqpg.Client, db: psycopg.Connection, relayed: str, wait: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    mq.subscribe("readers", relayed, retry_delay="600 s", on_failure="block_key" if "place" in wait else "skip")
+    db.execute("create table business (id int)")
+    handle = mq.prepare(relayed, 1, "shop")
+    mq.append()
+    (prepare,) = mq.receive("readers", relayed)
+    if wait == "claimed after redrive":
+        mq.nack(prepare, final=True)
+        mq.redrive("readers", relayed)
+        mq.append()
+        claimed = mq.receive("readers", relayed, lease=600)
+    else:
+        mq.nack(prepare)
+    mq.commit(handle)
+    consumer = reader(None)
+    drain(consumer, mq)
+    assert f"COMMIT of {handle} without its PREPARE, which waits for a retry" in caplog.text
+    if wait == "at its place":
+        return
+    if wait == "claimed after redrive":
+        claimed.release()
+    make_due(db)
+
+    def applied() -> bool:
+        drain(consumer, mq)
+        return db.execute("select id from business").fetchall() == [(1,)]
+
+    eventually(applied)
+
+
+def test_a_journal_that_cannot_be_written_stops_the_queue(mq: mqpg.Client, relayed: str, engine: Engine) -> None:
+    """Its PREPARE would go to the retry lane, and its COMMIT pass by."""
+    consumer = reader(engine)
+    consumer.step(mq)
+    with engine.begin() as conn:
+        conn.execute(text("alter table mqpg_applied rename to moved"))
+    handle = mq.prepare(relayed, 1, "shop")
+    mq.append()
+    with pytest.raises(Exception, match="journal of a relay topic"):
+        consumer.step(mq)
+    with engine.begin() as conn:
+        conn.execute(text("alter table moved rename to mqpg_applied"))
+    mq.commit(handle)
+    drain(consumer, mq)
+    assert business(engine) == [1]
+    consumer.close()
 
 
 def test_an_inbox_that_cannot_be_written_stops_the_queue(

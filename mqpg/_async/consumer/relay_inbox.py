@@ -8,7 +8,7 @@ between two of these steps leaves no trace.
 A consumer's own database (C2) may have begun inside a queue, because another one had the queue
 before. Then a COMMIT whose PREPARE lies before that is no repetition: the PREPARE may wait in the
 other database. The message fails, so that it is retried and then a dead letter. So does a COMMIT whose
-PREPARE is a dead letter.
+PREPARE is a dead letter or waits for its next attempt.
 """
 
 from __future__ import annotations
@@ -165,7 +165,8 @@ class RelayInbox:
                 f"{queue_id} at offset {first}"
             )
             raise WrongState(
-                f"COMMIT of {handle} without its PREPARE, which is a dead letter{elsewhere if first else ''}"
+                f"COMMIT of {handle} without its PREPARE, which waits for a retry or is a dead letter"
+                f"{elsewhere if first else ''}"
             )
 
     async def _place(self, mq: AsyncClient, message: Message) -> tuple[int, int]:

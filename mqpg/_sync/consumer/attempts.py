@@ -58,6 +58,7 @@ from mqpg.user_tables.drivers import (
 from mqpg.values.choices import OnFailure
 from mqpg.values.errors import WrongState
 from mqpg.values.messages import RETRY_LANE, Message
+from mqpg.values.translation import translate
 
 if TYPE_CHECKING:
     from mqpg._sync._acompat import Connection
@@ -235,7 +236,7 @@ class SavepointRunner:
                 attempt.called = bool(admitted)
                 with attempt.lends():
                     replies = self._invoke(admitted, conn, partial(_has_ended, conn, driver, attempt.given))
-                after(conn, messages, replies)
+                self._note(conn, messages, replies, after, admitted)
                 attempt.kept = True
         except BaseException as raised:
             if is_cancelled(before):
@@ -252,6 +253,22 @@ class SavepointRunner:
         result.applied += messages
         result.replies += replies
         return None
+
+    def _note(
+        self,
+        conn: PgConnection | Connection,
+        messages: Sequence[Message],
+        replies: list[Reply],
+        after: AfterEffect,
+        admitted: Sequence[Message],
+    ) -> None:
+        """Write journal and replies. A PREPARE that failed here would be overtaken by its COMMIT."""
+        try:
+            after(conn, messages, replies)
+        except Exception as error:
+            if admitted:
+                raise
+            raise InboxFailed(f"journal of a relay topic: {translate(error)}") from error
 
     def _end_of_transaction(
         self, attempt: _Attempt, error: BaseException, result: DeliveryResult
