@@ -31,6 +31,7 @@ __all__ = [
     "knows_failures",
     "message_of",
     "was_deadlock",
+    "will_autocommit",
 ]
 
 # MySQL: no right to the database, table, column, or statement.
@@ -223,6 +224,13 @@ def is_autocommit(driver: Any) -> bool:
     if isinstance(flags, int):  # pymysql, aiomysql: the last answer's; 1 is "in a transaction"
         return not flags & 1
     return _says_autocommit(driver) or in_transaction(driver) is False
+
+
+def will_autocommit(mode: object, driver: Any) -> bool:
+    """Whether a driver's connection will commit its first statement. `mode`: SQLAlchemy's `autocommit` of it."""
+    if isinstance(mode, bool):  # psycopg, and asyncpg, which itself does not know before that statement
+        return mode and in_transaction(driver) is False
+    return commits_each_statement(driver)
 
 
 def commits_each_statement(driver: Any) -> bool:

@@ -1,10 +1,12 @@
 """Engines that a program brings along: with a single connection, and in autocommit mode."""
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import QueuePool, create_engine, text
+from sqlalchemy.ext.asyncio import create_async_engine
 
 import mqpg
 from mqpg import errors, protocols
@@ -70,3 +72,29 @@ def test_an_engine_in_autocommit_mode_buries_nothing(
         handle.run(mq, threading.Event())
     assert mq.dead_letters("g", topic) == []
     engine.dispose()
+
+
+@pytest.mark.parametrize("driver", ["psycopg", "asyncpg", "sqlite"])
+@pytest.mark.parametrize("kind", ["ledger", "outbox"])
+async def test_a_producer_with_an_engine_in_autocommit_mode_sends_nothing(
+    amq: mqpg.AsyncClient, mq: mqpg.Client, topic: str, new_database: Any, tmp_path: Path, driver: str, kind: str
+) -> None:
+    """Its row would be committed at once, and recovery would send what has no business."""
+    url = f"sqlite+aiosqlite:///{tmp_path / 'local.db'}"
+    if driver != "sqlite":
+        url = new_database(empty=True).replace("postgresql://", f"postgresql+{driver}://", 1)
+    engine = create_async_engine(url, isolation_level="AUTOCOMMIT")
+    options: dict[str, Any] = {"checker": "url", "checker_target": "shop"} if kind == "ledger" else {}
+    mq.create_producer_group("shop", **options)
+    mq.subscribe("g", topic)
+    producer: Any = mqpg.AsyncTransactionalProducer(amq, group="shop", ledger=engine)
+    if kind == "outbox":
+        producer = protocols.AsyncOutboxProducer(amq, group="shop", database=engine)
+    await (producer.create_outbox() if kind == "outbox" else producer.create_ledger())
+    with pytest.raises(errors.LedgerError, match="must not be in autocommit mode"):
+        async with producer.transaction(topic, 1):
+            pass
+    async with engine.connect() as conn:
+        left = f"mqpg_{kind} where handle <> 'identity'" if kind == "ledger" else "mqpg_outbox where state = 'commit'"
+        assert (await conn.execute(text(f"select count(*) from {left}"))).scalar_one() == 0
+    await engine.dispose()

@@ -14,7 +14,7 @@ from mqpg._async._acompat import Connection, DriverConnection, Session, driver_c
 from mqpg._async.client.execute import is_rolled_back
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.durability import checked_commit, is_still
-from mqpg.user_tables.drivers import has_failed, in_transaction, is_answer, is_autocommit
+from mqpg.user_tables.drivers import has_failed, in_transaction, is_answer, is_autocommit, will_autocommit
 from mqpg.values.errors import Error, LedgerError, OutcomeUnknown, WrongState
 from mqpg.values.messages import Json
 
@@ -64,8 +64,12 @@ class LedgerTransaction:
         self.connection = await self._current()
         driver = await driver_connection(self.connection)
         _refuse_pipeline(driver)
-        self._xid = await self._ledger.begin(self.connection, self.handle, topic)
-        if is_autocommit(driver):
+        nearest: Any = getattr(self.connection, "sync_connection", self.connection)
+        mode = getattr(nearest.connection.dbapi_connection, "autocommit", None)
+        autocommits = will_autocommit(mode, driver)  # the row would be committed before its business
+        if not autocommits:
+            self._xid = await self._ledger.begin(self.connection, self.handle, topic)
+        if autocommits or is_autocommit(driver):
             raise LedgerError(f"the engine of {self._ledger.database.describe()} must not be in autocommit mode")
         self._transaction = self._find_transaction()
 

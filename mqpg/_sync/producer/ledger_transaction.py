@@ -15,7 +15,7 @@ from mqpg._sync._acompat import Connection, DriverConnection, Session, driver_co
 from mqpg._sync.client.execute import is_rolled_back
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.durability import checked_commit, is_still
-from mqpg.user_tables.drivers import has_failed, in_transaction, is_answer, is_autocommit
+from mqpg.user_tables.drivers import has_failed, in_transaction, is_answer, is_autocommit, will_autocommit
 from mqpg.values.errors import Error, LedgerError, OutcomeUnknown, WrongState
 from mqpg.values.messages import Json
 
@@ -65,8 +65,12 @@ class LedgerTransaction:
         self.connection = self._current()
         driver = driver_connection(self.connection)
         _refuse_pipeline(driver)
-        self._xid = self._ledger.begin(self.connection, self.handle, topic)
-        if is_autocommit(driver):
+        nearest: Any = getattr(self.connection, "sync_connection", self.connection)
+        mode = getattr(nearest.connection.dbapi_connection, "autocommit", None)
+        autocommits = will_autocommit(mode, driver)  # the row would be committed before its business
+        if not autocommits:
+            self._xid = self._ledger.begin(self.connection, self.handle, topic)
+        if autocommits or is_autocommit(driver):
             raise LedgerError(f"the engine of {self._ledger.database.describe()} must not be in autocommit mode")
         self._transaction = self._find_transaction()
 
