@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import NullPool, create_engine, event, select, text
+from sqlalchemy import Engine, NullPool, create_engine, event, select, text
 
 import mqpg
-from mqpg import errors
+from mqpg import errors, protocols
 from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.user_tables.tables import ledger as table
 from tests.support.losing import losing_the_unflushed
@@ -56,6 +56,55 @@ def test_a_full_list_of_identities_tells_what_was_lost(ledger: mqpg.Ledger, monk
     with ledger.database.engine.connect() as conn:
         listed = conn.exec_driver_sql("select payload from mqpg_ledger where payload is not null").scalar_one()
     assert set(ledger.known_identities()) < set(listed.split()), "processes of an earlier release find theirs"
+
+
+# A trigger that leaves out what is there already, as `on conflict do nothing` does, or everything.
+LEAVES_OUT = {
+    "postgresql": (
+        "create function leave_out() returns trigger language plpgsql as "
+        "$$ begin if {when} then return null; end if; return new; end $$",
+        "create trigger leave_out before insert on {table} for each row execute function leave_out()",
+    ),
+    "sqlite": ("create trigger leave_out before insert on {table} when {when} begin select raise(ignore); end",),
+}
+
+
+def leave_out(engine: Engine, table: str, when: str = "1 = 1") -> None:
+    with engine.begin() as conn:
+        for statement in LEAVES_OUT[engine.dialect.name]:
+            conn.exec_driver_sql(statement.format(table=table, when=when))
+
+
+@pytest.mark.parametrize("local_url", ["postgresql", "sqlite"], indirect=True)  # MariaDB has no such triggers
+def test_a_fence_that_a_trigger_leaves_out_rules_nothing(ledger: mqpg.Ledger) -> None:
+    there = "exists (select 1 from mqpg_ledger where handle = new.handle)"
+    leave_out(ledger.database.engine, "mqpg_ledger", f"new.entry = 'fence' or {there}")
+    with ledger.database.engine.begin() as conn:
+        ledger.begin(conn, "b.1.7.x")
+    assert ledger.verdict("b.1.7.x") is mqpg.Verdict.COMMIT
+    none = ledger._look_up("b.1.8.x")
+    assert (none.verdict, "a trigger" in str(none.reason)) == (mqpg.Verdict.WAIT, True)
+
+
+@pytest.mark.parametrize("local_url", ["postgresql", "sqlite"], indirect=True)  # MariaDB has no such triggers
+@pytest.mark.parametrize("table", ["mqpg_ledger", "mqpg_outbox"])
+def test_a_row_that_a_trigger_leaves_out_is_named(mq: mqpg.Client, topic: str, local_url: str, table: str) -> None:
+    mq.create_producer_group("shop", checker="url", checker_target="shop")
+    engine = create_engine(local_url)
+    producer: Any = mqpg.TransactionalProducer(mq, group="shop", ledger=engine)
+    producer.create_ledger()
+    producer.ledger.identity()
+    if table == "mqpg_outbox":
+        mq.create_producer_group("out")
+        producer = protocols.OutboxProducer(mq, group="out", database=engine)
+        producer.create_outbox()
+    leave_out(engine, table)
+    with pytest.raises(errors.Error, match=r"left out its row|has no ledger row"), producer.transaction(topic, 1):
+        pass
+    if table == "mqpg_outbox":
+        with engine.begin() as conn, pytest.raises(errors.LedgerError, match="left out its row"):
+            producer.send(topic, 1, conn=conn)
+    engine.dispose()
 
 
 def test_an_open_one_makes_it_wait_within_the_lock_timeout(ledger: mqpg.Ledger) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -11,7 +12,7 @@ from sqlalchemy import Engine, text
 import mqpg
 from mqpg import errors
 from tests.support.broker import make_due
-from tests.support.business import INSERT, business, rows
+from tests.support.business import INSERT, business, business_at, rows
 from tests.support.waiting import eventually
 
 PHASES = "select headers ->> 'mqpg-phase', payload from mqpg.fetch('relayed', 0, 0, 1000)"
@@ -293,6 +294,25 @@ def test_an_inbox_that_cannot_be_written_stops_the_queue(
     assert business(engine) == [1]
     for one in (consumer, again):
         one.close()
+
+
+def test_a_prepare_that_a_trigger_leaves_out_stops_the_queue(
+    mq: mqpg.Client, relayed: str, new_database: Callable[..., str]
+) -> None:
+    dsn = new_database(empty=True)
+    with business_at(dsn.replace("postgresql://", "postgresql+psycopg://", 1)) as engine:
+        consumer = reader(engine)
+        consumer.step(mq)
+        with psycopg.connect(dsn) as conn:
+            conn.execute(
+                "create function leave_out() returns trigger language plpgsql as $$ begin return null; end $$;"
+                "create trigger leave_out before insert on mqpg_prepared for each row execute function leave_out()"
+            )
+        mq.prepare(relayed, 1, "shop")
+        mq.append()
+        with pytest.raises(Exception, match="mqpg_prepared left out its row"):
+            consumer.step(mq)
+        consumer.close()
 
 
 def test_a_handle_that_no_inbox_can_hold_is_its_message_s_fault(

@@ -24,7 +24,7 @@ from mqpg._async._acompat import DriverConnection, PgConnection
 from mqpg._async.client.client import AsyncClient
 from mqpg.handlers.failures import InboxFailed
 from mqpg.handlers.options import ConsumerOptions
-from mqpg.values.errors import ConfigurationError, Error, InvalidArgument, WrongState
+from mqpg.values.errors import ConfigurationError, Error, InvalidArgument, LedgerError, WrongState
 from mqpg.values.messages import RETRY_LANE, Message
 from mqpg.values.translation import translate
 
@@ -111,7 +111,7 @@ class RelayInbox:
 
         try:
             found = [await self._admit(message, conn) for message in messages]
-        except (psycopg.Error, SQLAlchemyError) as error:
+        except (psycopg.Error, SQLAlchemyError, LedgerError) as error:
             raise InboxFailed(f"{self._group}/{self._topic}: inbox mqpg_prepared: {translate(error)}") from error
         return [message for message in found if message is not None]
 

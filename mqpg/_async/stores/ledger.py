@@ -171,12 +171,16 @@ class AsyncLedger(AsyncClosing):
         Raises:
             Fenced: A check-back has already ruled that this transaction rolls back, so it must roll
                 back.
+            LedgerError: A trigger of the table left the row out.
         """
         values = {"new_handle": handle, "new_entry": "local", "new_topic": topic}
         try:
             if self.database.dialect == "postgresql":
                 nearest = await bare_connection(conn)
-                return str(await _INSERT_DURABLE.scalar(nearest, values, self.database.schema))
+                xid = await _INSERT_DURABLE.scalar(nearest, values, self.database.schema)
+                if xid is None:
+                    raise LedgerError(f"a trigger of mqpg_ledger in {self.database.describe()} left out its row")
+                return str(xid)
             await self.database.execute(conn, _INSERT, values)
         except (IntegrityError, UniqueViolation) as error:
             raise Fenced(
@@ -396,7 +400,12 @@ class AsyncLedger(AsyncClosing):
         values = {"new_handle": handle, "new_entry": "fence", "new_topic": None}
         try:
             async with self.database.short_transaction(lock_timeout) as conn:
-                await self.database.execute(conn, _INSERT, values)
+                if self.database.dialect == "postgresql":
+                    written = await _INSERT_DURABLE.scalar(conn, values, self.database.schema) is not None
+                else:
+                    written = (await self.database.execute(conn, _INSERT, values)).rowcount != 0
+                if not written:  # a trigger left it out, perhaps because there is a row already
+                    return None
                 if doubt := await self.identities.doubt(conn, identity, born_at):
                     await conn.rollback()
                     return Finding(Verdict.WAIT, doubt, lost=True)
@@ -418,7 +427,7 @@ class AsyncLedger(AsyncClosing):
         async with self.database.short_transaction(lock_timeout) as conn:
             entry = (await self.database.execute(conn, _ENTRY, {"one": handle})).scalar()
             if entry is None:
-                return Finding(Verdict.WAIT, "the ledger row is gone; the next check-back sets a fence")
+                return Finding(Verdict.WAIT, "the ledger row is gone or hidden, or a trigger leaves the fence out")
             if entry == "fence" and (doubt := await self.identities.doubt(conn, identity, born_at)):
                 await conn.rollback()
                 return Finding(Verdict.WAIT, doubt, lost=True)

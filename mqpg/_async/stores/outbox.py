@@ -110,7 +110,9 @@ class Outbox:
     async def store(self, conn: Connection | Session, row: StoredMessage) -> None:
         """Store a message in the caller's transaction (P1)."""
         values = {name: getattr(row, name) for name in StoredMessage.__slots__}
-        await self.database.execute(conn, insert(outbox).values(**values, created_at=clock()))
+        row_of = insert(outbox).values(**values, created_at=clock()).execution_options(preserve_rowcount=True)
+        if (await self.database.execute(conn, row_of)).rowcount == 0:
+            raise LedgerError(f"a trigger or rule of mqpg_outbox in {self.database.describe()} left out its row")
 
     async def store_now(self, row: StoredMessage) -> None:
         """Store a message in a transaction of its own (P1)."""

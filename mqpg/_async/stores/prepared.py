@@ -11,7 +11,7 @@ from mqpg._async.stores.statements import StoreStatement
 from mqpg.user_tables.drivers import commits_each_statement
 from mqpg.user_tables.tables import clock, prepared
 from mqpg.values.arguments import exactly_before
-from mqpg.values.errors import InvalidArgument
+from mqpg.values.errors import InvalidArgument, LedgerError
 
 __all__ = ["PreparedMessages"]
 
@@ -25,7 +25,9 @@ _IS = tuple(prepared.c[name] == bindparam(f"wanted_{name}") for name in _KEY)
 _OPEN = (*_IS, prepared.c.payload != _EMPTY)
 _COLUMNS = (*_KEY, "message_id", "queue_id", "payload")
 _STORE = StoreStatement(
-    insert(prepared).values({name: bindparam(name) for name in _COLUMNS} | {"prepared_at": clock()})
+    insert(prepared)
+    .values({name: bindparam(name) for name in _COLUMNS} | {"prepared_at": clock()})
+    .execution_options(preserve_rowcount=True)
 )
 _REPLACE = StoreStatement(
     update(prepared)
@@ -98,7 +100,8 @@ class PreparedMessages:
 
     async def _insert(self, conn: PgConnection | Connection, handle: str, values: dict[str, str | int]) -> None:
         key = {"consumer_group": self._group, "topic": self._topic, "handle": handle}
-        await _STORE.execute(conn, key | values, self._schema)
+        if await _STORE.execute(conn, key | values, self._schema) == 0:
+            raise LedgerError("a trigger or rule of mqpg_prepared left out its row")
 
     def _wanted(self, handle: str) -> dict[str, str | int]:
         return {"wanted_consumer_group": self._group, "wanted_topic": self._topic, "wanted_handle": handle}
