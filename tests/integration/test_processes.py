@@ -180,6 +180,40 @@ def test_a_child_that_leaves_the_block_of_its_parent(dsn: str, orders: str, ends
     assert run.stdout.strip() == ("7" if ends == "with sys.exit" else "1")
 
 
+@pytest.mark.parametrize("ends", ["at its end", "with sys.exit"])
+def test_a_child_that_leaves_a_block_of_the_producer(
+    dsn: str, orders: str, local_url: str, ends: str, tmp_path: Path
+) -> None:
+    """Otherwise it ends the parent's transaction, and what follows there is committed without a message."""
+    engine = create_engine(local_url)
+    with engine.begin() as conn:
+        conn.execute(text("create table business (id int)"))
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import os, sys, mqpg\n"
+        "from sqlalchemy import text\n"
+        "mq = mqpg.connect(sys.argv[1], pool_max_size=1)\n"
+        "shop = mqpg.TransactionalProducer(mq, group='shop', ledger=sys.argv[2])\n"
+        "shop.create_ledger()\n"
+        "with shop.transaction('orders', 1) as tx:\n"
+        "    tx.execute(text('insert into business values (1)'))\n"
+        "    child = os.fork() == 0\n"
+        f"    if child:\n        {'pass' if ends == 'at its end' else 'sys.exit(7)'}\n"
+        "    else:\n        print(os.waitstatus_to_exitcode(os.wait()[1]))\n"
+        "        tx.execute(text('insert into business values (2)'))\n"
+        "assert not child, 'the child continues'\n"
+        "assert mq.append() == 1\n"
+    )
+    words = [sys.executable, "-W", "ignore", str(script), dsn, local_url]
+    run = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == ("7" if ends == "with sys.exit" else "1"), run.stderr
+    assert ("belongs to the parent process" in run.stderr) == (ends == "at its end")
+    with engine.connect() as conn:
+        assert conn.execute(text("select count(*) from business")).scalar_one() == 2
+    engine.dispose()
+
+
 def test_a_client_that_is_closed_stays_closed(dsn: str, orders: str) -> None:
     mq = mqpg.connect(dsn)
     mq.close()

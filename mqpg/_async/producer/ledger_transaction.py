@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -14,6 +15,7 @@ from mqpg._async._acompat import Connection, DriverConnection, Session, driver_c
 from mqpg._async.client.execute import is_rolled_back
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.durability import checked_commit, is_still
+from mqpg.connection.forking import abandon
 from mqpg.user_tables.drivers import has_failed, in_transaction, is_answer, is_autocommit, will_autocommit
 from mqpg.values.errors import Error, LedgerError, OutcomeUnknown, WrongState
 from mqpg.values.messages import Json
@@ -57,6 +59,7 @@ class LedgerTransaction:
         self._xid: str | None = None  # the id of the transaction in PostgreSQL
         self._in_doubt = False
         self._calls: list[Any] = []
+        self._pid = os.getpid()
 
     async def _begin(self, topic: str) -> None:
         """Begin, and write the ledger row. Raises Fenced, LedgerError, WrongState."""
@@ -196,17 +199,21 @@ async def commit_local(tx: LedgerTransaction) -> None:
     Raises OutcomeUnknown if the connection was lost meanwhile, and WrongState if the
     transaction had been rolled back before.
     """
+    if tx._pid != os.getpid():
+        raise WrongState("the local transaction was begun before fork(), and belongs to the parent process")
     await tx._commit()
 
 
 async def abandon_local(tx: LedgerTransaction) -> bool:
     """Roll back what is open. False if it is not certain that nothing of it was committed."""
-    return await tx._abandon() if tx.open else False
+    return await tx._abandon() if tx.open and tx._pid == os.getpid() else False
 
 
 async def release_local(tx: LedgerTransaction) -> None:
     """Give the connection back, unless the caller lent it."""
-    if not tx._lent:
+    if tx._pid != os.getpid():
+        abandon(tx._owner)
+    elif not tx._lent:
         await tx._owner.close()
 
 
