@@ -152,3 +152,25 @@ def test_auditors_learn_no_key_and_no_tag_from_why(mq: mqpg.Client, role: LoginR
         mq.grant_receive("tagged", "orders", role.name)
         for query, count in questions:
             assert str(conn.execute(query.encode()).fetchall()).count("loot") == count
+
+
+def test_a_consumer_beside_the_queue_takes_the_tables_that_others_made(
+    mq: mqpg.Client, db: psycopg.Connection[Any], role: LoginRole
+) -> None:
+    """A role without CREATE in the schema, which PostgreSQL asks for even if there is nothing to create."""
+    mq.create_topic("relayed", queues=1, kind="relay")
+    mq.create_producer_group("shop")
+    mq.subscribe("g", "relayed")
+    mq.grant_receive("g", "relayed", role.name)
+    seen: list[Any] = []
+    consumer = mqpg.consumer("relayed", group="g", journal=True)(lambda message: seen.append(message.payload))
+    with mqpg.connect(role.dsn) as app:
+        with pytest.raises(mqpg.errors.LedgerError, match=r"no table mqpg_prepared .*permission denied for schema"):
+            consumer.step(app)
+        consumer.step(mq)
+        tables = sql.SQL("grant select, insert, update, delete on mqpg_prepared, mqpg_applied to {}")
+        db.execute(tables.format(sql.Identifier(role.name)))
+        assert mq.commit(mq.prepare("relayed", 1, "shop")) == "committed"
+        mq.append()
+        mqpg.consumer("relayed", group="g", journal=True)(lambda message: seen.append(message.payload)).step(app)
+    assert seen == [1]

@@ -76,11 +76,16 @@ async def create_beside_queue(conn: PgConnection, table: Table, schema: str | No
     """
     one = located(table, schema)
     name = POSTGRESQL.identifier_preparer.format_table(one)
+    refusal = ""
     if allowed:
-        await conn.execute(_LOCK, [name])
-        await conn.execute(_compiled(CreateTable(one, if_not_exists=True)))
-        for index in one.indexes:
-            await conn.execute(_compiled(CreateIndex(index, if_not_exists=True)))
+        try:
+            async with conn.transaction():
+                await conn.execute(_LOCK, [name])
+                await conn.execute(_compiled(CreateTable(one, if_not_exists=True)))
+                for index in one.indexes:
+                    await conn.execute(_compiled(CreateIndex(index, if_not_exists=True)))
+        except InsufficientPrivilege as error:  # also where everything is there already
+            allowed, refusal = False, f" ({error.diag.message_primary})"
     found = {row[0] for row in await (await conn.execute(_COLUMNS, [name])).fetchall()}
     missing = [column for column in one.columns if column.name not in found]
     if missing:
@@ -91,7 +96,7 @@ async def create_beside_queue(conn: PgConnection, table: Table, schema: str | No
             problem = (
                 f"table {name} lacks the columns {names}" if found else f"no table {name} in the broker's database"
             )
-            raise LedgerError(f"{problem}; {by_hand('postgresql', table, schema)}")
+            raise LedgerError(f"{problem}{refusal}; {by_hand('postgresql', table, schema)}")
         try:
             await conn.execute(statement.encode())
         except InsufficientPrivilege as error:

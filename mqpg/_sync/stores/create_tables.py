@@ -77,11 +77,16 @@ def create_beside_queue(conn: PgConnection, table: Table, schema: str | None, al
     """
     one = located(table, schema)
     name = POSTGRESQL.identifier_preparer.format_table(one)
+    refusal = ""
     if allowed:
-        conn.execute(_LOCK, [name])
-        conn.execute(_compiled(CreateTable(one, if_not_exists=True)))
-        for index in one.indexes:
-            conn.execute(_compiled(CreateIndex(index, if_not_exists=True)))
+        try:
+            with conn.transaction():
+                conn.execute(_LOCK, [name])
+                conn.execute(_compiled(CreateTable(one, if_not_exists=True)))
+                for index in one.indexes:
+                    conn.execute(_compiled(CreateIndex(index, if_not_exists=True)))
+        except InsufficientPrivilege as error:  # also where everything is there already
+            allowed, refusal = False, f" ({error.diag.message_primary})"
     found = {row[0] for row in (conn.execute(_COLUMNS, [name])).fetchall()}
     missing = [column for column in one.columns if column.name not in found]
     if missing:
@@ -92,7 +97,7 @@ def create_beside_queue(conn: PgConnection, table: Table, schema: str | None, al
             problem = (
                 f"table {name} lacks the columns {names}" if found else f"no table {name} in the broker's database"
             )
-            raise LedgerError(f"{problem}; {by_hand('postgresql', table, schema)}")
+            raise LedgerError(f"{problem}{refusal}; {by_hand('postgresql', table, schema)}")
         try:
             conn.execute(statement.encode())
         except InsufficientPrivilege as error:
