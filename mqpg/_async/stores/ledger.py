@@ -162,22 +162,19 @@ class AsyncLedger(AsyncClosing):
         Args:
             conn: The local transaction.
             handle: The handle that `prepare` returned.
-            topic: The topic of the half message, for reconciliation and audit. None if it is not
-                known.
+            topic: The topic of the half message, for reconciliation and audit. None: it is not known.
 
         Returns:
             In PostgreSQL the id of the transaction, as text, else None.
 
         Raises:
-            Fenced: A check-back has already ruled that this transaction rolls back, so it must roll
-                back.
+            Fenced: A check-back has already ruled that this transaction rolls back, and it must.
             LedgerError: A trigger of the table left the row out.
         """
         values = {"new_handle": handle, "new_entry": "local", "new_topic": topic}
         try:
             if self.database.dialect == "postgresql":
-                nearest = await bare_connection(conn)
-                xid = await _INSERT_DURABLE.scalar(nearest, values, self.database.schema)
+                xid = await _INSERT_DURABLE.scalar(await bare_connection(conn), values, self.database.schema)
                 if xid is None:
                     raise LedgerError(f"a trigger of mqpg_ledger in {self.database.describe()} left out its row")
                 return str(xid)
