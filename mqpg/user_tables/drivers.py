@@ -34,9 +34,9 @@ __all__ = [
     "will_autocommit",
 ]
 
-# MySQL: no right to the database, table, column, or statement.
-# Insufficient privilege, undefined table, invalid schema name, read-only transaction.
+# PostgreSQL: insufficient privilege, undefined table, invalid schema name, read-only transaction.
 _OUT_OF_REACH = ("42501", "42P01", "3F000", "25006")
+# MySQL: no right to the database, table, column, or statement.
 _DENIED = (1044, 1045, 1142, 1143, 1227, 1370)
 # MySQL: started with read_only, transaction is read only, server is in read only mode.
 # PostgreSQL: 25006.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import psycopg
@@ -246,18 +246,7 @@ async def test_a_transaction_that_asyncpg_ends(
     mq: mqpg.Client, amq: mqpg.AsyncClient, effects: Callable[[], list[int]], way: str
 ) -> None:
     """No effect is doubled. Behind `begin` it is not known which message did it."""
-
-    @mqpg.consumer(
-        "orders", group="g", max_attempts=2, retry_delay=0, consumer="one",
-        database=make_url(mq.dsn).set(drivername="postgresql+asyncpg"),
-    )  # fmt: skip
-    async def handle(message: mqpg.Message, conn: AsyncConnection) -> None:
-        await conn.execute(text("insert into effect values (:id)"), {"id": message.payload})
-        if message.payload == 2:
-            driver: Any = (await conn.get_raw_connection()).driver_connection
-            await driver.execute(way)
-
-    await _drain(handle, amq, mq)
+    await _handle_four_with_asyncpg(mq, amq, lambda driver: driver.execute(way))
     done, dead = effects(), {payload for payload, _ in letters(mq)}
     assert done == ([3, 4] if way == "rollback" else [1, 2, 3, 4] if way == "commit" else [1, 2])
     assert dead == ({1, 2, 3, 4} if "begin" in way else {1, 2})
@@ -268,6 +257,20 @@ async def test_a_statement_of_asyncpg_that_is_not_waited_for(
 ) -> None:
     kept = []
 
+    async def leave(driver: Any) -> None:
+        kept.append(asyncio.ensure_future(driver.execute("select pg_sleep(1)")))
+        await asyncio.sleep(0)
+
+    await _handle_four_with_asyncpg(mq, amq, leave)
+    await asyncio.gather(*kept, return_exceptions=True)
+    assert (effects(), [payload for payload, _ in letters(mq)]) == ([1, 3, 4], [2])
+
+
+async def _handle_four_with_asyncpg(
+    mq: mqpg.Client, amq: mqpg.AsyncClient, act: Callable[[Any], Awaitable[object]]
+) -> None:
+    """Let a handler insert the numbers 1 to 4, and `act` with the driver's connection behind 2."""
+
     @mqpg.consumer(
         "orders", group="g", max_attempts=2, retry_delay=0, consumer="one",
         database=make_url(mq.dsn).set(drivername="postgresql+asyncpg"),
@@ -275,13 +278,9 @@ async def test_a_statement_of_asyncpg_that_is_not_waited_for(
     async def handle(message: mqpg.Message, conn: AsyncConnection) -> None:
         await conn.execute(text("insert into effect values (:id)"), {"id": message.payload})
         if message.payload == 2:
-            driver: Any = (await conn.get_raw_connection()).driver_connection
-            kept.append(asyncio.ensure_future(driver.execute("select pg_sleep(1)")))
-            await asyncio.sleep(0)
+            await act((await conn.get_raw_connection()).driver_connection)
 
     await _drain(handle, amq, mq)
-    await asyncio.gather(*kept, return_exceptions=True)
-    assert (effects(), [payload for payload, _ in letters(mq)]) == ([1, 3, 4], [2])
 
 
 async def _drain(consumer: Any, amq: mqpg.AsyncClient, mq: mqpg.Client) -> None:
