@@ -11,6 +11,7 @@ import pytest
 from tests.fixtures.databases import Databases
 from tests.fixtures.emptying import empty
 from tests.support.broker import Broker, Session, Spare
+from tests.support.mutation import mutate
 from tests.support.retention import retain
 
 
@@ -84,3 +85,12 @@ def brisk(mq: Session) -> Session:
     mq.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")
     retain(mq, "0 s")
     return mq
+
+
+@pytest.fixture
+def mutant(request: pytest.FixtureRequest, mq: Session) -> bool:
+    """Whether functions of the broker lack the rules that the decorator `without` names."""
+    lacks, rules = request.param
+    for rule in rules if lacks else ():
+        mutate(mq, *rule)
+    return bool(lacks)

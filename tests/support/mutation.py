@@ -1,17 +1,20 @@
 """Mutants: functions without one of their rules, which show that the rule's test would notice.
 
-A trap test runs its scenario twice. With the function as it is all is well, and with a copy whose
-text lacks the rule the scenario must show the damage. A pause can be put into a function, so that a
-race is a sequence of steps and not luck.
+A trap test has the decorator `without` and runs twice. With the function as it is all is well, and
+with a copy whose text lacks the rule (`mutant`) it must show the damage. A pause can be put into a
+function, so that a race is a sequence of steps and not luck.
 """
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import pytest
 
 from tests.support.broker import Broker, Session
 
-__all__ = ["PAUSE", "Gate", "mutate"]
+__all__ = ["PAUSE", "Gate", "mutate", "only_if", "without"]
 
 _PAUSE_KEY = 7_777_777
 # Waits at the gate where the session asked for it. It is put between two statements of a function.
@@ -23,7 +26,7 @@ PAUSE = f"""
 """
 
 
-def mutate(mq: Session, function: str, old: str, new: str, *, count: int = 1) -> None:
+def mutate(mq: Session, function: str, old: str, new: str, count: int = 1) -> None:
     """Replace `old` by `new` in mqpg.`function`.
 
     Spaces match any spaces. Fails unless it applies `count` times.
@@ -42,6 +45,23 @@ def mutate(mq: Session, function: str, old: str, new: str, *, count: int = 1) ->
             assert mq.scalar("select pg_get_functiondef(%s)", oid) != text
             applied += n
     assert applied == count, f"{old!r} is {applied} times in {function}, not {count}"
+
+
+Rule = tuple[str, str, str] | tuple[str, str, str, int]
+
+
+def without(*rules: Rule) -> pytest.MarkDecorator:
+    """Run a test as it is, and with the argument `mutant`, for which each rule is replaced.
+
+    A rule is a function, its text, what stands there instead, and how often, as for `mutate`. Without
+    any the test makes its mutant itself.
+    """
+    return pytest.mark.parametrize("mutant", [(False, ()), (True, rules)], ids=["whole", "mutant"], indirect=True)
+
+
+def only_if(condition: bool, context: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
+    """`refused` or `pytest.raises` for one of the two runs."""
+    return context if condition else nullcontext()
 
 
 class Gate:

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from tests.support.broker import Broker, Session, message_id, messages_by_queue, positions, refused, seconds
-from tests.support.mutation import PAUSE, Gate, mutate
+from tests.support.mutation import PAUSE, Gate, mutate, only_if, without
 from tests.support.waiting import eventually
 
 
@@ -41,10 +41,18 @@ def age_floor(mq: Session, until: int | None = None) -> None:
 # the xid first, then the batch id
 
 
-def racing_senders(mq: Session, broker: Broker) -> tuple[int, int, list[int]]:
+XID_FIRST = """v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
+    v_batch := nextval('mqpg.batch_id');"""
+ID_FIRST = f"v_batch := nextval('mqpg.batch_id'); {PAUSE} v_xid := pg_current_xact_id();"
+XID_FIRST_PAUSED = f"v_xid := pg_current_xact_id(); {PAUSE} v_batch := nextval('mqpg.batch_id');"
+
+
+@without()
+def test_trap_xid_before_batch_id_keeps_the_order(mq: Session, broker: Broker, mutant: bool) -> None:
     """One sender stops between xid and batch id, and another one sends and commits a message of the
     key meanwhile.
     """
+    mutate(mq, "send", XID_FIRST, ID_FIRST if mutant else XID_FIRST_PAUSED, count=2)
     mq.send("t", "1")  # the sequence's first value is logged, which would give its caller an xid
     gate = Gate(broker)
     slow = gate.stopping()
@@ -52,55 +60,26 @@ def racing_senders(mq: Session, broker: Broker) -> tuple[int, int, list[int]]:
         pending = broker.background(slow.send, "one", "1", key="k")
         gate.wait_for(slow)
         quick = mq.send("one", "1", key="k")
-    return pending.result(45), quick, appended(mq)
+    order = [quick, pending.result(45)]
+    # The mutant's quick one committed before the slow one took its xid, and lies behind it.
+    assert appended(mq) == (order[::-1] if mutant else order)
 
 
-def racing_sender_and_floor(
-    mq: Session, broker: Broker, key: str | None, until: int | None = None
-) -> tuple[int, list[int]]:
+@pytest.mark.parametrize("key", [None, "k"])
+@without()
+def test_trap_xid_before_batch_id_keeps_rows_above_the_floor(
+    mq: Session, broker: Broker, key: str | None, mutant: bool
+) -> None:
     """One sender stops between xid and batch id, and the appender moves its floor meanwhile."""
+    mutate(mq, "send", XID_FIRST, ID_FIRST if mutant else XID_FIRST_PAUSED, count=2)
     mq.send("t", "1")  # as above
     gate = Gate(broker)
     slow = gate.stopping()
     with gate.closed():
         pending = broker.background(slow.send, "one", "1", key=key)
         gate.wait_for(slow)
-        age_floor(mq, until)
-    return pending.result(45), appended(mq)
-
-
-XID_FIRST = """v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
-    v_batch := nextval('mqpg.batch_id');"""
-ID_FIRST = f"v_batch := nextval('mqpg.batch_id'); {PAUSE} v_xid := pg_current_xact_id();"
-XID_FIRST_PAUSED = f"v_xid := pg_current_xact_id(); {PAUSE} v_batch := nextval('mqpg.batch_id');"
-
-
-def test_trap_xid_before_batch_id_keeps_the_order(mq: Session, broker: Broker) -> None:
-    mutate(mq, "send", XID_FIRST, XID_FIRST_PAUSED, count=2)
-    slow, quick, order = racing_senders(mq, broker)
-    assert order == [quick, slow]
-
-
-def test_trap_xid_before_batch_id_keeps_the_order_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "send", XID_FIRST, ID_FIRST, count=2)
-    slow, quick, order = racing_senders(mq, broker)
-    assert order == [slow, quick], "quick committed before slow took its xid, and lies behind it"
-
-
-@pytest.mark.parametrize("key", [None, "k"])
-def test_trap_xid_before_batch_id_keeps_rows_above_the_floor(mq: Session, broker: Broker, key: str | None) -> None:
-    mutate(mq, "send", XID_FIRST, XID_FIRST_PAUSED, count=2)
-    slow, order = racing_sender_and_floor(mq, broker, key)
-    assert slow in order
-
-
-@pytest.mark.parametrize("key", [None, "k"])
-def test_trap_xid_before_batch_id_keeps_rows_above_the_floor_mutant(
-    mq: Session, broker: Broker, key: str | None
-) -> None:
-    mutate(mq, "send", XID_FIRST, ID_FIRST, count=2)
-    slow, order = racing_sender_and_floor(mq, broker, key, until=2)
-    assert slow not in order, "the row was to be hidden by the floor"
+        age_floor(mq, 2 if mutant else None)
+    assert (pending.result(45) in appended(mq)) is not mutant, "the row was to be hidden by the floor"
 
 
 WRITE_FOR_THEM = ("_store_finals", "_relay_prepares", "_relay_decisions")  # called by those below, xid in hand
@@ -139,62 +118,54 @@ def test_trap_nothing_else_writes_the_commit_log(mq: Session) -> None:
 # append() in a READ COMMITTED transaction of its own
 
 
-def append_inside_a_writing_transaction(mq: Session, broker: Broker) -> tuple[list[int], list[int]]:
+@without(("append", "perform mqpg._require_own_transaction('append');", ""))
+def test_trap_append_refuses_a_caller_with_an_xid(mq: Session, broker: Broker, mutant: bool) -> None:
     """send, append, send in one transaction, while another has taken a later xid and committed."""
     other, sent = broker.session(), []
-    with mq.transaction():
+    with only_if(not mutant, refused("MQ015")), mq.transaction():
         sent.append(mq.send("one", "1"))
         sent.append(other.send("one", "2"))
         mq.append()
         sent.append(mq.send("one", "3"))
-    return sent, appended(broker.session())
+    # The mutant loses the caller's later row.
+    assert appended(broker.session()) == (sent[:2] if mutant else sent[1:])
 
 
-def test_trap_append_refuses_a_caller_with_an_xid(mq: Session, broker: Broker) -> None:
-    with refused("MQ015"):
-        append_inside_a_writing_transaction(mq, broker)
-    assert len(appended(mq)) == 1
-
-
-def test_trap_append_refuses_a_caller_with_an_xid_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "append", "perform mqpg._require_own_transaction('append');", "")
-    sent, order = append_inside_a_writing_transaction(mq, broker)
-    assert sent[2] not in order, "the caller's later row was to be lost"
-
-
-def append_with_an_old_snapshot(mq: Session, broker: Broker) -> list[int]:
-    """The appender runs in REPEATABLE READ with a snapshot that is older than the newest tick."""
-    other = broker.session()
-    ids = [mq.send("one", "1")]
-    with mq.transaction():
-        mq.execute("set transaction isolation level repeatable read")
-        mq.execute("select 1 from mqpg.tick")
-        other.append()
-        mq.append()
-    return ids
-
-
-def test_trap_append_is_read_committed_only(mq: Session, broker: Broker) -> None:
-    with refused("MQ015"):
-        append_with_an_old_snapshot(mq, broker)
-
-
-def test_trap_append_is_read_committed_only_mutant(mq: Session, broker: Broker) -> None:
-    mutate(
-        mq,
+@without(
+    (
         "_require_own_transaction",
         "if current_setting('transaction_isolation') <> 'read committed' then",
         "if false then",
     )
-    with pytest.raises(psycopg.errors.UniqueViolation):
-        append_with_an_old_snapshot(mq, broker)
+)
+def test_trap_append_is_read_committed_only(mq: Session, broker: Broker, mutant: bool) -> None:
+    """The appender runs in REPEATABLE READ with a snapshot that is older than the newest tick."""
+    other = broker.session()
+    mq.send("one", "1")
+    with pytest.raises(psycopg.errors.UniqueViolation) if mutant else refused("MQ015"), mq.transaction():
+        mq.execute("set transaction isolation level repeatable read")
+        mq.execute("select 1 from mqpg.tick")
+        other.append()
+        mq.append()
 
 
 # the snapshot once, into a variable
 
 
-def commit_during_a_pass(mq: Session, broker: Broker) -> tuple[int, list[int]]:
+def pause_before_the_tick(mq: Session) -> None:
+    mutate(mq, "append", "if v_messages > 0 or v_new.due then", f"if v_messages > 0 or v_new.due then {PAUSE}")
+
+
+@without(
+    (
+        "append",
+        "pg_current_xact_id(), v_upto, pg_snapshot_xmax(v_upto),",
+        "pg_current_xact_id(), pg_current_snapshot(), pg_snapshot_xmax(pg_current_snapshot()),",
+    )
+)
+def test_trap_the_stored_snapshot_is_the_one_used(mq: Session, broker: Broker, mutant: bool) -> None:
     """A message commits after the appender took its snapshot and before it wrote its tick."""
+    pause_before_the_tick(mq)
     gate = Gate(broker)
     appender = gate.stopping()
     mq.send("one", "1")
@@ -203,29 +174,7 @@ def commit_during_a_pass(mq: Session, broker: Broker) -> tuple[int, list[int]]:
         gate.wait_for(appender)
         late = mq.send("one", "2")
     running.result(45)
-    return late, appended(mq)
-
-
-def pause_before_the_tick(mq: Session) -> None:
-    mutate(mq, "append", "if v_messages > 0 or v_new.due then", f"if v_messages > 0 or v_new.due then {PAUSE}")
-
-
-def test_trap_the_stored_snapshot_is_the_one_used(mq: Session, broker: Broker) -> None:
-    pause_before_the_tick(mq)
-    late, order = commit_during_a_pass(mq, broker)
-    assert late in order
-
-
-def test_trap_the_stored_snapshot_is_the_one_used_mutant(mq: Session, broker: Broker) -> None:
-    pause_before_the_tick(mq)
-    mutate(
-        mq,
-        "append",
-        "pg_current_xact_id(), v_upto, pg_snapshot_xmax(v_upto),",
-        "pg_current_xact_id(), pg_current_snapshot(), pg_snapshot_xmax(pg_current_snapshot()),",
-    )
-    late, order = commit_during_a_pass(mq, broker)
-    assert late not in order, "counted as appended, and never was"
+    assert (late in appended(mq)) is not mutant, "counted as appended, and never was"
 
 
 # visible in S1 and not in S0: the late ones by lookup
@@ -306,7 +255,8 @@ def test_trap_a_late_commit_is_not_skipped_mutant(mq: Session, broker: Broker, w
 # due rows behind the due time
 
 
-def due_before_it_is_visible(mq: Session, broker: Broker) -> int:
+@without(("_newly_due", "d.visible_at <= _newly_due.due_from", "false", 2))
+def test_trap_due_before_the_last_pass_but_visible_only_now(mq: Session, broker: Broker, mutant: bool) -> None:
     """A message's time lies before the last call's, and its transaction ends after it."""
     other = broker.session()
     other.execute("begin")
@@ -316,23 +266,18 @@ def due_before_it_is_visible(mq: Session, broker: Broker) -> int:
     mq.execute("select pg_sleep(0.02)")
     mq.append()
     other.execute("commit")
-    return late
+    assert appended(mq).count(late) == (0 if mutant else 1)
 
 
-def test_trap_due_before_the_last_pass_but_visible_only_now(mq: Session, broker: Broker) -> None:
-    late = due_before_it_is_visible(mq, broker)
-    assert appended(mq).count(late) == 1
-
-
-def test_trap_due_before_the_last_pass_but_visible_only_now_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "_newly_due", "d.visible_at <= _newly_due.due_from", "false", count=2)
-    assert due_before_it_is_visible(mq, broker) not in appended(mq)
-
-
-def retries_in_two_passes(mq: Session) -> list[int]:
-    """Return the delivered attempts of a message that is nacked once and becomes due between two
-    calls.
-    """
+@without(
+    (
+        "_newly_due",
+        "d.visible_at > _newly_due.due_from and d.visible_at <= _newly_due.due_until",
+        "d.visible_at <= _newly_due.due_until",
+    )
+)
+def test_trap_what_was_due_before_is_not_due_again(mq: Session, mutant: bool) -> None:
+    """A message is nacked once and becomes due between two calls."""
     (message_id,) = mq.send_batch("one", ["1"])
     mq.append()
     mq.nack(mq.receive("one")[0].receipt, [message_id], delay=seconds(0.01))
@@ -340,21 +285,8 @@ def retries_in_two_passes(mq: Session) -> list[int]:
         mq.send("t", "1", delay=seconds(0.01))  # A call that finds nothing due looks for nothing due.
         mq.execute("select pg_sleep(0.02)")
         mq.append()
-    return [m.attempt for m in mq.drain("one")]
-
-
-def test_trap_what_was_due_before_is_not_due_again(mq: Session) -> None:
-    assert retries_in_two_passes(mq) == [2]
-
-
-def test_trap_what_was_due_before_is_not_due_again_mutant(mq: Session) -> None:
-    mutate(
-        mq,
-        "_newly_due",
-        "d.visible_at > _newly_due.due_from and d.visible_at <= _newly_due.due_until",
-        "d.visible_at <= _newly_due.due_until",
-    )
-    assert len(retries_in_two_passes(mq)) > 1
+    attempts = [m.attempt for m in mq.drain("one")]
+    assert len(attempts) > 1 if mutant else attempts == [2]
 
 
 # the cut of a backlog
@@ -363,7 +295,8 @@ FLOOR_RULE = "where k.tick_id >= v_recent and k.xid <= pg_snapshot_xmin(v_upto) 
 FLOOR_BY_XMAX = "where k.snapshot_xmax <= pg_snapshot_xmin(v_upto) order by k.snapshot_xmax desc"
 
 
-def cut_below_the_last_snapshot(mq: Session, broker: Broker) -> tuple[list[int], list[int]]:
+@without(("_snapshot_of_backlog_part", "and l.xid >= v_s0_xmax and", "and"))
+def test_trap_a_cut_is_never_below_the_last_snapshot(mq: Session, broker: Broker, mutant: bool) -> None:
     """A transaction that is older than five appended ones commits, and small calls of the appender
     follow.
     """
@@ -374,21 +307,13 @@ def cut_below_the_last_snapshot(mq: Session, broker: Broker) -> tuple[list[int],
         mq.append()
     mq.append(1)
     mq.append()
-    return [*ids, late], [m for _, _, m in positions(mq, "one")]
+    order = [m for _, _, m in positions(mq, "one")]
+    # The mutant appends five of five again.
+    assert len(order) > 6 if mutant else order == [*ids, late]
 
 
-def test_trap_a_cut_is_never_below_the_last_snapshot(mq: Session, broker: Broker) -> None:
-    expected, order = cut_below_the_last_snapshot(mq, broker)
-    assert order == expected
-
-
-def test_trap_a_cut_is_never_below_the_last_snapshot_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "_snapshot_of_backlog_part", "and l.xid >= v_s0_xmax and", "and")
-    expected, order = cut_below_the_last_snapshot(mq, broker)
-    assert len(order) > len(expected), "five of five were to be appended again"
-
-
-def cut_with_an_open_transaction(mq: Session, broker: Broker) -> tuple[list[int], list[int]]:
+@without(("_snapshot_of_backlog_part", "where x.xid::text::bigint < v_x", "where false"))
+def test_trap_a_cut_keeps_the_running_transactions(mq: Session, broker: Broker, mutant: bool) -> None:
     """Small calls append a backlog while an older transaction is open, which commits later."""
     slow = broker.session()
     with slow.transaction():
@@ -396,65 +321,39 @@ def cut_with_an_open_transaction(mq: Session, broker: Broker) -> tuple[list[int]
         ids = [mq.send("one", "1") for _ in range(6)]
         while mq.append(2):
             pass
-    return [*ids, late], appended(mq)
+    order = appended(mq)
+    assert late not in order if mutant else order == [*ids, late]
 
 
-def test_trap_a_cut_keeps_the_running_transactions(mq: Session, broker: Broker) -> None:
-    expected, order = cut_with_an_open_transaction(mq, broker)
-    assert order == expected
-
-
-def test_trap_a_cut_keeps_the_running_transactions_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "_snapshot_of_backlog_part", "where x.xid::text::bigint < v_x", "where false")
-    expected, order = cut_with_an_open_transaction(mq, broker)
-    assert expected[-1] not in order
-
-
-def floor_of_a_cut(mq: Session) -> tuple[list[int], list[int]]:
+@without(("append", FLOOR_RULE, FLOOR_BY_XMAX))
+def test_trap_a_cut_pass_does_not_move_the_floor_over_its_backlog(mq: Session, mutant: bool) -> None:
     """Calls leave most of a backlog, although its batch ids were drawn long ago."""
     ids = [mq.send("one", "1") for _ in range(12)]
     while mq.append(2):
         pass
-    return ids, appended(mq)
-
-
-def test_trap_a_cut_pass_does_not_move_the_floor_over_its_backlog(mq: Session) -> None:
-    ids, order = floor_of_a_cut(mq)
-    assert order == ids
-
-
-def test_trap_a_cut_pass_does_not_move_the_floor_over_its_backlog_mutant(mq: Session) -> None:
-    mutate(mq, "append", FLOOR_RULE, FLOOR_BY_XMAX)
-    ids, order = floor_of_a_cut(mq)
-    assert len(order) < len(ids)
+    order = appended(mq)
+    assert len(order) < len(ids) if mutant else order == ids
 
 
 # floor_id
 
 
-def test_trap_floor_waits_for_the_oldest_running_transaction_mutant(mq: Session, broker: Broker) -> None:
-    """The scenario is that of the late send above."""
-    mutate(mq, "append", FLOOR_RULE, "where true order by k.xid desc")
+@without(("append", FLOOR_RULE, "where true order by k.xid desc"))
+def test_trap_floor_waits_for_the_oldest_running_transaction(mq: Session, broker: Broker, mutant: bool) -> None:
     slow = broker.session()
     with slow.transaction():
         late = slow.send("one", "1")
-        age_floor(mq, until=late // 1024)
-    assert late not in appended(mq), "the floor was to pass over an open transaction's row"
+        age_floor(mq, until=late // 1024 if mutant else None)
+        assert (floor(mq) * 1024 < late) is not mutant
+    assert (late in appended(mq)) is not mutant, "the floor was to pass over an open transaction's row"
 
 
-def test_trap_floor_waits_for_the_oldest_running_transaction(mq: Session, broker: Broker) -> None:
-    slow = broker.session()
-    with slow.transaction():
-        late = slow.send("one", "1")
-        age_floor(mq)
-        assert floor(mq) * 1024 < late
-    assert late in appended(mq)
-
-
-def running_above_xmax(mq: Session, broker: Broker) -> tuple[int, list[int]]:
+@without(("append", FLOOR_RULE, FLOOR_BY_XMAX))
+def test_trap_floor_waits_for_a_running_transaction_above_xmax(mq: Session, broker: Broker, mutant: bool) -> None:
     """A sender runs with an xid above the snapshot's xmax, because no greater xid has finished.
 
-    The call's batch_seq covers its batch id, and the next call has its xid as xmin.
+    The call's batch_seq covers its batch id, and the next call has its xid as xmin. A snapshot's xmax is
+    the newest finished xid plus one, and says nothing about the xids that run above it.
     """
     before, slow = broker.session(), broker.session()
     with before.transaction():
@@ -464,21 +363,7 @@ def running_above_xmax(mq: Session, broker: Broker) -> tuple[int, list[int]]:
     mq.append()
     age_floor(mq)
     slow.execute("commit")
-    return late, appended(mq)
-
-
-def test_trap_floor_waits_for_a_running_transaction_above_xmax(mq: Session, broker: Broker) -> None:
-    late, order = running_above_xmax(mq, broker)
-    assert late in order
-
-
-def test_trap_floor_waits_for_a_running_transaction_above_xmax_mutant(mq: Session, broker: Broker) -> None:
-    """A snapshot's xmax is the newest finished xid plus one, and says nothing about the xids that
-    run above it.
-    """
-    mutate(mq, "append", FLOOR_RULE, FLOOR_BY_XMAX)
-    late, order = running_above_xmax(mq, broker)
-    assert late not in order
+    assert (late in appended(mq)) is not mutant
 
 
 def test_trap_floor_moves_when_nothing_runs(mq: Session) -> None:
@@ -490,10 +375,15 @@ SEQUENCE_READ = "v_batch_seq := coalesce(pg_sequence_last_value('mqpg.batch_id')
 SNAPSHOT_TAKEN = "v_s1 := pg_current_snapshot();"
 
 
-def send_during_a_pass(mq: Session, broker: Broker) -> tuple[int, list[int]]:
+@without()
+def test_trap_the_sequence_is_read_before_the_pass_has_its_xid(mq: Session, broker: Broker, mutant: bool) -> None:
     """A sender takes xid and batch id while the appender stops before the sequence, and stays open
     over the next call.
     """
+    paused = f"{PAUSE} {SEQUENCE_READ} {SNAPSHOT_TAKEN}"
+    if mutant:
+        paused = f"{SNAPSHOT_TAKEN} perform pg_current_xact_id(); {PAUSE} {SEQUENCE_READ}"
+    mutate(mq, "append", f"{SEQUENCE_READ} {SNAPSHOT_TAKEN}", paused)
     gate = Gate(broker)
     appender, slow = gate.stopping(), broker.session()
     mq.send("one", "1")
@@ -505,24 +395,7 @@ def send_during_a_pass(mq: Session, broker: Broker) -> tuple[int, list[int]]:
     running.result(45)
     age_floor(mq)
     slow.execute("commit")
-    return late, appended(mq)
-
-
-def test_trap_the_sequence_is_read_before_the_pass_has_its_xid(mq: Session, broker: Broker) -> None:
-    mutate(mq, "append", f"{SEQUENCE_READ} {SNAPSHOT_TAKEN}", f"{PAUSE} {SEQUENCE_READ} {SNAPSHOT_TAKEN}")
-    late, order = send_during_a_pass(mq, broker)
-    assert late in order
-
-
-def test_trap_the_sequence_is_read_before_the_pass_has_its_xid_mutant(mq: Session, broker: Broker) -> None:
-    mutate(
-        mq,
-        "append",
-        f"{SEQUENCE_READ} {SNAPSHOT_TAKEN}",
-        f"{SNAPSHOT_TAKEN} perform pg_current_xact_id(); {PAUSE} {SEQUENCE_READ}",
-    )
-    late, order = send_during_a_pass(mq, broker)
-    assert late not in order
+    assert (late in appended(mq)) is not mutant
 
 
 # runs
@@ -555,44 +428,30 @@ def test_trap_runs_of_different_batches_never_join_mutant(mq: Session) -> None:
         two_full_batches(mq, decision=True)
 
 
-def decisions_against_id_order(mq: Session) -> tuple[list[int], list[int]]:
+@without(("_write_offsets", f"lag({END_OF_PLAIN}) over w = f.id", "abs(lag(f.id) over w - f.id) = 1"))
+def test_trap_decisions_join_only_where_ids_ascend(mq: Session, mutant: bool) -> None:
     rows = mq.call("prepare_batch", "one", ["0", "1", "2", "3"], "pg")
     handles = [r[0] for r in rows]
     order = [handles[i] for i in (3, 2, 0, 1)]
     for handle in order:
         mq.commit(handle)
     mq.append()
-    return [message_id(h) for h in order], [m.message_id for m in mq.call("fetch", "one", 0, 0)]
+    with only_if(mutant, refused("MQ014")):  # the run 3, 2 is read as 3, 4
+        assert [m.message_id for m in mq.call("fetch", "one", 0, 0)] == [message_id(h) for h in order]
+        assert mq.scalar("select starts from mqpg.consume_queue") == [0, 1, 2]
 
 
-def test_trap_decisions_join_only_where_ids_ascend(mq: Session) -> None:
-    expected, order = decisions_against_id_order(mq)
-    assert order == expected
-    assert mq.scalar("select starts from mqpg.consume_queue") == [0, 1, 2]
-
-
-def test_trap_decisions_join_only_where_ids_ascend_mutant(mq: Session) -> None:
-    mutate(mq, "_write_offsets", f"lag({END_OF_PLAIN}) over w = f.id", "abs(lag(f.id) over w - f.id) = 1")
-    with refused("MQ014"):  # the run 3, 2 is read as 3, 4
-        decisions_against_id_order(mq)
-
-
-def final_among_plain(mq: Session) -> list[object]:
+@without(
+    ("_write_offsets", END_OF_PLAIN, "f.id + f.n"),
+    ("_write_offsets", "and f.deliver_id is null and f.attempt", "and f.attempt"),
+)
+def test_trap_final_payloads_never_join(mq: Session, mutant: bool) -> None:
     """A body that lies in another row must not be read as part of its neighbours' run."""
     handles = [r[0] for r in mq.call("prepare_batch", "one", ["0", "1", "2"], "pg")]
     mq.call("commit_batch", handles, [None, '"final"', None])
     mq.append()
-    return [m.payload for m in mq.call("fetch", "one", 0, 0)]
-
-
-def test_trap_final_payloads_never_join(mq: Session) -> None:
-    assert final_among_plain(mq) == [0, "final", 2]
-
-
-def test_trap_final_payloads_never_join_mutant(mq: Session) -> None:
-    mutate(mq, "_write_offsets", END_OF_PLAIN, "f.id + f.n")
-    mutate(mq, "_write_offsets", "and f.deliver_id is null and f.attempt", "and f.attempt")
-    assert final_among_plain(mq) == [0, 1, 2], "the prepared body, not the final one"
+    found = [m.payload for m in mq.call("fetch", "one", 0, 0)]
+    assert found == [0, 1 if mutant else "final", 2], "the prepared body, not the final one"
 
 
 # durability
@@ -609,7 +468,13 @@ DURABLE: dict[str, Callable[[Session], object]] = {
 }
 
 
-def commits_durably(mq: Session, broker: Broker, function: str) -> bool:
+@pytest.mark.parametrize("function", DURABLE)
+@without()
+def test_trap_commits_wait_for_the_disk_whatever_the_session_says(
+    mq: Session, broker: Broker, function: str, mutant: bool
+) -> None:
+    if mutant:
+        mutate(mq, function, "perform mqpg._force_sync();", "")
     mq.execute("create table made (handle text)")
     mq.execute("insert into made values (%s)", mq.prepare("one", "1"))
     mq.send("one", "1")
@@ -617,22 +482,8 @@ def commits_durably(mq: Session, broker: Broker, function: str) -> bool:
     careless = broker.session("set synchronous_commit = off")
     with careless.transaction():
         DURABLE[function](careless)
-        durable = careless.scalar("select current_setting('synchronous_commit')") == "on"
-    assert careless.scalar("select current_setting('synchronous_commit')") == "off"
-    return durable
-
-
-@pytest.mark.parametrize("function", DURABLE)
-def test_trap_commits_wait_for_the_disk_whatever_the_session_says(mq: Session, broker: Broker, function: str) -> None:
-    assert commits_durably(mq, broker, function)
-
-
-@pytest.mark.parametrize("function", DURABLE)
-def test_trap_commits_wait_for_the_disk_whatever_the_session_says_mutant(
-    mq: Session, broker: Broker, function: str
-) -> None:
-    mutate(mq, function, "perform mqpg._force_sync();", "")
-    assert not commits_durably(mq, broker, function)
+        assert careless.scalar("show synchronous_commit") == ("off" if mutant else "on")
+    assert careless.scalar("show synchronous_commit") == "off"
 
 
 @pytest.mark.parametrize("level", ["remote_write", "remote_apply", "on"])
@@ -679,7 +530,9 @@ def test_trap_append_refuses_in_another_cluster_mutant(mq: Session) -> None:
 # two appenders
 
 
-def two_passes_at_once(mq: Session, broker: Broker) -> list[int]:
+@without(("append", "lock table mqpg.append_lock in exclusive mode;", ""))
+def test_trap_passes_are_one_after_the_other(mq: Session, broker: Broker, mutant: bool) -> None:
+    pause_before_the_tick(mq)
     gate = Gate(broker)
     first, second = gate.stopping(), broker.session()
     ids = [mq.send("one", "1") for _ in range(3)]
@@ -689,22 +542,10 @@ def two_passes_at_once(mq: Session, broker: Broker) -> list[int]:
         other = broker.background(second.append)
         waits = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"
         eventually(lambda: other.done() or mq.scalar(waits, second.pid))
-    running.result(45)
-    other.result(45)
-    assert [m for _, _, m in positions(mq, "one")] == ids
-    return ids
-
-
-def test_trap_passes_are_one_after_the_other(mq: Session, broker: Broker) -> None:
-    pause_before_the_tick(mq)
-    two_passes_at_once(mq, broker)
-
-
-def test_trap_passes_are_one_after_the_other_mutant(mq: Session, broker: Broker) -> None:
-    pause_before_the_tick(mq)
-    mutate(mq, "append", "lock table mqpg.append_lock in exclusive mode;", "")
-    with pytest.raises((AssertionError, psycopg.Error)):
-        two_passes_at_once(mq, broker)
+    with only_if(mutant, pytest.raises((AssertionError, psycopg.Error))):
+        running.result(45)
+        other.result(45)
+        assert [m for _, _, m in positions(mq, "one")] == ids
 
 
 def test_a_recall_between_the_look_and_the_decision_is_put_off_too(mq: Session, broker: Broker) -> None:
@@ -789,26 +630,16 @@ def test_trap_a_message_put_off_comes_once_mutant_any_decision(mq: Session, brok
 # the sequence of batch ids has no cache
 
 
-def turns_of_two_sessions(mq: Session, broker: Broker) -> tuple[list[int], list[int]]:
-    """Two sessions send a key's messages in turn.
-
-    Returns them as sent, and as they got their offsets.
-    """
+@pytest.mark.own_database
+@without()
+def test_trap_the_sequence_has_no_cache(mq: Session, broker: Broker, mutant: bool) -> None:
+    """Two sessions send a key's messages in turn. With a cache a later message comes first (I6)."""
+    assert mq.scalar("select seqcache from pg_sequence where seqrelid = 'mqpg.batch_id'::regclass") == 1
+    if mutant:
+        mq.execute("alter sequence mqpg.batch_id cache 10")
     other = broker.session()
     mq.send("one", "1", key="k")
     sent = [session.send("one", "1", key="k") for session in (other, mq, other, mq)]
-    return sent, appended(mq)[1:]
-
-
-def test_trap_the_sequence_has_no_cache(mq: Session, broker: Broker) -> None:
-    assert mq.scalar("select seqcache from pg_sequence where seqrelid = 'mqpg.batch_id'::regclass") == 1
-    sent, got = turns_of_two_sessions(mq, broker)
-    assert got == sent
-
-
-@pytest.mark.own_database
-def test_trap_the_sequence_has_no_cache_mutant(mq: Session, broker: Broker) -> None:
-    mq.execute("alter sequence mqpg.batch_id cache 10")
-    sent, got = turns_of_two_sessions(mq, broker)
+    got = appended(mq)[1:]
     assert sorted(got) == sorted(sent)
-    assert got != sent, "I6: a later message of the key came first"
+    assert (got == sent) is not mutant

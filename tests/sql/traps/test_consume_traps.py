@@ -6,72 +6,51 @@ import psycopg
 import pytest
 
 from tests.support.broker import Broker, Session, refused, seconds
-from tests.support.mutation import PAUSE, Gate, mutate
-
-# a lost race of cursors
+from tests.support.mutation import PAUSE, Gate, mutate, only_if, without
 
 
-def race_with_an_old_snapshot(mq: Session, broker: Broker) -> None:
+@without(
+    ("_write_cursor", "on conflict do nothing;", ";"),
+    ("_claim_next", "on conflict do nothing;", ";", 2),
+)
+def test_trap_a_lost_race_of_cursors_is_a_serialization_failure(mq: Session, broker: Broker, mutant: bool) -> None:
     """A REPEATABLE READ caller receives with a snapshot from before another's receive and ack."""
     other = broker.session()
     mq.send_batch("one", ["1"] * 4)
     mq.append()
-    with other.transaction():
+    with pytest.raises(psycopg.errors.UniqueViolation) if mutant else refused("40001"), other.transaction():
         other.execute("set transaction isolation level repeatable read")
         other.execute("select 1 from mqpg.topic")
         mq.ack(mq.receive("one", max_messages=2)[0].receipt)
         other.receive("one")
-
-
-def test_trap_a_lost_race_of_cursors_is_a_serialization_failure(mq: Session, broker: Broker) -> None:
-    with refused("40001"):
-        race_with_an_old_snapshot(mq, broker)
     assert [m.queue_offset for m in mq.receive("one")] == [2, 3]
 
 
-def test_trap_a_lost_race_of_cursors_is_a_serialization_failure_mutant(mq: Session, broker: Broker) -> None:
-    for function, count in (("_write_cursor", 1), ("_claim_next", 2)):
-        mutate(mq, function, "on conflict do nothing;", ";", count=count)
-    with pytest.raises(psycopg.errors.UniqueViolation):
-        race_with_an_old_snapshot(mq, broker)
-
-
-# receive only tries the lock
-
-
-def receive_beside_an_open_receive(mq: Session, broker: Broker) -> tuple[int, int]:
-    """Receive twice, the first time in a transaction that stays open, and return the queues of
-    both.
-    """
-    for _ in range(40):
-        mq.send("t", "1")
-    mq.append()
-    other = broker.session("set lock_timeout = '300ms'")
-    with mq.transaction():
-        mine = mq.receive("t")
-        theirs = other.receive("t")
-    return mine[0].queue_id, theirs[0].queue_id
-
-
-def test_trap_receive_passes_over_a_locked_queue(mq: Session, broker: Broker) -> None:
-    mine, theirs = receive_beside_an_open_receive(mq, broker)
-    assert mine != theirs
-
-
-def test_trap_receive_passes_over_a_locked_queue_mutant(mq: Session, broker: Broker) -> None:
-    mutate(
-        mq,
+@without(
+    (
         "_claim_next",
         "if not mqpg._lock_free_cursor(v_id, v_waiting.queue_id) then",
         "perform pg_advisory_xact_lock(1836150833, v_id * 1024 + v_waiting.queue_id + 1); if false then",
     )
-    with pytest.raises(psycopg.errors.LockNotAvailable):
-        receive_beside_an_open_receive(mq, broker)
+)
+def test_trap_receive_passes_over_a_locked_queue(mq: Session, broker: Broker, mutant: bool) -> None:
+    """It only tries the lock: here beside a receive in a transaction that stays open."""
+    for _ in range(40):
+        mq.send("t", "1")
+    mq.append()
+    other = broker.session("set lock_timeout = '300ms'")
+    with only_if(mutant, pytest.raises(psycopg.errors.LockNotAvailable)), mq.transaction():
+        assert mq.receive("t")[0].queue_id != other.receive("t")[0].queue_id
 
 
-def take_with_a_stale_look(mq: Session, broker: Broker) -> list[int]:
-    """One receive stops between its look at the queue and the lock, and another one takes
-    everything meanwhile.
+EARLY = "for v_waiting in c_waiting loop"
+
+
+@without(("_claim_next", EARLY, "_claim_next.acked := mqpg._cursor(v_id, 0); " + EARLY))
+def test_trap_a_claim_is_given_once(mq: Session, broker: Broker, mutant: bool) -> None:
+    """One receive stops between its look at the queue and the lock, and another one takes everything meanwhile.
+
+    With the cursor of the look before the lock, only the cursor's key saves the claim from being given twice.
     """
     mutate(mq, "_claim_next", "if not mqpg._lock_free_cursor(", f"{PAUSE} if not mqpg._lock_free_cursor(")
     ids = mq.send_batch("one", ["1"] * 2)
@@ -82,19 +61,8 @@ def take_with_a_stale_look(mq: Session, broker: Broker) -> list[int]:
         receiving = broker.background(late.receive, "one", queue_id=0)
         gate.wait_for(late)
         assert [m.message_id for m in mq.receive("one")] == ids
-    return [m.message_id for m in receiving.result(45)]
-
-
-def test_trap_a_claim_is_given_once(mq: Session, broker: Broker) -> None:
-    assert take_with_a_stale_look(mq, broker) == []
-
-
-def test_trap_a_claim_is_given_once_mutant(mq: Session, broker: Broker) -> None:
-    """With the cursor of the look before the lock, only the cursor's key saves the claim from being given twice."""
-    early = "for v_waiting in c_waiting loop"
-    mutate(mq, "_claim_next", early, "_claim_next.acked := mqpg._cursor(v_id, 0); " + early)
-    with pytest.raises(psycopg.errors.SerializationFailure):
-        take_with_a_stale_look(mq, broker)
+    with only_if(mutant, pytest.raises(psycopg.errors.SerializationFailure)):
+        assert receiving.result(45) == []
 
 
 # an acknowledgement and a claim of another queue, in one statement
@@ -110,17 +78,8 @@ def received_from_one_of_two_queues(mq: Session) -> str:
     return str(mq.receive("t", queue_id=min(queues))[0].receipt)
 
 
-def open_claims(mq: Session) -> int:
-    """How many claims there are."""
-    return int(
-        mq.scalar(
-            "select sum(cardinality(claims)) from (select distinct on (subscription_id, queue_id) claims "
-            "from mqpg.cursor order by subscription_id, queue_id, version desc) as newest"
-        )
-    )
-
-
-def acknowledge_with_a_stale_look(mq: Session, broker: Broker) -> list[int]:
+@without(("_claim_next", "if v_written < 2 then", "if false then"))
+def test_trap_a_lost_claim_keeps_its_acknowledgement(mq: Session, broker: Broker, mutant: bool) -> None:
     """A receive that acknowledges stops between its look at the other queue and the lock, and another
     one takes and acknowledges everything of that queue meanwhile.
     """
@@ -132,43 +91,30 @@ def acknowledge_with_a_stale_look(mq: Session, broker: Broker) -> list[int]:
         receiving = broker.background(late.receive, "t", ack=receipt)
         gate.wait_for(late)
         mq.ack(mq.receive("t")[0].receipt)
-    return [m.message_id for m in receiving.result(45)]
+    got = receiving.result(45)
+    if mutant:
+        assert got, "they were delivered to another one"
+        return
+    claims = mq.scalar(
+        "select sum(cardinality(claims)) from (select distinct on (subscription_id, queue_id) claims "
+        "from mqpg.cursor order by subscription_id, queue_id, version desc) as newest"
+    )
+    assert (got, claims) == ([], 0)
 
 
-def test_trap_a_lost_claim_keeps_its_acknowledgement(mq: Session, broker: Broker) -> None:
-    assert acknowledge_with_a_stale_look(mq, broker) == []
-    assert open_claims(mq) == 0
-
-
-def test_trap_a_lost_claim_keeps_its_acknowledgement_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "_claim_next", "if v_written < 2 then", "if false then")
-    assert acknowledge_with_a_stale_look(mq, broker) != [], "they were delivered to another one"
-
-
-def ack_beside_an_open_extend(mq: Session, broker: Broker, patience: str = "20s") -> None:
+@without(("_lock_cursor", "v_timeout := mqpg._apply_lock_timeout();", "v_timeout := current_setting('lock_timeout');"))
+def test_trap_settling_waits_for_the_lock_with_a_time_out(mq: Session, broker: Broker, mutant: bool) -> None:
+    """An acknowledgement waits for the lock, but not for ever behind a transaction that never ends."""
     mq.send("one", "1")
     mq.append()
     receipt = mq.receive("one")[0].receipt
     mq.execute("update mqpg.settings set value = '100 ms' where name = 'lock_timeout'")
     holder = broker.session()
-    patient = broker.session(f"set statement_timeout = '{patience}'")
+    patient = broker.session(f"set statement_timeout = '{1 if mutant else 20}s'")
     with holder.transaction():
         holder.call("extend", receipt, seconds(60))
-        patient.ack(receipt)
-
-
-def test_trap_settling_waits_for_the_lock_with_a_time_out(mq: Session, broker: Broker) -> None:
-    """An acknowledgement waits for the lock, but not for ever behind a transaction that never ends."""
-    with refused("55P03"):
-        ack_beside_an_open_extend(mq, broker)
-
-
-def test_trap_settling_waits_for_the_lock_with_a_time_out_mutant(mq: Session, broker: Broker) -> None:
-    mutate(
-        mq, "_lock_cursor", "v_timeout := mqpg._apply_lock_timeout();", "v_timeout := current_setting('lock_timeout');"
-    )
-    with refused("57014"):  # it would wait for ever
-        ack_beside_an_open_extend(mq, broker, "1s")
+        with refused("57014" if mutant else "55P03"):
+            patient.ack(receipt)
 
 
 # a slice shorter than its run
@@ -203,41 +149,32 @@ def an_empty_single(mq: Session) -> None:
     mq.execute("update mqpg.commit_log set payloads = '{}' where batch_id = %s", gone // 1024)
 
 
-@pytest.mark.parametrize("damage", [a_lost_body, a_short_body, a_lost_single, an_empty_single])
-@pytest.mark.parametrize("call", ["receive", "fetch"])
-def test_trap_a_missing_body_is_an_error(mq: Session, damage: Callable[[Session], None], call: str) -> None:
-    damage(mq)
-    with refused("MQ014"):
-        mq.receive("one") if call == "receive" else mq.call("fetch", "one", 0, 0)
-    assert mq.scalar("select count(*) from mqpg.cursor where action = 'r'") == 0
+RULES = {
+    "receive": "if v_rows <> v_count then",
+    "fetch": 'if v_rows <> v_until - "fetch".from_offset then',
+}
 
 
 @pytest.mark.parametrize("damage", [a_lost_body, a_short_body, a_lost_single, an_empty_single])
-@pytest.mark.parametrize("call", ["receive", "fetch"])
-def test_trap_a_missing_body_is_an_error_mutant(mq: Session, damage: Callable[[Session], None], call: str) -> None:
-    rule = {
-        "receive": "if v_rows <> v_count then",
-        "fetch": 'if v_rows <> v_until - "fetch".from_offset then',
-    }
-    mutate(mq, call, rule[call], "if false then")
+@pytest.mark.parametrize("call", RULES)
+@without()
+def test_trap_a_missing_body_is_an_error(
+    mq: Session, damage: Callable[[Session], None], call: str, mutant: bool
+) -> None:
+    if mutant:
+        mutate(mq, call, RULES[call], "if false then")
     damage(mq)
-    got = mq.receive("one") if call == "receive" else mq.call("fetch", "one", 0, 0)
-    assert 0 < len(got) < 6, "messages were to be skipped in silence"
+    with only_if(not mutant, refused("MQ014")):
+        got = mq.receive("one") if call == "receive" else mq.call("fetch", "one", 0, 0)
+        assert 0 < len(got) < 6, "messages were to be skipped in silence"
+    assert mq.scalar("select count(*) from mqpg.cursor where action = 'r'") == (mutant and call == "receive")
 
 
 # epochs
 
 
-def late_ack_after_take_over(mq: Session) -> None:
-    mq.send_batch("one", ["1"] * 3)
-    mq.append()
-    old = mq.receive("one", lease=seconds(0.01))[0].receipt
-    mq.execute("select pg_sleep(0.02)")
-    assert len(mq.receive("one")) == 3
-    mq.ack(old)
-
-
-def test_trap_an_epoch_is_not_given_twice(mq: Session) -> None:
+@without(("_epoch", "_epoch.version * 1048576 + txid_current() % 1048576", "1048576::bigint"))
+def test_trap_an_epoch_is_not_given_twice(mq: Session, mutant: bool) -> None:
     """Every hand-out has an epoch of its own, also that of a released or expired range."""
     mq.send_batch("one", ["1"] * 3)
     mq.append()
@@ -246,19 +183,11 @@ def test_trap_an_epoch_is_not_given_twice(mq: Session) -> None:
         receipt = mq.receive("one")[0].receipt
         epochs.append(int(receipt.split(".")[2]))
         mq.call("release", receipt)
-    assert epochs == sorted(set(epochs))
-    with refused("MQ009"):
-        late_ack_after_take_over(mq)
-
-
-def test_trap_an_epoch_is_not_given_twice_mutant(mq: Session) -> None:
-    mutate(
-        mq,
-        "_epoch",
-        "_epoch.version * 1048576 + txid_current() % 1048576",
-        "1048576::bigint",
-    )
-    late_ack_after_take_over(mq)
-    assert mq.scalar("select committed from mqpg.subscription_lag where topic = 'one' and queue_id = 0") == 3, (
-        "somebody else's claim"
-    )
+    assert (epochs == sorted(set(epochs))) is not mutant
+    old = mq.receive("one", lease=seconds(0.01))[0].receipt
+    mq.execute("select pg_sleep(0.02)")
+    assert len(mq.receive("one")) == 3
+    with only_if(not mutant, refused("MQ009")):
+        mq.ack(old)
+    committed = mq.scalar("select committed from mqpg.subscription_lag where topic = 'one' and queue_id = 0")
+    assert committed == (3 if mutant else 0), "somebody else's claim"

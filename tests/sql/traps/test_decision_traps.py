@@ -6,91 +6,50 @@ import psycopg
 import pytest
 
 from tests.support.broker import Broker, Session, messages_by_queue, refused, seconds
-from tests.support.mutation import mutate
+from tests.support.mutation import mutate, only_if, without
 from tests.support.retention import early_in_the_hour
 
 # the first decision remains: insert, then look, in two statements
 
 
-def racing_decisions(mq: Session, broker: Broker) -> tuple[str, int]:
+@without(
+    # A look in the snapshot of the insert does not see the row that the insert waited for.
+    ("_decide", "select o.op into strict v_standing from mqpg.op_log o where o.message_id = v_id and o.stage = 0;", ""),
+    (
+        "_decide",
+        "insert into mqpg.op_log (message_id, stage,",
+        """select o.op into v_standing from mqpg.op_log o where o.message_id = v_id and o.stage = 0;
+        insert into mqpg.op_log (message_id, stage,""",
+    ),
+)
+def test_trap_the_standing_decision_is_looked_up_after_the_wait(mq: Session, broker: Broker, mutant: bool) -> None:
     other = broker.session()
     handle = mq.prepare("one", "1")
     with mq.transaction():
         mq.commit(handle)
         racing = broker.background(other.rollback, handle)
         broker.wait_blocked(other)
-    said = racing.result(45)
-    return said, mq.append()
+    said = "already_rolled_back" if mutant else "already_committed"
+    assert (racing.result(45), mq.append()) == (said, 1), "it says rolled back of what is delivered"
 
 
-def test_trap_the_standing_decision_is_looked_up_after_the_wait(mq: Session, broker: Broker) -> None:
-    assert racing_decisions(mq, broker) == ("already_committed", 1)
-
-
-def test_trap_the_standing_decision_is_looked_up_after_the_wait_mutant(mq: Session, broker: Broker) -> None:
-    """A look in the snapshot of the insert does not see the row that the insert waited for."""
-    mutate(
-        mq,
-        "_decide",
-        "select o.op into strict v_standing from mqpg.op_log o where o.message_id = v_id and o.stage = 0;",
-        "",
-    )
-    mutate(
-        mq,
-        "_decide",
-        "insert into mqpg.op_log (message_id, stage,",
-        """select o.op into v_standing from mqpg.op_log o where o.message_id = v_id and o.stage = 0;
-        insert into mqpg.op_log (message_id, stage,""",
-    )
-    said, moved = racing_decisions(mq, broker)
-    assert (said, moved) == ("already_rolled_back", 1), "it says rolled back of what is delivered"
-
-
-def racing_batches_same_handle(mq: Session, broker: Broker) -> tuple[str, int]:
+@without(
+    ("_decide_batch", "v_xid xid8;", "v_xid xid8; v_seen pg_snapshot := pg_current_snapshot();"),
+    (
+        "_decide_batch",
+        "where l.message_id = u.id and l.stage = 0",
+        "where l.message_id = u.id and l.stage = 0 and pg_visible_in_snapshot(l.xid, v_seen)",
+    ),
+)
+def test_trap_the_standing_decision_of_a_batch(mq: Session, broker: Broker, mutant: bool) -> None:
     other = broker.session()
     handle = mq.prepare("one", "1")
     with mq.transaction():
         mq.commit(handle)
         racing = broker.background(other.call, "rollback_batch", [handle])
         broker.wait_blocked(other)
-    return racing.result(45)[0].outcome, mq.append()
-
-
-def test_trap_the_standing_decision_of_a_batch(mq: Session, broker: Broker) -> None:
-    assert racing_batches_same_handle(mq, broker) == ("already_committed", 1)
-
-
-def test_trap_the_standing_decision_of_a_batch_mutant(mq: Session, broker: Broker) -> None:
-    """A look in the snapshot of the insert does not see the row that the insert waited for."""
-    mutate(mq, "_decide_batch", "v_xid xid8;", "v_xid xid8; v_seen pg_snapshot := pg_current_snapshot();")
-    mutate(
-        mq,
-        "_decide_batch",
-        "where l.message_id = u.id and l.stage = 0",
-        "where l.message_id = u.id and l.stage = 0 and pg_visible_in_snapshot(l.xid, v_seen)",
-    )
-    said, moved = racing_batches_same_handle(mq, broker)
-    assert (said, moved) == ("already_rolled_back", 1), "it says rolled back of what is delivered"
-
-
-def racing_final_payloads(mq: Session, broker: Broker, function: str) -> int:
-    """Commit twice with a final payload each, and return how many of these were written."""
-    other = broker.session()
-    handle = mq.prepare("one", "1")
-    second = {"commit": (handle, '"second"'), "commit_batch": ([handle], ['"second"'])}[function]
-    with mq.transaction():
-        mq.commit(handle, '"first"')
-        racing = broker.background(other.call, function, *second)
-        broker.wait_blocked(other)
-    assert racing.result(45)[0].outcome == "already_committed" if function == "commit_batch" else racing.result(45)
-    mq.append()
-    assert [m.payload for m in mq.receive("one")] == ["first"]
-    return int(mq.scalar("select count(*) from mqpg.commit_log where kind = 'f'"))
-
-
-@pytest.mark.parametrize("function", ["commit", "commit_batch"])
-def test_trap_a_lost_decision_writes_no_final_payload(mq: Session, broker: Broker, function: str) -> None:
-    assert racing_final_payloads(mq, broker, function) == 1
+    said = "already_rolled_back" if mutant else "already_committed"
+    assert (racing.result(45)[0].outcome, mq.append()) == (said, 1), "it says rolled back of what is delivered"
 
 
 MUTANTS = {
@@ -103,16 +62,33 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("function", ["commit", "commit_batch"])
-def test_trap_a_lost_decision_writes_no_final_payload_mutant(mq: Session, broker: Broker, function: str) -> None:
-    mutate(mq, *MUTANTS[function])
-    assert racing_final_payloads(mq, broker, function) == 2, "a body that nobody delivers"
+@pytest.mark.parametrize("function", MUTANTS)
+@without()
+def test_trap_a_lost_decision_writes_no_final_payload(mq: Session, broker: Broker, function: str, mutant: bool) -> None:
+    """Commit twice with a final payload each: nobody delivers the second one."""
+    if mutant:
+        mutate(mq, *MUTANTS[function])
+    other = broker.session()
+    handle = mq.prepare("one", "1")
+    second = {"commit": (handle, '"second"'), "commit_batch": ([handle], ['"second"'])}[function]
+    with mq.transaction():
+        mq.commit(handle, '"first"')
+        racing = broker.background(other.call, function, *second)
+        broker.wait_blocked(other)
+    assert racing.result(45)[0].outcome == "already_committed" if function == "commit_batch" else racing.result(45)
+    mq.append()
+    assert [m.payload for m in mq.receive("one")] == ["first"]
+    assert mq.scalar("select count(*) from mqpg.commit_log where kind = 'f'") == (2 if mutant else 1)
 
 
-# batches take their handles sorted
-
-
-def crossing_batches(mq: Session, broker: Broker) -> list[list[str]]:
+@without(
+    (
+        "_decide_batch",
+        "order by h.id on conflict do nothing",
+        "order by array_position(v_ids, h.id) on conflict do nothing",
+    )
+)
+def test_trap_batches_of_decisions_do_not_deadlock(mq: Session, broker: Broker, mutant: bool) -> None:
     """Run two batches in opposite orders.
 
     A third session holds the handle in the middle until both wait.
@@ -126,28 +102,18 @@ def crossing_batches(mq: Session, broker: Broker) -> list[list[str]]:
         b = broker.background(down.call, "commit_batch", [high, middle, low])
         broker.wait_blocked(down)
         tx.force_rollback = True
-    return [[r.outcome for r in f.result(45)] for f in (a, b)]
-
-
-def test_trap_batches_of_decisions_do_not_deadlock(mq: Session, broker: Broker) -> None:
-    assert crossing_batches(mq, broker) == [["committed"] * 3, ["already_committed"] * 3]
-
-
-def test_trap_batches_of_decisions_do_not_deadlock_mutant(mq: Session, broker: Broker) -> None:
-    mutate(
-        mq,
-        "_decide_batch",
-        "order by h.id on conflict do nothing",
-        "order by array_position(v_ids, h.id) on conflict do nothing",
-    )
-    with pytest.raises(psycopg.errors.DeadlockDetected):
-        crossing_batches(mq, broker)
+    with only_if(mutant, pytest.raises(psycopg.errors.DeadlockDetected)):
+        outcomes = [[r.outcome for r in f.result(45)] for f in (a, b)]
+        assert outcomes == [["committed"] * 3, ["already_committed"] * 3]
 
 
 # dedup ids sorted, in two slots
 
 
-def crossing_dedup(mq: Session, broker: Broker) -> list[list[int]]:
+@without(
+    ("_register_dedup_ids", "v_slot, f.m from fresh f order by f.d", "v_slot, f.m from fresh f order by f.m"),
+)
+def test_trap_batches_with_dedup_ids_do_not_deadlock(mq: Session, broker: Broker, mutant: bool) -> None:
     up, down = broker.session(), broker.session()
     with mq.transaction() as tx:
         mq.send("one", "1", dedup_id="m")
@@ -156,22 +122,19 @@ def crossing_dedup(mq: Session, broker: Broker) -> list[list[int]]:
         b = broker.background(down.send_batch, "one", ["1"] * 3, dedup_ids=["z", "m", "a"])
         broker.wait_blocked(down)
         tx.force_rollback = True
-    return [f.result(45) for f in (a, b)]
+    with only_if(mutant, pytest.raises(psycopg.errors.DeadlockDetected)):
+        assert a.result(45) == list(reversed(b.result(45)))
+        assert mq.append() == 3
 
 
-def test_trap_batches_with_dedup_ids_do_not_deadlock(mq: Session, broker: Broker) -> None:
-    up, down = crossing_dedup(mq, broker)
-    assert up == list(reversed(down))
-    assert mq.append() == 3
-
-
-def test_trap_batches_with_dedup_ids_do_not_deadlock_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "_register_dedup_ids", "v_slot, f.m from fresh f order by f.d", "v_slot, f.m from fresh f order by f.m")
-    with pytest.raises(psycopg.errors.DeadlockDetected):
-        crossing_dedup(mq, broker)
-
-
-def sends_across_a_slot_boundary(mq: Session, broker: Broker) -> int:
+@without(
+    (
+        "_register_dedup_ids",
+        "_register_dedup_ids.topic_id, f.d, v_slot + 1, f.m",
+        "_register_dedup_ids.topic_id, 'elsewhere ' || f.m, v_slot + 1, f.m",
+    )
+)
+def test_trap_dedup_ids_meet_across_a_slot_boundary(mq: Session, broker: Broker, mutant: bool) -> None:
     """Send an id a second time within the window, but in the next slot."""
     early_in_the_hour(mq)
     shift = "coalesce(nullif(current_setting('mqpg_test.slot', true), ''), '0')::bigint"
@@ -183,45 +146,17 @@ def sends_across_a_slot_boundary(mq: Session, broker: Broker) -> int:
     )
     mq.send("one", "1", dedup_id="d")
     broker.session("set mqpg_test.slot = '1'").send("one", "1", dedup_id="d")
-    return mq.append()
+    assert mq.append() == (2 if mutant else 1)
 
 
-def test_trap_dedup_ids_meet_across_a_slot_boundary(mq: Session, broker: Broker) -> None:
-    assert sends_across_a_slot_boundary(mq, broker) == 1
-
-
-def test_trap_dedup_ids_meet_across_a_slot_boundary_mutant(mq: Session, broker: Broker) -> None:
-    mutate(
-        mq,
-        "_register_dedup_ids",
-        "_register_dedup_ids.topic_id, f.d, v_slot + 1, f.m",
-        "_register_dedup_ids.topic_id, 'elsewhere ' || f.m, v_slot + 1, f.m",
-    )
-    assert sends_across_a_slot_boundary(mq, broker) == 2
-
-
-# queues
-
-
-def queues_with_halves(mq: Session) -> int:
-    """Sends and decisions draw from the sequence in turn.
-
-    Returns how many of four queues the sends reach.
-    """
+@without(("_queue_of", "(hashint8extended(_queue_of.batch_id, 0) & 9223372036854775807)", "_queue_of.batch_id"))
+def test_trap_queues_are_a_hash_of_the_batch_id(mq: Session, mutant: bool) -> None:
+    """Sends and decisions draw from the sequence in turn, and the sends reach all of four queues."""
     for _ in range(40):
         mq.send("t", "1")
         mq.scalar("select nextval('mqpg.batch_id')")
     mq.append()
-    return len(messages_by_queue(mq, "t"))
-
-
-def test_trap_queues_are_a_hash_of_the_batch_id(mq: Session) -> None:
-    assert queues_with_halves(mq) == 4
-
-
-def test_trap_queues_are_a_hash_of_the_batch_id_mutant(mq: Session) -> None:
-    mutate(mq, "_queue_of", "(hashint8extended(_queue_of.batch_id, 0) & 9223372036854775807)", "_queue_of.batch_id")
-    assert queues_with_halves(mq) == 2
+    assert len(messages_by_queue(mq, "t")) == (2 if mutant else 4)
 
 
 # check-backs run in a READ COMMITTED transaction of their own

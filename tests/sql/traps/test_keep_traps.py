@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.broker import Broker, Session
-from tests.support.mutation import PAUSE, Gate, mutate
+from tests.support.mutation import PAUSE, Gate, mutate, without
 from tests.support.retention import age
 from tests.support.waiting import eventually
 
@@ -28,25 +28,17 @@ def keep(mq: Session, passes: int = 4) -> list[tuple[str, str, int]]:
 # a log segment is closed when no transaction can write into it and all of it has its offsets
 
 
-def keep_beside_an_open_writer(mq: Session, broker: Broker) -> bool:
-    """Return whether the segment is closed although a transaction that wrote into it is still open."""
+@without(("_close_segments", ") < pg_snapshot_xmin(pg_current_snapshot())", ") is not null"))
+def test_trap_a_writer_keeps_its_segment_open(brisk: Session, broker: Broker, mutant: bool) -> None:
     slow = broker.session()
     with slow.transaction():
         slow.send("one", "1")
-        mq.send("one", "2")
-        mq.append()
-        return CLOSED in keep(mq)
-
-
-def test_trap_a_writer_keeps_its_segment_open(brisk: Session, broker: Broker) -> None:
-    assert not keep_beside_an_open_writer(brisk, broker)
-    brisk.append()
-    eventually(lambda: CLOSED in keep(brisk, 1))
-
-
-def test_trap_a_writer_keeps_its_segment_open_mutant(brisk: Session, broker: Broker) -> None:
-    mutate(brisk, "_close_segments", ") < pg_snapshot_xmin(pg_current_snapshot())", ") is not null")
-    assert keep_beside_an_open_writer(brisk, broker)
+        brisk.send("one", "2")
+        brisk.append()
+        assert (CLOSED in keep(brisk)) is mutant
+    if not mutant:
+        brisk.append()
+        eventually(lambda: CLOSED in keep(brisk, 1))
 
 
 def keep_before_the_pass(mq: Session) -> bool:
@@ -55,53 +47,23 @@ def keep_before_the_pass(mq: Session) -> bool:
     return any(CLOSED in keep(mq) for _ in range(20))
 
 
-def test_trap_what_has_no_offset_keeps_its_segment_open(brisk: Session) -> None:
+@without(
+    (
+        "_close_segments",
+        "and (v_tick.snapshot is null or not pg_visible_in_snapshot(l.xid, v_tick.snapshot))",
+        "and false",
+    )
+)
+def test_trap_what_has_no_offset_keeps_its_segment_open(brisk: Session, mutant: bool) -> None:
+    if mutant:
+        eventually(lambda: keep_before_the_pass(brisk))
+        return
     assert not keep_before_the_pass(brisk)
     brisk.append()
     eventually(lambda: CLOSED in keep(brisk, 1))
 
 
-def test_trap_what_has_no_offset_keeps_its_segment_open_mutant(brisk: Session) -> None:
-    mutate(
-        brisk,
-        "_close_segments",
-        "and (v_tick.snapshot is null or not pg_visible_in_snapshot(l.xid, v_tick.snapshot))",
-        "and false",
-    )
-    eventually(lambda: keep_before_the_pass(brisk))
-
-
 # I11 is looked at again under the partition's lock
-
-
-def a_survivor_that_comes_late(mq: Session, broker: Broker) -> tuple[int, bool]:
-    """A message is done at the first look and a dead letter at the second.
-
-    Returns whether its body is gone.
-    """
-    copy = "v_copied := mqpg._copy_survivors(v_ids, 'mqpg.commit_log');"
-    mutate(mq, "_release_bodies", copy, f"{copy} {PAUSE}")
-    message_id = mq.send("one", "1")
-    mq.append()
-    mq.drain("one")
-    mq.drain("one", group="g")
-    keep(mq, 1)
-    age(mq, "6 hours")
-    eventually(lambda: _is_closed(mq), interval=0.05)
-    gate = Gate(broker)
-    keeper = gate.stopping()
-    with gate.closed():
-        keeping = broker.background(_drop, keeper)
-        gate.wait_for(keeper)
-        mq.execute(
-            "insert into mqpg.dead_letter (subscription_id, message_id, deliver_id, queue_id, attempts)"
-            " select subscription_id, %s, %s, 0, 1 from mqpg.subscription join mqpg.topic using (topic_id)"
-            " where name = 'one'",
-            message_id,
-            message_id,
-        )
-    keeping.result(30)
-    return message_id, not mq.rows("select from mqpg.held where message_id = %s", message_id)
 
 
 def _is_closed(mq: Session) -> bool:
@@ -122,19 +84,34 @@ def _drop(keeper: Session) -> None:
     eventually(dropped, interval=0.05)
 
 
-def test_trap_survivors_are_looked_for_again_under_the_lock(brisk: Session, broker: Broker) -> None:
-    """The drop stops, and the next call of keep() copies the message."""
-    message_id, gone = a_survivor_that_comes_late(brisk, broker)
-    assert not gone
-    assert [letter.message_id for letter in brisk.call("dead_letters", "g", "one")] == [message_id]
+@without(("_finish_drop", "perform mqpg._save_late_survivors(v_segment);", ""))
+def test_trap_survivors_are_looked_for_again_under_the_lock(brisk: Session, broker: Broker, mutant: bool) -> None:
+    """A message is done at the first look and a dead letter at the second.
 
-
-def test_trap_survivors_are_looked_for_again_under_the_lock_mutant(brisk: Session, broker: Broker) -> None:
-    mutate(
-        brisk,
-        "_finish_drop",
-        "perform mqpg._save_late_survivors(v_segment);",
-        "",
-    )
-    _, gone = a_survivor_that_comes_late(brisk, broker)
-    assert gone, "a dead letter without a body"
+    The drop stops, and the next call of keep() copies the message.
+    """
+    copy = "v_copied := mqpg._copy_survivors(v_ids, 'mqpg.commit_log');"
+    mutate(brisk, "_release_bodies", copy, f"{copy} {PAUSE}")
+    message_id = brisk.send("one", "1")
+    brisk.append()
+    brisk.drain("one")
+    brisk.drain("one", group="g")
+    keep(brisk, 1)
+    age(brisk, "6 hours")
+    eventually(lambda: _is_closed(brisk), interval=0.05)
+    gate = Gate(broker)
+    keeper = gate.stopping()
+    with gate.closed():
+        keeping = broker.background(_drop, keeper)
+        gate.wait_for(keeper)
+        brisk.execute(
+            "insert into mqpg.dead_letter (subscription_id, message_id, deliver_id, queue_id, attempts)"
+            " select subscription_id, %s, %s, 0, 1 from mqpg.subscription join mqpg.topic using (topic_id)"
+            " where name = 'one'",
+            message_id,
+            message_id,
+        )
+    keeping.result(30)
+    assert len(brisk.rows("select from mqpg.held where message_id = %s", message_id)) == (0 if mutant else 1)
+    if not mutant:
+        assert [letter.message_id for letter in brisk.call("dead_letters", "g", "one")] == [message_id]

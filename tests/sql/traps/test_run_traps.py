@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from tests.support.broker import Broker, Session, seconds
-from tests.support.mutation import mutate
+from tests.support.mutation import mutate, only_if, without
 from tests.support.waiting import eventually
 
 
@@ -16,9 +16,6 @@ def prepared(mq: Session, n: int = 5, topic: str = "one", **named: object) -> li
 
 def decided(mq: Session, handles: list[str], function: str = "commit_batch") -> list[str]:
     return [row.outcome for row in mq.call(function, handles)]
-
-
-# a run that meets another decision is undone, and its halves are decided one by one
 
 
 def racing_run_and_single(mq: Session, broker: Broker, *, stands: bool) -> tuple[list[str], int]:
@@ -33,26 +30,28 @@ def racing_run_and_single(mq: Session, broker: Broker, *, stands: bool) -> tuple
     return racing.result(45), mq.append()
 
 
-def test_trap_a_run_that_meets_a_decision_is_decided_one_by_one(mq: Session, broker: Broker) -> None:
+@without(("_decide_run", "when unique_violation then return false;", "when unique_violation then return true;"))
+def test_trap_a_run_that_meets_a_decision_is_decided_one_by_one(mq: Session, broker: Broker, mutant: bool) -> None:
     said, moved = racing_run_and_single(mq, broker, stands=True)
-    assert said == ["committed", "committed", "already_rolled_back", "committed", "committed"]
-    assert moved == 4
+    if mutant:
+        assert (said, moved) == (["committed"] * 5, 0), "it says committed of what nobody delivers"
+    else:
+        assert said == ["committed", "committed", "already_rolled_back", "committed", "committed"]
+        assert moved == 4
 
 
 def test_trap_a_run_that_waited_for_nothing_is_decided_at_once(mq: Session, broker: Broker) -> None:
     assert racing_run_and_single(mq, broker, stands=False) == (["committed"] * 5, 5)
 
 
-def test_trap_a_run_that_meets_a_decision_is_decided_one_by_one_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "_decide_run", "when unique_violation then return false;", "when unique_violation then return true;")
-    said, moved = racing_run_and_single(mq, broker, stands=True)
-    assert (said, moved) == (["committed"] * 5, 0), "it says committed of what nobody delivers"
-
-
-# the keys are taken in ascending order, as by all others
-
-
-def crossing_runs(mq: Session, broker: Broker) -> list[list[str]]:
+@without(
+    (
+        "_decide_run",
+        "from generate_series(0, v_n - 1) as i; exception",
+        "from generate_series(v_n - 1, 0, -1) as i; exception",
+    )
+)
+def test_trap_a_run_takes_its_keys_in_the_order_of_all(mq: Session, broker: Broker, mutant: bool) -> None:
     """Decide a run, and the same halves one by one from the last to the first.
 
     A third session holds the half in the middle until both wait.
@@ -66,29 +65,15 @@ def crossing_runs(mq: Session, broker: Broker) -> list[list[str]]:
         b = broker.background(decided, reversed_, handles[::-1], "rollback_batch")
         broker.wait_blocked(reversed_)
         tx.force_rollback = True
-    return [f.result(45) for f in (a, b)]
+    with only_if(mutant, pytest.raises(psycopg.errors.DeadlockDetected)):
+        assert [f.result(45) for f in (a, b)] == [["committed"] * 5, ["already_committed"] * 5]
 
 
-def test_trap_a_run_takes_its_keys_in_the_order_of_all(mq: Session, broker: Broker) -> None:
-    assert crossing_runs(mq, broker) == [["committed"] * 5, ["already_committed"] * 5]
+def test_trap_a_run_that_lost_gives_its_keys_back(mq: Session, broker: Broker) -> None:
+    """Another session decides the first half while the run, which lost the last one, is still open.
 
-
-def test_trap_a_run_takes_its_keys_in_the_order_of_all_mutant(mq: Session, broker: Broker) -> None:
-    mutate(
-        mq,
-        "_decide_run",
-        "from generate_series(0, v_n - 1) as i; exception",
-        "from generate_series(v_n - 1, 0, -1) as i; exception",
-    )
-    with pytest.raises(psycopg.errors.DeadlockDetected):
-        crossing_runs(mq, broker)
-
-
-# a run that lost gives its keys back, so that nobody waits for a call that only tries
-
-
-def keys_of_a_run_that_lost(mq: Session, broker: Broker) -> str:
-    """Another session decides the first half while the run, which lost the last one, is still open."""
+    So nobody waits for a call that only tries.
+    """
     run, other = broker.session(), broker.session("set lock_timeout = '1 s'")
     handles = prepared(mq)
     mutate(mq, "_decide_batch", "v_named from mqpg._handle_ids(", "v_named from mqpg._paused(")
@@ -105,111 +90,69 @@ def keys_of_a_run_that_lost(mq: Session, broker: Broker) -> str:
     # it lost, and waits before the general way
     waits = "select from pg_locks where pid = %s and locktype = 'advisory' and objid = 42 and not granted"
     eventually(lambda: mq.rows(waits, run.pid))
-    said = other.rollback(handles[0])
+    assert other.rollback(handles[0]) == "rolled_back"
     mq.execute("select pg_advisory_unlock(42)")
     assert racing.result(45) == ["already_rolled_back", "committed", "committed", "committed", "already_rolled_back"]
-    return said
 
 
-def test_trap_a_run_that_lost_gives_its_keys_back(mq: Session, broker: Broker) -> None:
-    assert keys_of_a_run_that_lost(mq, broker) == "rolled_back"
-
-
-# every handle is compared, not only the first
-
-
-def forged_in_the_middle(mq: Session) -> list[str]:
+@without(
+    ("_decide_run", "or _decide_run.handles <> array(", "or _decide_run.handles[1:1] <> array("),
+    ("_decide_run", "from generate_series(0, v_n - 1) as i) then", "from generate_series(0, 0) as i) then"),
+)
+def test_trap_every_handle_of_a_run_is_compared(mq: Session, mutant: bool) -> None:
+    """Otherwise whoever knows one handle decides its neighbours."""
     handles = prepared(mq)
-    return decided(mq, [*handles[:2], handles[2][:-32] + "0" * 32, *handles[3:]])
+    said = decided(mq, [*handles[:2], handles[2][:-32] + "0" * 32, *handles[3:]])
+    assert said == ["committed", "committed", "committed" if mutant else "unknown", "committed", "committed"]
 
 
-def test_trap_every_handle_of_a_run_is_compared(mq: Session) -> None:
-    assert forged_in_the_middle(mq) == ["committed", "committed", "unknown", "committed", "committed"]
-
-
-def test_trap_every_handle_of_a_run_is_compared_mutant(mq: Session) -> None:
-    mutate(mq, "_decide_run", "or _decide_run.handles <> array(", "or _decide_run.handles[1:1] <> array(")
-    mutate(mq, "_decide_run", "from generate_series(0, v_n - 1) as i) then", "from generate_series(0, 0) as i) then")
-    assert forged_in_the_middle(mq) == ["committed"] * 5, "whoever knows one handle decides its neighbours"
-
-
-# a delay and a relay topic need rows of their own
-
-
-def test_trap_a_run_with_a_delay_is_delivered_late(mq: Session) -> None:
+@without(("_decide_run", "and l.delay is null", ""))
+def test_trap_a_run_with_a_delay_is_delivered_late(mq: Session, mutant: bool) -> None:
     decided(mq, prepared(mq, delay=seconds(3600)))
-    assert mq.append() == 0
+    assert mq.append() == (5 if mutant else 0)
 
 
-def test_trap_a_run_with_a_delay_is_delivered_late_mutant(mq: Session) -> None:
-    mutate(mq, "_decide_run", "and l.delay is null", "")
-    decided(mq, prepared(mq, delay=seconds(3600)))
-    assert mq.append() == 5, "it is delivered an hour too early"
-
-
-def relayed(mq: Session) -> int:
+@without(("_decide_run", "and l.relay is null", ""))
+def test_trap_a_run_of_a_relay_topic_sends_its_phases(mq: Session, mutant: bool) -> None:
+    """Otherwise consumers keep the PREPARE for ever."""
     mq.call("create_topic", "relayed", queues=1, kind="relay")
     handles = prepared(mq, topic="relayed")
     mq.append()
     decided(mq, handles, "rollback_batch")
-    return mq.append()
+    assert mq.append() == (0 if mutant else 5)
 
 
-def test_trap_a_run_of_a_relay_topic_sends_its_phases(mq: Session) -> None:
-    assert relayed(mq) == 5
-
-
-def test_trap_a_run_of_a_relay_topic_sends_its_phases_mutant(mq: Session) -> None:
-    mutate(mq, "_decide_run", "and l.relay is null", "")
-    assert relayed(mq) == 0, "consumers keep the PREPARE for ever"
-
-
-# a repeated call writes nothing
-
-
-def rows_of_a_repeated_call(mq: Session) -> int:
+@without(
+    (
+        "_decide_run",
+        """and not exists ( select from mqpg.op_log o
+            where o.message_id >= v_first and o.message_id <= v_last and o.stage = 0)""",
+        "",
+    )
+)
+def test_trap_a_run_looks_before_it_writes(mq: Session, mutant: bool) -> None:
+    """A repeated call writes nothing: rows that were undone stay until vacuum."""
     handles = prepared(mq)
     decided(mq, [handles[4]])
     written = "select pg_stat_get_xact_tuples_inserted(c.oid) from pg_class c where c.relname = 'op_log_1'"
     with mq.transaction():
         before = int(mq.scalar(written))
         assert decided(mq, handles)[4] == "already_committed"
-        return int(mq.scalar(written)) - before
+        rows = int(mq.scalar(written)) - before
+    assert rows > 4 if mutant else rows == 4
 
 
-def test_trap_a_run_looks_before_it_writes(mq: Session) -> None:
-    assert rows_of_a_repeated_call(mq) == 4
-
-
-def test_trap_a_run_looks_before_it_writes_mutant(mq: Session) -> None:
-    mutate(
-        mq,
-        "_decide_run",
-        """and not exists ( select from mqpg.op_log o
-            where o.message_id >= v_first and o.message_id <= v_last and o.stage = 0)""",
-        "",
-    )
-    assert rows_of_a_repeated_call(mq) > 4, "rows that were undone stay until vacuum"
-
-
-# what SERIALIZABLE callers look at counts as read
-
-
-def serializable_neighbours(mq: Session, broker: Broker) -> None:
+@without(("_decide_run", "or current_setting('transaction_isolation') = 'serializable'", ""))
+def test_trap_serializable_callers_do_not_look(mq: Session, broker: Broker, mutant: bool) -> None:
+    """What they look at counts as read."""
     one, two = broker.session(), broker.session()
     runs = [prepared(mq) for _ in range(4)]
-    with one.transaction(), two.transaction():
+    with (
+        only_if(mutant, pytest.raises(psycopg.errors.SerializationFailure)),
+        one.transaction(),
+        two.transaction(),
+    ):
         for session in (one, two):
             session.execute("set transaction isolation level serializable")
         for session, handles in zip((one, two, one, two), runs, strict=True):
             decided(session, handles)
-
-
-def test_trap_serializable_callers_do_not_look(mq: Session, broker: Broker) -> None:
-    serializable_neighbours(mq, broker)
-
-
-def test_trap_serializable_callers_do_not_look_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "_decide_run", "or current_setting('transaction_isolation') = 'serializable'", "")
-    with pytest.raises(psycopg.errors.SerializationFailure):
-        serializable_neighbours(mq, broker)
