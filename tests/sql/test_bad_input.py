@@ -37,6 +37,13 @@ TOPIC_CASES = [
     case("alter_topic('t', retention => '-1 s')", "MQ001", "retention"),
     case("drop_topic('nosuch')", "MQ003", "nosuch"),
     case("drop_topic('t')", "MQ012", "t"),
+    case("alter_topic('t', lose_after => '-1 s')", "MQ001", "lose_after"),
+    case("alter_topic('t', lose_over => -1)", "MQ001", "lose_over"),
+    case("alter_topic('t', message_ttl => '-1 s')", "MQ001", "message_ttl"),
+    case("alter_topic('t', on_expired => 'maybe')", "MQ001", "on_expired"),
+    *(case(f"{call}('nosuch')", "MQ003", "nosuch") for call in ("pause", "resume", "purge_topic")),
+    *(case(f"{call}('t', 'nosuch')", "MQ005", "nosuch") for call in ("pause", "resume")),
+    case("find_by_key('nosuch', 'k')", "MQ003", "nosuch"),
 ]
 
 PRODUCE_CASES = [
@@ -89,6 +96,8 @@ PRODUCE_CASES = [
 GROUP_CASES = [
     case("create_producer_group('n', check_after => '0')", "MQ001", "check_after"),
     case("create_producer_group('n', max_checks => 0)", "MQ001", "max_checks"),
+    case("create_producer_group('n', max_undecided => 0)", "MQ001", "max_undecided"),
+    case("create_producer_group('n', max_undecided => -1)", "MQ001", "max_undecided"),
     case("create_producer_group('n', on_exhausted => 'commit')", "MQ001", "on_exhausted"),
     case("create_producer_group('n', checker => 'guess')", "MQ001", "checker"),
     case("create_producer_group('n', checker => 'url')", "MQ001", "checker_target"),
@@ -155,10 +164,18 @@ CONSUME_CASES = [
     case("subscribe('n', 'nosuch')", "MQ003", "nosuch"),
     case("subscribe('n', 't', mode => 'odd')", "MQ001", "mode"),
     case("subscribe('n', 't', start => 'middle')", "MQ001", "start"),
-    case("subscribe('n', 't', start => '2026-01-01 00:00+99')", "MQ001", "start"),
     case("subscribe('n', 't', max_attempts => 0)", "MQ001", "max_attempts"),
     case("subscribe('n', 't', retry_delay => '-1 s')", "MQ001", "retry_delay"),
     case("subscribe('g', 't', max_attempts => 3)", "MQ011", "g"),
+    case("subscribe('n', 't', mode => 'pinned', on_failure => 'block_key')", "MQ001", "on_failure"),
+    *(
+        case(f"subscribe('n', 't', mode => 'shared', on_failure => '{policy}')", "MQ001", "on_failure")
+        for policy in ("block_key", "block_queue")
+    ),
+    case("alter_subscription('block', 't', mode => 'shared')", "MQ001", "on_failure"),
+    case("alter_subscription('pin', 't', mode => 'shared')", "MQ001", "mode"),
+    case("alter_subscription('share', 't', mode => 'pinned')", "MQ001", "mode"),
+    case("alter_subscription('g', 't', mode => 'broadcast')", "MQ001", "mode"),
     case("unsubscribe('nosuch', 't')", "MQ005", "nosuch"),
     case("unsubscribe('g', 'nosuch')", "MQ003", "nosuch"),
     case("receive('g', 'nosuch')", "MQ003", "nosuch"),
@@ -172,6 +189,8 @@ CONSUME_CASES = [
     case("receive('g', 't', ack => '{receipt}')", "MQ001", "ack"),
     case("receive('pin', 't')", "MQ001", "consumer"),
     case("receive('pin', 't', consumer => '')", "MQ002", "consumer"),
+    case("receive('cast', 't')", "MQ001", "consumer"),
+    case("receive('cast', 't', consumer => 'no spaces')", "MQ002", "consumer"),
     case("fetch('nosuch', 0, 0)", "MQ003", "nosuch"),
     case("fetch('t', -1, 0)", "MQ001", "queue_id"),
     case("fetch('t', 4, 0)", "MQ001", "queue_id"),
@@ -209,10 +228,29 @@ CONSUME_CASES = [
     case("unpin('pin', 't', queue_id => 4)", "MQ001", "queue_id"),
     case("unpin('pin', 't', queue_id => -2)", "MQ001", "queue_id"),
     case("unpin('pin', 't', consumer => 'bad name!')", "MQ002", "consumer"),
-    case("seek('g', 't', '2026-01-01 00:00+99')", "MQ001", "target"),
-    case("dead_letters('nosuch', 't')", "MQ005", "nosuch"),
-    case("dead_letters('g', 'nosuch')", "MQ003", "nosuch"),
-    case("dead_letters('g', 't', 0)", "MQ001", "max_messages"),
+    case("seek('g', 'nosuch', 'earliest')", "MQ003", "nosuch"),
+    case("seek('nosuch', 't', 'earliest')", "MQ005", "nosuch"),
+    case("seek('g', 't', 'earliest', consumer => 'c')", "MQ001", "broadcast"),
+    *(
+        case(f"{call}{text}')", "MQ001", argument)
+        for call, argument in (("seek('g', 't', '", "target"), ("subscribe('new', 't', start => '", "start"))
+        for text in ("", "soon", "2024-13-01", "earliest ", "1e3", "2026-01-01 00:00+99")
+    ),
+    *(
+        case(f"{call}({arguments})", code, mention)
+        for call in ("dead_letters", "redrive", "discard_dead_letters")
+        for arguments, code, mention in (
+            ("'g', 'nosuch'", "MQ003", "nosuch"),
+            ("'nosuch', 't'", "MQ005", "nosuch"),
+            ("'g', 't', max_messages => 0", "MQ001", "max_messages"),
+            ("'g', 't', message_ids => array[[1], [2]]::bigint[]", "MQ001", "message_ids"),
+            ("'g', 't', message_ids => array[1, null]::bigint[]", "MQ001", "message_ids"),
+            ("'g', 't', filter => '$x == 1'", "MQ020", None),
+            ("'g', 't', filter => '$..'", "42601", None),
+        )
+    ),
+    case("ready('g', -1)", "MQ001", "after_tick"),
+    case("ready('no such name!')", "MQ002"),
     case("append(0)", "MQ001", "max_messages"),
 ]
 
@@ -280,6 +318,9 @@ def furnished(databases: Databases, template: str) -> Iterator[Furnished]:
         mq.call("create_topic", "one", queues=1)
         mq.call("subscribe", "g", "t")
         mq.call("subscribe", "pin", "t", mode="pinned")
+        mq.call("subscribe", "share", "t", mode="shared")
+        mq.call("subscribe", "cast", "t", mode="broadcast")
+        mq.call("subscribe", "block", "t", on_failure="block_key")
         mq.call("create_producer_group", "pg")
         mq.call("create_topic", "open", queues=1)
         mq.call("subscribe", "g", "open")

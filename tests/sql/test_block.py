@@ -286,11 +286,6 @@ def test_unpin_leaves_the_back_off(mq: Session) -> None:
     assert [(m.queue_offset, m.attempt) for m in again(mq, consumer="you")] == [(0, 2)]
 
 
-def test_pinned_may_not_block_by_key(mq: Session) -> None:
-    with refused("MQ001", "on_failure"):
-        subscribe(mq, "block_key", mode="pinned")
-
-
 # block_key
 
 

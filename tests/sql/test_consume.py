@@ -353,11 +353,6 @@ def pinned(mq: Session) -> Session:
     return mq
 
 
-def test_pinned_needs_a_consumer_name(pinned: Session) -> None:
-    with refused("MQ001", "consumer"):
-        pinned.receive("p")
-
-
 def test_a_pinned_queue_stays_with_its_owner_whatever_the_lease(pinned: Session) -> None:
     (first, *_) = pinned.receive("p", consumer="a", queue_id=0, lease=seconds(0.02))
     pinned.execute("select pg_sleep(0.05)")

@@ -85,12 +85,6 @@ def test_a_purged_retry_keeps_no_topic(free: Session) -> None:
     free.call("drop_topic", "free")
 
 
-def test_null_is_neither_force_nor_none(free: Session) -> None:
-    with refused("MQ001", "force"):
-        free.execute("select mqpg.drop_topic('free', null)")
-    assert free.rows("select from mqpg.topics where topic = 'free'")
-
-
 # calls that wait for a drop under way
 
 

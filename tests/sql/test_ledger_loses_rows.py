@@ -200,11 +200,3 @@ def test_decided_halves_do_not_count_and_their_entries_go(mq: Session) -> None:
     mq.execute("select mqpg._count_undecided()")
     assert mq.call("_overfull_groups") == []
     assert mq.scalar("select count(*) from pgmq.q_mqpg_oplog where message ->> 'producer_group' = 'few'") == 0
-
-
-@pytest.mark.parametrize("wrong", [0, -1])
-def test_a_limit_out_of_range_raises(mq: Session, wrong: int) -> None:
-    with refused("MQ001"):
-        mq.call("create_producer_group", "few", max_undecided=wrong)
-    with refused("MQ011"):
-        mq.call("create_producer_group", "pg", max_undecided=7)

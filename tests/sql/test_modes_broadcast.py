@@ -48,13 +48,6 @@ def test_every_member_sees_everything(cast: Session) -> None:
     assert ids_of(cast.drain("b", consumer="b")) == more
 
 
-def test_it_needs_a_consumer_name(cast: Session) -> None:
-    with refused("MQ001", "consumer"):
-        cast.receive("b")
-    with refused("MQ002", "consumer"):
-        cast.receive("b", consumer="no spaces")
-
-
 def test_a_member_begins_at_the_subscriptions_start(cast: Session) -> None:
     fill(cast, 3)
     cast.call("subscribe", "late", "b", mode="broadcast", start="latest")

@@ -177,19 +177,3 @@ def test_exclusive_and_shared_change_into_each_other(shared: Session) -> None:
     shared.call("alter_subscription", "g", "s", mode="shared")
     assert offsets(shared.receive("s")) == [5]
     shared.ack(c[0].receipt)
-
-
-@pytest.mark.parametrize(("mode", "other"), [("shared", "pinned"), ("exclusive", "broadcast"), ("pinned", "shared")])
-def test_other_changes_of_mode_are_refused(mq: Session, mode: str, other: str) -> None:
-    mq.call("subscribe", "x", "t", mode=mode)
-    with refused("MQ001", "mode"):
-        mq.call("alter_subscription", "x", "t", mode=other)
-
-
-@pytest.mark.parametrize("policy", ["block_key", "block_queue"])
-def test_shared_refuses_to_block(mq: Session, policy: str) -> None:
-    with refused("MQ001", "on_failure"):
-        mq.call("subscribe", "x", "t", mode="shared", on_failure=policy)
-    mq.call("subscribe", "y", "t", on_failure=policy)
-    with refused("MQ001", "on_failure"):
-        mq.call("alter_subscription", "y", "t", mode="shared")

@@ -3,7 +3,7 @@
 Sends, acknowledgements and fetch continue.
 """
 
-from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.broker import Broker, Session, seconds
 
 
 def test_a_paused_subscription_gets_nothing_and_others_do(mq: Session) -> None:
@@ -68,13 +68,3 @@ def test_a_pause_counts_once_it_is_committed(mq: Session, broker: Broker) -> Non
         (message,) = broker.background(other.receive, "one", max_messages=1).result(45)
         other.ack(message.receipt)
     assert other.receive("one") == []
-
-
-def test_unknown_names(mq: Session) -> None:
-    for call in ("pause", "resume"):
-        with refused("MQ003"):
-            mq.call(call, "none")
-        with refused("MQ005"):
-            mq.call(call, "one", "none")
-        with refused("MQ001"):
-            mq.call(call, None)

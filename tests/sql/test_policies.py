@@ -220,13 +220,4 @@ def test_a_queue_in_use_is_left_for_the_next_pass(brisk: Session, broker: Broker
     assert losses(brisk) == []
 
 
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [("lose_after", seconds(-1)), ("lose_over", -1), ("message_ttl", seconds(-1)), ("on_expired", "maybe")],
-)
-def test_bad_policies(mq: Session, argument: str, value: Any) -> None:
-    with refused("MQ001", argument):
-        policy(mq, **{argument: value})
-
-
 # dropping and others

@@ -150,8 +150,3 @@ def test_dead_letters_stay(mq: Session) -> None:
     mq.nack(message.receipt, [message.message_id])
     mq.call("purge_topic", "one")
     assert len(mq.call("dead_letters", "strict", "one")) == 1
-
-
-def test_unknown_topic(mq: Session) -> None:
-    with refused("MQ003"):
-        mq.call("purge_topic", "none")

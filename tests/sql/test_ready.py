@@ -103,12 +103,3 @@ def test_a_thousand_topics_cost_one_look(mq: Session) -> None:
     mq.append()
     assert ready(mq, newest) == {"t500": newest + 1}
     assert min(buffers(newest) for _ in range(3)) < few + 60
-
-
-def test_bad_arguments(mq: Session) -> None:
-    with refused("MQ001", "after_tick"):
-        mq.call("ready", "g", -1)
-    with refused("MQ001", "consumer_group"):
-        mq.call("ready", None)
-    with refused("MQ002"):
-        mq.call("ready", "no such name!")

@@ -298,24 +298,3 @@ def test_a_redriven_message_outlives_its_dead_letter(mq: Session) -> None:
     mq.append()
     why = why.replace("1000000", "-1")
     assert "queued" in mq.scalar(why, sent, sent + 1)
-
-
-# bad input
-
-
-@pytest.mark.parametrize("call", ["redrive", "discard_dead_letters", "dead_letters"])
-def test_bad_arguments(mq: Session, call: str) -> None:
-    with refused("MQ003"):
-        mq.call(call, "g", "none")
-    with refused("MQ005"):
-        mq.call(call, "none", "one")
-    with refused("MQ001", "max_messages"):
-        mq.call(call, "g", "one", max_messages=0)
-    with refused("MQ001", "message_ids"):
-        mq.execute(f"select mqpg.{call}('g', 'one', message_ids => array[[1], [2]]::bigint[])")
-    with refused("MQ001", "message_ids"):
-        mq.execute(f"select mqpg.{call}('g', 'one', message_ids => array[1, null]::bigint[])")
-    with refused("MQ020"):
-        mq.execute(f"select mqpg.{call}('g', 'one', filter => '$x == 1')")
-    with pytest.raises(psycopg.errors.SyntaxError):
-        mq.execute(f"select mqpg.{call}('g', 'one', filter => '$..')")

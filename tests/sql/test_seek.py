@@ -3,8 +3,6 @@
 import time
 from typing import Any
 
-import pytest
-
 from tests.support.broker import Broker, Session, refused, seconds
 
 
@@ -58,23 +56,6 @@ def test_an_offset_needs_a_queue_and_lies_in_it(mq: Session) -> None:
             mq.call("seek", "g", "one", beyond, queue_id=0)
     with refused("MQ001", "queue_id"):
         mq.call("seek", "g", "one", "0", queue_id=1)
-
-
-@pytest.mark.parametrize("target", ["", "soon", "2024-13-01", "earliest ", None, "1e3"])
-def test_what_is_no_position_is_refused(mq: Session, target: str | None) -> None:
-    with refused("MQ001", "target"):
-        mq.execute("select mqpg.seek('g', 'one', %s::text)", target)
-    with refused("MQ001", "start"):
-        mq.execute("select mqpg.subscribe('new', 'one', start => %s::text)", target)
-
-
-def test_unknown_names(mq: Session) -> None:
-    with refused("MQ003"):
-        mq.call("seek", "g", "none", "earliest")
-    with refused("MQ005"):
-        mq.call("seek", "none", "one", "earliest")
-    with refused("MQ001", "broadcast"):
-        mq.call("seek", "g", "one", "earliest", consumer="c")
 
 
 def test_a_time_is_the_first_message_visible_then_or_later(mq: Session) -> None:
