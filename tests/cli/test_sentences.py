@@ -1,4 +1,4 @@
-"""Every change says what it did, and hints of the broker name commands instead of SQL functions."""
+"""What commands say, beside test_json.py: hints of the broker name commands instead of SQL functions."""
 
 import re
 from typing import Any
@@ -6,90 +6,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.support.commands import COMMANDS, changes_something
 from tests.support.in_process import Run
 from tests.support.roles import Roles
-from tests.support.waiting import eventually
 
 
 @pytest.fixture
 def role(roles: Roles) -> str:
     return roles("said").name
-
-
-CHANGES = """
-topic create orders --queues 2
-topic alter orders --no-checksums
-topic alter orders
-topic pause orders
-topic resume orders
-subscription add billing orders --start latest
-subscription alter billing orders --any-tag
-subscription pause billing orders
-subscription resume billing orders
-dead-letters redrive billing orders
-dead-letters discard billing orders --id 7
-topic purge orders
-subscription add stock orders --mode pinned --start latest
-subscription unpin stock orders
-subscription unpin stock orders --queue 1 --consumer gone
-group create shop --max-checks 2
-group alter shop --max-checks 3
-grant send orders ROLE
-revoke send orders ROLE
-grant produce shop ROLE
-revoke produce shop ROLE
-grant receive billing orders ROLE
-revoke receive billing orders ROLE
-grant operator ROLE
-revoke operator ROLE
-grant auditor ROLE
-revoke auditor ROLE
-grant worker ROLE
-revoke worker ROLE
-group drop shop
-subscription remove billing orders
-topic drop orders --force
-"""
-
-
-def test_each_change_says_in_one_line_what_it_changed(run: Run, role: str) -> None:
-    changes = CHANGES.strip().replace("ROLE", role).splitlines()
-    for change in changes:
-        command, *names = change.partition(" --")[0].split()[1:]
-        status, said, err = run(*change.split())
-        assert (status, said.count("\n"), err) == (0, 1, ""), change
-        assert set(names) <= set(re.findall(r"[\w-]+", said)), f"{command}: {said}"
-    elsewhere = {
-        "subscription seek": "test_seek_says_that_it_moved",
-        "half settle": "test_half_messages of test_admin.py",
-        "ledger create": "test_ledger.py",
-        "ledger purge": "test_ledger.py",
-        "subscription purge-journal": "test_purged_journals.py",
-        "half rearm": "test_rearm_names_the_half_message",
-        "migrate": "test_the_schema_is_named",
-        "migrate up": "test_the_schema_is_named",
-        "migrate adopt": "test_the_schema_is_named",
-        "uninstall": "test_the_schema_is_named",
-        "up": "test_home.py",
-        "down": "test_home.py",
-    }
-    commands = {name for name, command in COMMANDS.items() if changes_something(command)}
-    tested = {name for name in commands if any(change.startswith(f"{name} ") for change in changes)}
-    assert tested | elsewhere.keys() == commands
-
-
-def test_rearm_names_the_half_message(run: Run, db: psycopg.Connection[Any]) -> None:
-    db.execute("select mqpg.create_topic('orders')")
-    db.execute("select mqpg.create_producer_group('shop', check_after => '10 ms', max_checks => 1)")
-    (row,) = db.execute("select mqpg.prepare('orders', '1'::text, 'shop')").fetchall()
-
-    def is_parked() -> bool:
-        db.execute("select mqpg.due_checks('shop', lease => '10 ms')")
-        return db.execute("select from mqpg.half_parked").rowcount == 1
-
-    eventually(is_parked)
-    assert run("half", "rearm", row[0]) == (0, f"the check-backs of {row[0]} start again\n", "")
 
 
 def test_the_schema_is_named(run: Run, db: psycopg.Connection[Any]) -> None:
