@@ -51,7 +51,7 @@ def test_1_1_E12_consumer_dies_after_it_stored_a_prepare(relay: Stage, when: str
 def test_1_1_E13_consumer_dies_after_it_applied_a_commit(relay: Stage, decision: str, when: str, step: str) -> None:
     """The COMMIT comes again and finds no PREPARE.
 
-    It is ignored, as every COMMIT without a PREPARE is.
+    It is ignored, as every repeated COMMIT is.
     """
     handle = prepare(relay, 1)
     relay.finished("consume_there", topic="relayed")

@@ -217,19 +217,25 @@ def test_a_commit_whose_prepare_is_a_dead_letter_becomes_one(
     consumer = reader(None)
     drain(consumer, mq)
     commit, _ = mq.dead_letters("readers", relayed)
-    assert str(commit.reason).endswith("without its PREPARE, which waits for a retry or is a dead letter")
+    assert "without its PREPARE, which waits for a retry, is a dead letter" in str(commit.reason)
     assert mq.redrive("readers", relayed) == 2
     drain(consumer, mq)
     assert db.execute("select id from business").fetchall() == [(1,)]
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["half message", "phases of a producer's own"])
 @pytest.mark.parametrize("wait", ["retry", "claimed after redrive", "at its place"])
 def test_a_commit_does_not_pass_a_prepare_that_waits_for_its_next_attempt(
-    mq: mqpg.Client, db: psycopg.Connection, relayed: str, wait: str, caplog: pytest.LogCaptureFixture
+    mq: mqpg.Client, db: psycopg.Connection, relayed: str, wait: str, own: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
+    def send(phase: str) -> None:
+        mq.send(relayed, 1, headers={"mqpg-phase": phase, "mqpg-handle": handle})
+
     mq.subscribe("readers", relayed, retry_delay="600 s", on_failure="block_key" if "place" in wait else "skip")
     db.execute("create table business (id int)")
-    handle = mq.prepare(relayed, 1, "shop")
+    handle = "mine" if own else mq.prepare(relayed, 1, "shop")
+    if own:
+        send("prepare")
     mq.append()
     (prepare,) = mq.receive("readers", relayed)
     if wait == "claimed after redrive":
@@ -239,7 +245,7 @@ def test_a_commit_does_not_pass_a_prepare_that_waits_for_its_next_attempt(
         claimed = mq.receive("readers", relayed, lease=600)
     else:
         mq.nack(prepare)
-    mq.commit(handle)
+    send("commit") if own else mq.commit(handle)
     consumer = reader(None)
     drain(consumer, mq)
     assert f"COMMIT of {handle} without its PREPARE, which waits for a retry" in caplog.text
@@ -254,6 +260,63 @@ def test_a_commit_does_not_pass_a_prepare_that_waits_for_its_next_attempt(
         return db.execute("select id from business").fetchall() == [(1,)]
 
     eventually(applied)
+
+
+@pytest.mark.parametrize("place", ["here", "there"])
+@pytest.mark.parametrize("lost", ["began behind", "purged", "skipped", "expired", "deleted"])
+def test_a_commit_whose_prepare_the_group_does_not_have_becomes_a_dead_letter(
+    mq: mqpg.Client, db: psycopg.Connection, relayed: str, sqlite: Engine, place: str, lost: str
+) -> None:
+    """The broker sends one COMMIT, so it is no repetition."""
+    options: dict[str, Any] = {"max_attempts": 1, "mode": "exclusive" if place == "here" else "pinned"}
+    if place == "here":
+        db.execute("create table business (id int primary key)")
+    if lost != "began behind":
+        mq.subscribe("readers", relayed, **options)
+    consumer = reader(sqlite if place == "there" else None)
+    handle = mq.prepare(relayed, 1, "shop")
+    mq.append()
+    if lost == "began behind":
+        mq.subscribe("readers", relayed, start="latest", **options)
+    elif lost == "purged":
+        mq.purge_topic(relayed)
+    elif lost == "skipped":
+        mq.seek("readers", relayed, "latest")
+    elif lost == "expired":
+        mq.alter_topic(relayed, message_ttl=0.01)
+        time.sleep(0.02)
+        drain(consumer, mq)
+        mq.alter_topic(relayed, message_ttl="1 day")
+    else:
+        drain(consumer, mq)
+        if place == "here":
+            db.execute("truncate mqpg_prepared")
+        else:
+            with sqlite.begin() as conn:
+                conn.execute(text("delete from mqpg_prepared"))
+    mq.commit(handle)
+    mq.send(relayed, 2)
+    drain(consumer, mq)
+    assert _effects(db, sqlite, place) == [2]
+    (letter,) = mq.dead_letters("readers", relayed)
+    assert f"COMMIT of {handle} without its PREPARE" in str(letter.reason)
+    consumer.close()
+
+
+def test_a_commit_that_a_seek_repeats_is_ignored(
+    mq: mqpg.Client, db: psycopg.Connection, relayed: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    db.execute("create table business (id int primary key)")
+    mq.subscribe("readers", relayed, max_attempts=1)
+    consumer = reader(None)
+    mq.commit(mq.prepare(relayed, 1, "shop"))
+    drain(consumer, mq)
+    mq.seek("readers", relayed, "1", queue_id=0)
+    with caplog.at_level("INFO"):
+        drain(consumer, mq)
+    assert "without a PREPARE is ignored" in caplog.text
+    assert not list(mq.dead_letters("readers", relayed))
+    assert db.execute("select id from business").fetchall() == [(1,)]
 
 
 def test_a_journal_that_cannot_be_written_stops_the_queue(mq: mqpg.Client, relayed: str, engine: Engine) -> None:

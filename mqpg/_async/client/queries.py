@@ -67,7 +67,9 @@ _PLACES = function(
     columns="message_id, queue_id, queue_offset, unread",
     reads=True,
 )
-_PASSED_PREPARE = function("_has_passed_prepare", f"{_GROUP}, queue_id int, handle text, {_RANGE}", reads=True)
+_IS_REPETITION = function(
+    "_is_repetition", f"{_GROUP}, message_id bigint, handle text, queue_id int, {_RANGE}", reads=True
+)
 _BY_OTHERS = function(
     "_handled_by_others",
     f"{_GROUP}, queue_id int, consumers text[], {_RANGE}",
@@ -221,19 +223,20 @@ class Queries:
         rows = await self._ask(_PLACES, consumer_group, topic, message_ids)
         return {message_id: (queue_id, offset, unread) for message_id, queue_id, offset, unread in rows}
 
-    async def has_passed_prepare(
+    async def is_repetition(
         self,
         consumer_group: str,
         topic: str,
-        queue_id: int,
+        message_id: int,
         handle: str,
+        queue_id: int,
         from_offset: int,
         to_offset: int,
         conn: Caller | None = None,
     ) -> bool:
-        """Whether a group got the PREPARE of a handle that lies in a range of a relay topic's queue."""
-        given = (consumer_group, topic, queue_id, handle, from_offset, to_offset)
-        return bool(await self._one(_PASSED_PREPARE, *given, conn=conn))
+        """Whether the COMMIT that a consumer gets without its PREPARE is a repetition."""
+        given = (consumer_group, topic, message_id, handle, queue_id, from_offset, to_offset)
+        return bool(await self._one(_IS_REPETITION, *given, conn=conn))
 
     async def handled_by_others(
         self,

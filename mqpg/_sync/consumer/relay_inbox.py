@@ -2,14 +2,13 @@
 """The inbox of a relay topic, which holds back uncommitted messages (protocol T4).
 
 The steps are FastMiniMQ's. S3: a PREPARE is stored under its handle, and the last one counts. S7: a
-COMMIT deletes it in the transaction of the effect; a COMMIT without a PREPARE is a repetition and
-is ignored. A ROLLBACK deletes it. S4, S8: the position moves in the same transaction, so a crash
-between two of these steps leaves no trace.
+COMMIT deletes it in the transaction of the effect. A ROLLBACK deletes it. S4, S8: the position moves in
+the same transaction, so a crash between two of these steps leaves no trace.
 
-A consumer's own database (C2) may have begun inside a queue, because another one had the queue
-before. Then a COMMIT whose PREPARE lies before that is no repetition: the PREPARE may wait in the
-other database. The message fails, so that it is retried and then a dead letter. So does a COMMIT whose
-PREPARE is a dead letter or waits for its next attempt.
+A COMMIT without a PREPARE is ignored only where it is a repetition: a producer may repeat the phases that
+it sends itself. The broker's own COMMIT comes once. Without its PREPARE the message fails, so that it is
+retried and then a dead letter: the PREPARE waits for a retry, is a dead letter, was skipped, was deleted
+from the inbox, or waits in the database of the queue's last owner.
 """
 
 from __future__ import annotations
@@ -144,7 +143,7 @@ class RelayInbox:
         return bool(self._relays) and phase == "commit" and self._prepared.has(conn, handle)
 
     def _require_repetition(self, message: Message, handle: str, conn: PgConnection | Connection) -> None:
-        """Raise WrongState for a COMMIT whose PREPARE this database has not passed, or the group did not get."""
+        """Raise WrongState for a COMMIT that is no repetition, so that its effect did not take place."""
         if self._mq is None:
             return
         queue_id, first, end, at_broker = message.queue_id, 0, 0, None
@@ -155,19 +154,19 @@ class RelayInbox:
                 queue_id, end = self._place(self._mq, message)
                 position = self._offsets.position(conn, (self._mq.info()).broker_id, queue_id, lock=False)
                 first = 0 if position is None else position.first_offset or 0
-            passed = self._mq.queries.has_passed_prepare(
-                self._group, self._topic, queue_id, handle, first, end, at_broker
+            repeated = self._mq.queries.is_repetition(
+                self._group, self._topic, message.message_id, handle, queue_id, first, end, at_broker
             )
         except Error as error:  # the broker does not answer
             raise InboxFailed(f"{self._group}/{self._topic}: {error}") from error
-        if not passed:
+        if not repeated:
             elsewhere = (
                 ", or may wait in the database of the queue's last owner, because this one began queue "
                 f"{queue_id} at offset {first}"
             )
             raise WrongState(
-                f"COMMIT of {handle} without its PREPARE, which waits for a retry or is a dead letter"
-                f"{elsewhere if first else ''}"
+                f"COMMIT of {handle} without its PREPARE, which waits for a retry, is a dead letter, was skipped or is "
+                f"no longer in mqpg_prepared{elsewhere if first else ''}"
             )
 
     def _place(self, mq: Client, message: Message) -> tuple[int, int]:

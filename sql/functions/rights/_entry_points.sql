@@ -35,7 +35,7 @@ language sql immutable as $$
         ('owner', 'grant_operator grant_auditor grant_worker revoke_operator revoke_auditor revoke_worker'),
         ('client',
             '_topic_facts _subscription_facts _subscription_differences _checker_of _dead_among _surviving_offset '
-            '_wanted_offsets _gone_owners _places_of _has_passed_prepare _handled_by_others _is_behind _dropped_among _queues_age '
+            '_wanted_offsets _gone_owners _places_of _is_repetition _handled_by_others _is_behind _dropped_among _queues_age '
             '_note_journal'),
         ('client worker', '_newest _touched'),
         ('client worker auditor', 'schema_version _broker _heartbeat'),
