@@ -3,11 +3,13 @@ lost answers.
 """
 
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import mqpg
 from mqpg import errors
@@ -59,12 +61,28 @@ def test_a_closed_client_says_so(dsn: str) -> None:
         mq.send("orders", 1)
 
 
+def test_what_keeps_the_pool_from_connecting_again_is_said(dsn: str, orders: str, connect: Callable[..., Any]) -> None:
+    admin = connect(dbname="postgres")
+    name = conninfo_to_dict(dsn)["dbname"]
+    with mqpg.connect(dsn, pool_timeout=1) as mq:
+        mq.send(orders, 1)
+        admin.execute(f"alter database {name} allow_connections false")
+        try:
+            admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
+            with suppress(errors.OutcomeUnknown):  # on the connection that was ended
+                mq.send(orders, 2)
+            with pytest.raises(errors.ConnectionFailed, match="is not currently accepting connections"):
+                mq.send(orders, 3)
+        finally:
+            admin.execute(f"alter database {name} allow_connections true")
+
+
 def test_an_exhausted_pool_says_so(dsn: str) -> None:
     with (
         mqpg.connect(dsn, pool_max_size=1, pool_timeout=2) as mq,
         mq.transaction(),
         mq.transaction(),  # has the one that is spare
-        pytest.raises(errors.ConnectionFailed, match=r"within 2 s"),
+        pytest.raises(errors.ConnectionFailed, match="within 2 s: all connections of this client are in use"),
     ):
         mq.append()
 

@@ -274,12 +274,12 @@ class BaseClient(AsyncClosing):
             except psycopg_pool.PoolClosed:
                 raise ConnectionFailed("this client is closed") from None
             except psycopg_pool.PoolTimeout:
-                if is_stopping() and not await self._is_there():
-                    raise BrokerAway(f"no connection to {describe(self.dsn)}: the server does not answer") from None
+                if is_stopping() and (refusal := await self._refusal()):
+                    raise BrokerAway(f"no connection to {describe(self.dsn)}: {refusal}") from None
                 if time.monotonic() >= began + self.settings.pool_timeout:
                     raise ConnectionFailed(
                         f"no connection to {describe(self.dsn)} within {self.settings.pool_timeout:g} s: "
-                        "the server does not answer, or all connections of this client are in use"
+                        f"{await self._refusal() or 'all connections of this client are in use'}"
                     ) from None
 
     async def _open_pool(self, pool: Pool) -> None:
@@ -287,15 +287,15 @@ class BaseClient(AsyncClosing):
             raise ConnectionFailed("this client is closed")
         await pool.open()
 
-    async def _is_there(self) -> bool:
-        """Whether the server is there. The pool's time-out does not tell."""
+    async def _refusal(self) -> str | None:
+        """Why the server gives no connection. None: it does. The pool's time-out does not tell."""
         options = connect_options(self.dsn, self.settings) | {"connect_timeout": round(_SLICE)}
         try:
             conn = await BrokerConnection.connect(self.dsn, **options)
         except psycopg.Error as error:
-            return not isinstance(translate(error), ConnectionFailed)
+            return str(translate(error))
         await conn.close()
-        return True
+        return None
 
     async def _give_back(self, conn: BrokerConnection) -> None:
         if conn.doubtful or conn.is_changed():

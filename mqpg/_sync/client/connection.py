@@ -275,12 +275,12 @@ class BaseClient(Closing):
             except psycopg_pool.PoolClosed:
                 raise ConnectionFailed("this client is closed") from None
             except psycopg_pool.PoolTimeout:
-                if is_stopping() and not self._is_there():
-                    raise BrokerAway(f"no connection to {describe(self.dsn)}: the server does not answer") from None
+                if is_stopping() and (refusal := self._refusal()):
+                    raise BrokerAway(f"no connection to {describe(self.dsn)}: {refusal}") from None
                 if time.monotonic() >= began + self.settings.pool_timeout:
                     raise ConnectionFailed(
                         f"no connection to {describe(self.dsn)} within {self.settings.pool_timeout:g} s: "
-                        "the server does not answer, or all connections of this client are in use"
+                        f"{self._refusal() or 'all connections of this client are in use'}"
                     ) from None
 
     def _open_pool(self, pool: Pool) -> None:
@@ -288,15 +288,15 @@ class BaseClient(Closing):
             raise ConnectionFailed("this client is closed")
         pool.open()
 
-    def _is_there(self) -> bool:
-        """Whether the server is there. The pool's time-out does not tell."""
+    def _refusal(self) -> str | None:
+        """Why the server gives no connection. None: it does. The pool's time-out does not tell."""
         options = connect_options(self.dsn, self.settings) | {"connect_timeout": round(_SLICE)}
         try:
             conn = BrokerConnection.connect(self.dsn, **options)
         except psycopg.Error as error:
-            return not isinstance(translate(error), ConnectionFailed)
+            return str(translate(error))
         conn.close()
-        return True
+        return None
 
     def _give_back(self, conn: BrokerConnection) -> None:
         if conn.doubtful or conn.is_changed():
