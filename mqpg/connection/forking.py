@@ -10,13 +10,15 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from operator import methodcaller
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-__all__ = ["OfThisProcess", "abandon", "in_child"]
+__all__ = ["OfThisProcess", "abandon", "end_child", "in_child"]
 
 logger = logging.getLogger("mqpg")
 
@@ -35,6 +37,25 @@ def abandon(*inherited: object) -> None:
     """Keep objects of the parent for ever, because their destructors would close what the parent uses."""
     for one in inherited:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
+
+
+def end_child(parent: int) -> None:
+    """End this process, unless it is `parent`. Called where a handler has returned, or has raised an error.
+
+    A child that a handler has made would go on in the transaction, and with the messages, of its parent.
+    """
+    if os.getpid() == parent:
+        return
+    error, status = sys.exception(), 0
+    if isinstance(error, SystemExit) and isinstance(error.code, int | None):
+        status = error.code or 0
+    elif error is not None:
+        logger.error("a child that a handler has made failed", exc_info=error)
+        status = 1
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(status & 0xFF)
 
 
 class OfThisProcess(Generic[K, V]):

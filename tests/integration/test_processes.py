@@ -214,6 +214,102 @@ def test_a_child_that_leaves_a_block_of_the_producer(
     engine.dispose()
 
 
+_FORKING = """
+import asyncio, os, sys, mqpg
+import sqlalchemy.ext.asyncio
+from sqlalchemy import Connection, text
+from sqlalchemy.orm import Session
+
+mq = mqpg.connect(sys.argv[1])
+INSERT = "insert into effect values (%d)"
+
+
+def fork(message):
+    if (child := os.fork()) == 0:
+        if message.payload == 1:
+            raise ValueError("mine")
+        if message.payload == 2:
+            sys.exit(7)
+        return True
+    print(message.payload, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), message.attempt)
+
+
+def by_driver(message, conn):
+    if fork(message):
+        return
+    conn.execute(INSERT % message.payload)
+
+
+def in_session(message, session: Session):
+    if fork(message):
+        return
+    session.execute(text(INSERT % message.payload))
+
+
+def outside(message):
+    if fork(message):
+        return
+    with mq.transaction() as conn:
+        conn.execute(INSERT % message.payload)
+
+
+def by_sqlalchemy(message, conn: Connection):
+    if fork(message):
+        return
+    conn.execute(text(INSERT % message.payload))
+
+
+async def as_task(message, conn):
+    await asyncio.sleep(0)
+    if fork(message):
+        return
+    await conn.execute(INSERT % message.payload)
+
+
+kind, options = sys.argv[2], {}
+if kind == "outside":
+    options = {"effect": "external"}
+if kind == "own database":
+    options = {"database": sys.argv[1], "consumer": "one"}
+if kind == "within a time":
+    options = {"timeout": 20}
+handler = {
+    "session": in_session, "outside": outside, "own database": by_sqlalchemy, "within a time": by_driver,
+    "driver": by_driver, "task": as_task,
+}[kind]
+consumer = mqpg.consumer("orders", group="g", **options)(handler)
+
+
+async def steps():
+    async with await mqpg.connect_async(sys.argv[1]) as amq:
+        while await consumer.step(amq):
+            pass
+
+
+if kind == "task":
+    asyncio.run(steps())
+else:
+    while consumer.step(mq):
+        pass
+"""
+
+
+@pytest.mark.parametrize("kind", ["driver", "session", "outside", "own database", "within a time", "task"])
+def test_a_child_that_comes_back_from_a_handler(mq: mqpg.Client, db: psycopg.Connection, kind: str, dsn: str) -> None:
+    """It would acknowledge, or undo, what its parent has under way."""
+    mq.create_topic("orders", queues=1)
+    mq.subscribe("g", "orders", "pinned" if kind == "own database" else "exclusive")
+    db.execute("create table effect (id int)")
+    mq.send_batch("orders", [0, 1, 2])
+    mq.append()
+    words = [sys.executable, "-W", "ignore", "-c", _FORKING, dsn, kind]
+    run = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert run.stdout.splitlines() == ["0 0 1", "1 1 1", "2 7 1"], run.stderr
+    assert run.returncode == 0
+    assert db.execute("select id from effect order by 1").fetchall() == [(0,), (1,), (2,)]
+    assert db.execute("select sum(lag)::int from mqpg.subscription_lag").fetchone() == (0,)
+
+
 def test_a_client_that_is_closed_stays_closed(dsn: str, orders: str) -> None:
     mq = mqpg.connect(dsn)
     mq.close()
