@@ -10,6 +10,8 @@ import threading
 from contextlib import suppress
 from types import FrameType
 
+from mqpg.connection.forking import in_child
+
 __all__ = ["STOPPING", "SignalWaiter", "stop_on_eof", "stop_on_signals"]
 
 logger = logging.getLogger(__name__)
@@ -22,7 +24,8 @@ def stop_on_signals(stop: threading.Event) -> None:
     """Set `stop` on SIGTERM or SIGINT. Call it from the main thread.
 
     A second signal changes nothing. The handler only writes to a pipe, and a thread sets the event,
-    because an event that a handler sets can deadlock with a main thread that is entering `wait()`.
+    because an event that a handler sets can deadlock with a main thread that is entering `wait()`. A
+    child, such as a worker of a process pool, has the handlers from before.
     """
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
@@ -31,8 +34,13 @@ def stop_on_signals(stop: threading.Event) -> None:
         with suppress(BlockingIOError):  # full of earlier ones
             os.write(write_end, bytes([signum]))
 
-    for signum in STOPPING:
-        signal.signal(signum, handler)
+    before = {signum: signal.signal(signum, handler) for signum in STOPPING}
+
+    def restore(_: threading.Event) -> None:
+        for signum, action in before.items():
+            signal.signal(signum, action or signal.SIG_DFL)
+
+    in_child(stop, restore)  # the pipe is that of the parent, which would stop in its place
     _watch(read_end, stop, "signals")
 
 

@@ -22,6 +22,8 @@ from mqpg import errors
 from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.connection.statements import statement
 from tests.support.forked import Child
+from tests.support.processes import Processes
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
 
@@ -308,6 +310,26 @@ def test_a_child_that_comes_back_from_a_handler(mq: mqpg.Client, db: psycopg.Con
     assert run.returncode == 0
     assert db.execute("select id from effect order by 1").fetchall() == [(0,), (1,), (2,)]
     assert db.execute("select sum(lag)::int from mqpg.subscription_lag").fetchone() == (0,)
+
+
+def test_a_handler_with_a_pool_of_processes(mq: mqpg.Client, orders: str, processes: Processes, tmp_path: Path) -> None:
+    """The pool ends its processes by SIGTERM, which must end them and not the consumer."""
+    (tmp_path / "pooled.py").write_text(
+        "import multiprocessing\n\n"
+        "import mqpg\n\n\n"
+        "@mqpg.consumer('orders', group='g')\n"
+        "def add(message):\n"
+        "    with multiprocessing.get_context('fork').Pool(2) as pool:\n"
+        "        assert pool.map(abs, [-1, -2]) == [1, 2]\n"
+    )
+    mq.subscribe("g", orders)
+    sent = mq.send_batch(orders, [1, 2])
+    mq.append()
+    consumer = processes.start("consume", "pooled:add")
+    for message_id in sent:
+        mq.wait_done(message_id, "g", timeout=PATIENCE)
+    assert "stopping" not in consumer.log()
+    assert consumer.stop() == 0
 
 
 def test_a_client_that_is_closed_stays_closed(dsn: str, orders: str) -> None:
