@@ -67,7 +67,8 @@ cross join lateral (  -- noqa: ST05
 ) as w
 cross join lateral (
     select max(o.op::text) filter (where o.stage = 0) as op, max(o.at) filter (where o.stage = 0) as decided_at,
-        max(o.deliver_id) filter (where o.stage = 0 and o.visible_at = 'infinity') as relayed_as,
+        max(coalesce(o.deliver_id, o.message_id))
+            filter (where o.stage = 0 and o.visible_at = 'infinity') as relayed_as,
         bool_or(o.stage = 1 and o.op = 'r') as recalled
     from mqpg.op_log as o
     where o.message_id = b.first_id + i.i and b.kind <> 'n'

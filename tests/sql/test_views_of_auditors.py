@@ -61,6 +61,10 @@ class TestMessages:
         assert {found[id] for id in phases} == {("normal", "committed")}
         relayed_as = mq.scalar("select relayed_as from mqpg_audit.message where state = 'relayed'")
         assert relayed_as in phases
+        mq.execute("update mqpg.op_log set deliver_id = null where visible_at = 'infinity'")  # nothing writes that
+        for view in ("message", "decision"):
+            named = f"select relayed_as from mqpg_audit.{view} where message_id = %s and relayed_as is not null"
+            assert mq.scalar(named, message_id(relayed)) == message_id(relayed), view
         assert delivered == {*sent, message_id(commits), message_id(final), *phases}
 
     def test_columns_of_a_message(self, mq: Session) -> None:
