@@ -2,7 +2,7 @@
 -- Cost: one row for each group.
 create view mqpg_audit.producer_group as
 select p.producer_group_id, p.name as producer_group, p.checker, p.check_after, p.max_checks, p.on_exhausted,
-    p.expire_after, p.created_at
+    p.expire_after, p.created_at, (select s.last_value from mqpg.producer_group_producer_group_id_seq as s) as newest_id
 from mqpg.producer_group as p;
 -- producer_group_id: Id of the producer group
 -- producer_group: Name of the producer group
@@ -12,3 +12,4 @@ from mqpg.producer_group as p;
 -- on_exhausted: What becomes of a half message after the last check
 -- expire_after: An undecided half message expires after this time; null: never
 -- created_at: When it was created
+-- newest_id: The greatest producer_group_id that any group has, or had

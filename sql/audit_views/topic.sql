@@ -11,12 +11,24 @@ select t.topic_id, t.name as topic, t.kind, t.queues, t.retention, t.message_ttl
     ) as grown_from, (
         select case when bool_and(w.boundaries is not null) then max(w.settled_batch) end from mqpg.topic_growth as w
         where w.topic_id = t.topic_id
-    ) as settled_batch
+    ) as settled_batch, not exists (
+        select from (
+            select w.*, lag(w.queues) over steps as reached, lag(w.first_batch) over steps as batch_before,
+                lead(w.queues_before) over steps as continued
+            from mqpg.topic_growth as w
+            where w.topic_id = t.topic_id
+            window steps as (order by w.queues)
+        ) as g
+        where g.queues <= g.queues_before or g.queues % g.queues_before <> 0 or g.queues_before <> g.reached
+            or g.queues <> coalesce(g.continued, t.queues) or g.first_batch <= g.batch_before
+            or g.settled_batch <= g.first_batch or cardinality(g.boundaries) <> g.queues_before
+    ) as grew_so
 from mqpg.topic as t
 union all
 select d.topic_id, d.name, null as kind, null as queues, null as retention, null as message_ttl, null as on_expired,
     null as lose_after, null as lose_over, null as paused, null as created_at, d.dropped_at, null as checksums,
-    null as first_queues, null as grown_from, null as settled_batch
+    null as first_queues, null as grown_from, null as settled_batch,
+    null as grew_so
 from mqpg.dropped_topic as d;
 -- topic_id: Id; a name that is used again gets a new one
 -- topic: Name
@@ -34,3 +46,4 @@ from mqpg.dropped_topic as d;
 -- first_queues: Number of queues that it was made with; null: the present one, or dropped
 -- grown_from: Batch ids below it were placed by first_queues; null: the number has always been the same, or dropped
 -- settled_batch: Batch ids above it were placed by queues; null: not known yet, or always the same, or dropped
+-- grew_so: false: the steps in which queues were added do not lead to the present number; null: dropped

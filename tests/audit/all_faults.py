@@ -9,6 +9,7 @@ from tests.audit import faults as _faults  # noqa: F401
 from tests.audit import outbox_faults as _outboxes  # noqa: F401
 from tests.audit import record_faults as _records  # noqa: F401
 from tests.audit import reference_faults as _references  # noqa: F401
+from tests.audit import restore_faults as _restores  # noqa: F401
 from tests.audit import witness_faults as _witnesses  # noqa: F401
 from tests.audit.planting import FAULTS, Fault
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import importlib.resources
 from functools import cache
-from typing import Literal
+from typing import Literal, LiteralString
 
-__all__ = ["CONSERVATION", "DERIVED", "READS", "TABLES", "Folder", "statement"]
+__all__ = ["CONSERVATION", "DERIVED", "FINITE", "READS", "TABLES", "Folder", "statement"]
 
 Folder = Literal["tables", "read", "frames", "kinds", "conservation", "totals", "judged"]
 
+# How a time is read. There is no difference to an infinite one, and neither Python nor Spark has one.
+FINITE: LiteralString = (
+    "case when {0}::timestamptz > '9999-12-31 23:59:59+00' then '9999-12-31 23:59:59+00' "
+    "when {0}::timestamptz < '0001-01-02 00:00:00+00' then '0001-01-02 00:00:00+00' else {0}::timestamptz end"
+)
 # In the order in which they are made. A file reads tables that stand before it.
 TABLES = (
     "run",
@@ -74,6 +79,7 @@ _FRAMES = (
     "queued",
     "missed",
     "repeated",
+    "retry_time",
     "mistimed",
     "setback",
     "effect",
@@ -88,7 +94,6 @@ _FRAMES = (
     "excuse",
     "replay",
     "retry",
-    "retry_time",
     "delivery",
     "ledger_match",
     "deleted",

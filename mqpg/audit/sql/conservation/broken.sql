@@ -35,13 +35,13 @@ standing as (
     )
 ),
 
--- The times that nacks of a message noted for its retries, and which attempts these are. whole: each nack
--- noted some.
+-- The times that nacks of a message noted for its retries, and which attempts these are, and after which ones
+-- it was given up (no time). whole: each nack noted some.
 noted as (
     select
         e.subscription_id, e.message_id, e.at, r.visible_at,
-        e.attempt + c.attempt as attempt,
-        bool_and(r.version is not null) over (partition by e.subscription_id, e.message_id) as whole
+        e.attempt + coalesce(c.attempt, 0) as attempt,
+        bool_and(r.version is not null or e.ending = 'buried') over (partition by e.subscription_id, e.message_id) as whole
     from unacked as e
     join step as s on s.subscription_id = e.subscription_id and s.queue_id = e.queue_id and s.version = e.version
     left join claim as c
@@ -49,10 +49,13 @@ noted as (
         and c.queue_id = e.queue_id
         and c.version = s.version_before
         and c.slot = s.slot_before
-        and c.epoch = s.epoch
+        and e.queue_offset >= c.from_offset
+        and e.queue_offset < c.to_offset
+        and coalesce(e.queue_offset = any(c.picked), true)
+        and not coalesce(e.queue_offset = any(c.settled), false)
     left join retry_noted as r
         on r.subscription_id = e.subscription_id and r.queue_id = e.queue_id and r.version = e.version
-    where e.ending = 'nacked'
+    where e.ending in ('nacked', 'buried')
 )
 
 select
@@ -238,6 +241,26 @@ having bool_and(n.whole)
     and count(
         case when n.visible_at = d.visible_at and n.attempt = d.attempt and coalesce(n.at <= d.before, true) then 1 end
     ) < d.times
+union all
+select
+    12, 'mismatch', c.subscription_id, -1, null, c.message_id, null,
+    'its retry names a transaction that the tick had seen which appended the message'
+from comebacks as c
+where c.foreseen > 0
+union all
+-- A later letter of the message may have the attempts of an earlier one.
+select
+    12, 'mismatch', l.subscription_id, -1, null, l.message_id, null,
+    format('its dead letter says %s attempts, and the last one was another', l.attempts)
+from letter as l
+join known as k on k.subscription_id = l.subscription_id
+join noted as n
+    on n.subscription_id = l.subscription_id and n.message_id = l.message_id and n.visible_at is null
+    and n.at >= l.died_at
+cross join horizon as h
+where l.attempts > 0 and (k.since is null or l.died_at > k.since) and (l.present or not h.queues_dropped)
+group by l.subscription_id, l.message_id, l.died_at, l.attempts
+having not bool_or(n.attempt = l.attempts + 1)
 union all
 select
     12, 'mismatch', d.subscription_id, -1, null, d.message_id, null,

@@ -118,10 +118,9 @@ where n.place < n.place_before or (n.place = n.place_before and n.message_id < n
 union all
 select
     null, m.topic, m.queue_id, m.queue_offset, m.message_id,
-    format('appended by tick %s, although the tick before had seen its commit', m.tick_id)
+    format('appended by tick %s, although the tick before had seen its commit, and reached its time', m.tick_id)
 from mistimed as m
-where m.late and m.place is not null
-    and not exists (select from several as r where r.message_id = m.message_id)
+where m.late and not exists (select from several as r where r.message_id = m.message_id)
 union all
 select
     null, t.topic, null, null, c.message_id,

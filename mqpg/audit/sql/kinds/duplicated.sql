@@ -13,6 +13,14 @@ with overlapping as (
         from queue_row as r
     ) as q
     where not q.consistent or q.base_offset < q.reached
+),
+
+-- The record batches that are stored more than once. Each of their messages counts as often.
+stored as (
+    select b.first_id, max(b.n) as n, max(b.topic_id) as topic_id, max(b.queue_id) as queue_id, count(*) as times
+    from body as b
+    group by 1
+    having count(*) > 1
 )
 
 select
@@ -33,6 +41,11 @@ from (
 left join replay as r
     on r.subscription_id = e.subscription_id and r.message_id = e.message_id
 where e.times > 1 + coalesce(r.times, 0)
+    and not exists (select from stored as b where e.message_id >= b.first_id and e.message_id < b.first_id + b.n)
+union all
+select null, t.topic, b.queue_id, null, b.first_id, format('its record batch is stored %s times', b.times)
+from stored as b
+join topic as t on t.topic_id = b.topic_id
 union all
 select
     null, e.topic, null, null, e.message_id,

@@ -7,7 +7,8 @@ with reason (state, why) as (
 exchanged as (
     select distinct e.message_id
     from mistimed as e
-    join mistimed as l on l.topic_id = e.topic_id and l.queue_id = e.queue_id and l.tick_id > e.tick_id
+    join mistimed as l
+        on l.topic_id = e.topic_id and l.lane = e.lane and l.queue_id = e.queue_id and l.tick_id > e.tick_id
     join tick as a on a.tick_id = e.tick_id
     join tick as b on b.tick_id = l.tick_id
     where e.unseen and l.late
@@ -24,7 +25,7 @@ union all
 select
     null, e.topic, e.queue_id, e.queue_offset, e.message_id,
     format(
-        'appended by tick %s, %s', e.tick_id,
+        '%sappended by tick %s, %s', case when e.lane > 0 then format('retry %s was ', e.attempt) else '' end, e.tick_id,
         case
             when e.unseen then format('which had not seen transaction %s', e.commit_xid)
             else 'before its time had come'
@@ -42,14 +43,6 @@ select
 from odd_effect as e
 where e.state = 'committed' and e.waiting
     and not exists (select from queued as q where q.message_id = e.message_id)
-union all
-select
-    null, e.topic, e.queue_id, e.queue_offset, e.message_id,
-    format('retry %s was appended by tick %s, before its time', e.attempt, e.tick_id)
-from entry as e
-join retry_time as r on r.subscription_id = e.lane and r.message_id = e.message_id and r.attempt = e.attempt
-join tick as k on k.tick_id = e.tick_id
-where e.lane > 0 and r.visible_at > k.due_until
 union all
 select
     l.consumer_group, l.topic, l.queue_id, l.queue_offset, l.message_id,

@@ -261,9 +261,48 @@ from body as b
 join topic as t on t.topic_id = b.topic_id
 where b.kind = 'h' and b.relay <> t.relays and coalesce(b.intact, true)
 union all
-select null, null, b.queue_id, null, b.first_id, format('its record batch says topic %s, which never was', b.topic_id)
+-- The PREPAREs of half messages are stored behind them at the same time, so that one may be in the next segment.
+select
+    null, t.topic, b.queue_id, null, min(b.first_id),
+    format('%s half messages are stored with %s PREPAREs', sum(case when b.kind = 'h' then b.n else 0 end),
+        sum(case when b.kind = 'n' then b.n else 0 end))
 from body as b
-where b.homeless and coalesce(b.intact, true)
+join topic as t on t.topic_id = b.topic_id and t.relays
+join log_segment as s on b.batch_id >= s.lower_id and b.batch_id < s.upper_id
+where b.sizes is not null
+    and (
+        exists (select from log_segment as n where n.lower_id = s.upper_id)
+        or not exists (select from log_segment as n where n.lower_id > s.lower_id)
+    )
+    and not exists (select from deleted as d)
+group by t.topic, b.queue_id, b.xid, b.born_at
+having sum(case when b.kind = 'h' then b.n else 0 end) > 0
+    and sum(case when b.kind = 'h' then b.n when b.kind = 'n' then -b.n else 0 end) <> 0
+    and count(*) = count(distinct b.first_id)
+union all
+select
+    null, null, b.queue_id, null, b.first_id,
+    case
+        when b.homeless then format('its record batch says topic %s, which never was', b.topic_id)
+        else format('its record batch says producer group %s, which never was', b.producer_group_id)
+    end
+from body as b
+where (b.homeless or b.groupless) and coalesce(b.intact, true)
+union all
+-- Where messages or cursors say so, too, that is the fault.
+select
+    null, t.topic, null, null, null,
+    format('it has %s queues, and %s', t.queues,
+        case when c.queues > t.queues then 'cursors of more' else 'the notes of added queues lead to another number' end)
+from topic as t
+left join (
+    select r.topic_id, max(c.queue_id) + 1 as queues
+    from cursor_now as c
+    join reader as r on r.subscription_id = c.subscription_id
+    group by 1
+) as c on c.topic_id = t.topic_id
+where (c.queues > t.queues or (not t.grew_so and coalesce(c.queues = t.queues, true)))
+    and not exists (select from queue_row as q where q.topic_id = t.topic_id and q.queue_id >= t.queues)
 union all
 -- A handle with another incarnation is unknown.
 select
@@ -298,7 +337,7 @@ where k.behind or k.floor_id > k.batch_seq or pg_visible_in_snapshot(k.xid, k.sn
     or (
         k.at >= k.at_before
         and k.due_until > k.at + interval '1 day'
-        and k.due_until - (k.at - k.at_before) > k.due_before + interval '1 day'
+        and k.due_until - k.due_before > k.at - k.at_before + interval '1 day'
     )
 union all
 -- If the clock really went away and came back, due_until is not between the times of the ticks around:

@@ -7,7 +7,7 @@
 -- intact: whether the contents match their checksum. Null where there is none.
 -- delay: by how many seconds its commit was to be delayed.
 -- decision_gone: a half message whose decision retention has dropped.
--- homeless: there is no such topic, and none was dropped.
+-- homeless, groupless: there is no such topic or producer group, and none was dropped.
 select
     b.batch_id, b.first_id, b.n, b.xid::xid8 as xid, b.created_at as born_at, b.topic_id, b.producer_group_id,
     left(b.kind, 1) as kind,
@@ -18,7 +18,8 @@ select
     b.kept and b.first_id <@ h.dropped_decisions as decision_gone,
     t.dropped_at as topic_dropped_at,
     g.created_at as group_created_at,
-    t.topic_id is null and b.created_at > h.jumps_purged_before as homeless
+    t.topic_id is null and b.created_at > h.jumps_purged_before as homeless,
+    coalesce(b.producer_group_id not between 1 and l.newest_id, false) as groupless
 from (
     select
         l.batch_id, l.first_id, l.n, l.xid, l.created_at, l.topic_id, l.producer_group_id, l.kind, l.check_at,
@@ -61,4 +62,5 @@ left join (
     select o.topic_id, max(o.dropped_at) as dropped_at from mqpg_audit.topic as o group by 1
 ) as t on t.topic_id = b.topic_id
 left join mqpg_audit.producer_group as g on g.producer_group_id = b.producer_group_id
+cross join (select max(p.newest_id) as newest_id from mqpg_audit.producer_group as p) as l
 where not exists (select from other_topic as o where o.topic_id = b.topic_id)

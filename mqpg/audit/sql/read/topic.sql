@@ -4,7 +4,7 @@
 -- longest: the longest retention that it ever had, in seconds. No call may ask for a longer time. Null: not
 -- known.
 select
-    t.topic_id, t.topic, t.queues, t.first_queues, t.grown_from, t.settled_batch, t.created_at,
+    t.topic_id, t.topic, t.queues, t.first_queues, t.grown_from, t.settled_batch, t.created_at, t.grew_so,
     t.kind = 'relay' as relays,
     case
         when not t.checksums then null
