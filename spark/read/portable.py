@@ -21,6 +21,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from mqpg.audit.sql.statements import FINITE
+
 __all__ = ["Column", "columns_of_table", "portable", "shaped", "spark_schema"]
 
 # By PostgreSQL's type: what it is read as there, and the type that Spark gives it.
@@ -32,12 +34,7 @@ _TYPES: Mapping[str, tuple[str, DataType]] = {
     "text": ("{}::text", StringType()),
     '"char"': ("{}::text", StringType()),
     "double precision": ("{}::float8", DoubleType()),
-    # Neither Python nor Spark has a time without end.
-    "timestamp with time zone": (
-        "case {0}::timestamptz when 'infinity' then timestamptz '9999-12-31 23:59:59+00' "
-        "when '-infinity' then timestamptz '0001-01-02 00:00:00+00' else {0}::timestamptz end",
-        TimestampType(),
-    ),
+    "timestamp with time zone": (FINITE, TimestampType()),
     "xid8": ("{}::text::bigint", LongType()),
     "integer[]": ("{}", ArrayType(IntegerType())),
     "bigint[]": ("{}", ArrayType(LongType())),

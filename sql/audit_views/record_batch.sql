@@ -37,7 +37,12 @@ select l.batch_id, l.batch_id * 1024 as first_id, l.n::int as n, l.topic_id, l.q
                 || coalesce(l.headers::text [], array_fill(null::text, array[cardinality(l.payloads)])),
                 int8xor(
                     int8xor(l.batch_id, l.topic_id::bigint << 32),
-                    coalesce(hash_array_extended(array[l.check_at - l.born_at], l.producer_group_id), 0)))
+                    coalesce(
+                        hash_array_extended(
+                            array[case when isfinite(l.check_at) and isfinite(l.born_at)
+                                then l.check_at - l.born_at end],
+                            l.producer_group_id),
+                        0)))
             or l.checksum = hash_array_extended(l.payloads::text [], l.batch_id)
     end as intact,
     l.delay, coalesce(l.relay, false) as relay, l.incarnation,

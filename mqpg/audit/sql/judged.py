@@ -11,7 +11,6 @@ from typing import Any
 from mqpg.audit.state import Judged
 
 from .fingerprint import BROKER, CLOSED, USERS, add, grouped
-from .statements import statement
 from .workspace import Workspace
 
 __all__ = [
@@ -70,7 +69,7 @@ def check_broker(work: Workspace, judged: Judged) -> None:
             raise Rejudge(f"{name} has changed")
     work.query("update judged set reading = false returning 1")
     for name, fingerprint in BROKER.items():
-        found = _digests(work.query(grouped(fingerprint, f"({statement('read', name)}) as q", judged.bounds)))
+        found = _digests(work.query(grouped(fingerprint, f"({work.reading(name)}) as q", judged.bounds)))
         _compare(work, name, judged, found, fingerprint.family)
     work.query("update judged set reading = true returning 1")
 

@@ -17,6 +17,7 @@ from mqpg.connection.text_session import one_line, text_session
 from mqpg.values.errors import ConnectionFailed, DatabaseError
 
 from .fingerprint import USERS, grouped
+from .statements import FINITE
 from .user_tables import COLUMNS, IS_HANDLE, OF_BROKER, OF_ONE_BROKER
 from .workspace import Workspace
 
@@ -25,12 +26,15 @@ __all__ = ["PostgresqlSource"]
 # Label, table and broker.
 _MINE: LiteralString = (
     "select {}::text as ledger, split_part(handle, '.', 3)::bigint as message_id, "
-    "encode(sha256(decode(split_part(handle, '.', 4), 'hex')), 'hex') as handle_hash, entry, created_at, done_at, "
-    "topic from {} where " + OF_BROKER.format("handle", "{}") + " offset 0"
+    "encode(sha256(decode(split_part(handle, '.', 4), 'hex')), 'hex') as handle_hash, entry, "
+    + ", ".join(f"{FINITE.format(name)} as {name}" for name in ("created_at", "done_at"))
+    + ", topic from {} where "
+    + OF_BROKER.format("handle", "{}")
+    + " offset 0"
 )
 _BROKERS: LiteralString = (
-    "select {}::text as ledger, message_id, handle_hash, entry, written_at as created_at, null as done_at, "
-    "null as topic from {} where broker_id = {}"
+    f"select {{}}::text as ledger, message_id, handle_hash, entry, {FINITE.format('written_at')} as created_at, "
+    "null as done_at, null as topic from {} where broker_id = {}"
 )
 
 
@@ -104,7 +108,8 @@ class PostgresqlSource:
         if found is None:
             return None
         present = self._columns(theirs)
-        listed = [name if name in present else f"null as {name}" for name in columns]
+        shown = {name: name if name in present else "null" for name in columns}
+        listed = [f"{FINITE.format(one) if name.endswith('_at') else one} as {name}" for name, one in shown.items()]
         query = sql.SQL("select {} from {} where consumer_group = any({}::text[])").format(
             sql.SQL(", ".join(listed)), found, sql.Literal(groups)
         )

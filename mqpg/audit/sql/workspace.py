@@ -17,7 +17,7 @@ from mqpg.connection.dsn import describe
 from mqpg.connection.text_session import one_line, text_session
 from mqpg.values.errors import ConfigurationError, DatabaseError, NotGranted
 
-from .statements import DERIVED, READS, TABLES, Folder, statement
+from .statements import DERIVED, FINITE, READS, TABLES, Folder, statement
 
 __all__ = ["BEGIN", "LOCK", "SETTINGS", "BrokerSnapshot", "Workspace", "open_workspace"]
 
@@ -115,11 +115,20 @@ class Workspace:
         snapshot = self._value("select pg_current_snapshot()::text")
         rows = {}
         for name in READS:
-            rows[name] = self._analyzed(name, f"insert into {name} {statement('read', name)}")
+            rows[name] = self._analyzed(name, f"insert into {name} {self.reading(name)}")
         if then is not None:
             then()
         self._execute("the end of the snapshot", "commit")
         return BrokerSnapshot(taken_at, snapshot, rows)
+
+    def reading(self, name: str) -> str:
+        """The query that fills a table with what it reads of the broker, once the table is there."""
+        columns = self.query(
+            "select a.attname as name, a.atttypid = 'timestamptz'::regtype as is_time from pg_attribute as a "
+            f"where a.attrelid = 'pg_temp.{name}'::regclass and a.attnum > 0 order by a.attnum"
+        )
+        listed = ", ".join((FINITE if c["is_time"] else "{0}").format(f"q.{c['name']}") for c in columns)
+        return f"select {listed} from ({statement('read', name)}) as q"
 
     def derive(self) -> None:
         """Make the frames from what was read."""

@@ -1,8 +1,9 @@
 -- By how much the server's clock was behind an earlier tick at most, at a tick or at the audit (back), and by
--- how much the broker's time, in which delayed messages are written, was ahead of it at most (ahead).
+-- how much the broker's time, in which delayed messages are written, was ahead of it at most (ahead). Both are
+-- a century at most: no clock is wrong by more, and a time minus either is still a time.
 select
-    coalesce(max(case when k.latest > k.at_after then k.latest - k.at_after end), interval '0 seconds') as back,
-    coalesce(max(case when k.due_until > k.at then k.due_until - k.at end), interval '0 seconds') as ahead
+    least(greatest(max(k.latest - k.at_after), interval '0 seconds'), interval '36500 days') as back,
+    least(greatest(max(k.due_until - k.at), interval '0 seconds'), interval '36500 days') as ahead
 from (
     select
         t.at, t.due_until,
