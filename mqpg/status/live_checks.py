@@ -60,6 +60,13 @@ select pg_notification_queue_usage() as usage, (
         order by s.xact_start limit 3
     ) as a) as sessions
 """
+# Commits that wait until a synchronous standby has them.
+_STANDBY = """
+select count(*) as n, round(extract(epoch from clock_timestamp() - min(a.state_change)))::int as seconds,
+    current_setting('synchronous_standby_names') as names
+from pg_stat_activity as a
+where a.wait_event = 'SyncRep' and a.state_change < clock_timestamp() - interval '5 seconds'
+"""
 # A server that has no transaction ids left takes no writes in any of its databases.
 _IDS = """
 select d.datname as database, age(d.datfrozenxid) as age from pg_database as d
@@ -90,6 +97,7 @@ def check_moment(rows: Callable[[str], list[Row]]) -> list[Finding]:
     """Look at the server's sessions and its clock."""
     count = rows(_CONNECTIONS)[0]
     of_server = [_connections(count["n"], count["most"]), *_clocks(rows), *_notifications(rows), *_ids(rows)]
+    of_server += _standby(rows)
     return [*of_server, *_transactions(rows, count["hidden"])]
 
 
@@ -107,6 +115,15 @@ def _notifications(rows: Callable[[str], list[Row]]) -> list[Finding]:
         return []
     remedy = f"end the oldest transaction of a session that listens, one of {one['sessions'] or 'another role'}"
     return [Finding("notifications", False, f"{usage}, so consumers wait for their next look", remedy, SOME_WAIT)]
+
+
+def _standby(rows: Callable[[str], list[Row]]) -> list[Finding]:
+    one = rows(_STANDBY)[0]
+    if not one["n"]:
+        return []
+    found = f"commits wait for a synchronous standby for {duration(one['seconds'])} ({counted(one['n'], 'session')})"
+    remedy = f"start a standby that synchronous_standby_names names ({one['names']}), or change that and reload"
+    return [Finding("synchronous standby", False, found, remedy, STANDS)]
 
 
 def _ids(rows: Callable[[str], list[Row]]) -> list[Finding]:

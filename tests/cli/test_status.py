@@ -2,16 +2,21 @@
 
 import json
 import re
+import threading
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg.rows import dict_row
 
+import mqpg
 from mqpg.status import Finding, Overview, advice, findings
 from mqpg.status.finding import LATER
 from mqpg.status.live_checks import check_moment, senders
+from tests.fixtures.databases import OwnServer
 from tests.support.broker import Broker, Session
 from tests.support.in_process import Run
 from tests.support.retention import roll
@@ -277,6 +282,35 @@ def test_transaction_ids_that_end_soon_are_said(mq: Session) -> None:
         (one,) = found()
     assert not one.ok
     assert re.search(r"not vacuumed for 1,500,00\d,\d{3} transactions: 644,48\d,\d{3} are left before", one.found), one
+
+
+def test_commits_that_wait_for_a_synchronous_standby(own_server: OwnServer) -> None:
+    """Workers cannot report either, so they look as if none was at work."""
+    with (
+        psycopg.connect(own_server.dsn, autocommit=True, row_factory=dict_row) as admin,
+        mqpg.connect(own_server.dsn) as mq,
+    ):
+
+        def found() -> list[str]:
+            moment = check_moment(lambda query: admin.execute(query.encode()).fetchall())
+            return [f"{one.found}: {one.remedy}" for one in moment if one.check == "synchronous standby"]
+
+        mq.create_topic("orders")
+        admin.execute("alter system set synchronous_standby_names = 'gone'")
+        admin.execute("select pg_reload_conf()")
+        time.sleep(0.2)  # until all have read it
+        sender = threading.Thread(target=mq.send, args=("orders", 1))
+        sender.start()
+        try:
+            eventually(found)
+            assert re.fullmatch(
+                r"commits wait for a synchronous standby for \d+ s \(1 session\): .*\(gone\).*", found()[0]
+            )
+        finally:
+            admin.execute("alter system reset synchronous_standby_names")
+            admin.execute("select pg_reload_conf()")
+            sender.join()
+        assert found() == []
 
 
 def test_filters_and_causes_of_a_real_broker(mq: Session, run: Run) -> None:
