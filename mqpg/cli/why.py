@@ -11,7 +11,7 @@ import typer
 
 import mqpg
 from mqpg.cli.completion import complete_topic
-from mqpg.cli.connecting import broker
+from mqpg.cli.connecting import broker, reading
 from mqpg.cli.names import readers, topic_of, unknown_group, unknown_topic
 from mqpg.cli.options import Dsn, Json, print_rows, printable
 from mqpg.cli.stuck import described, everything_stuck
@@ -62,14 +62,14 @@ def _ask(mq: mqpg.Client, about: str, topic: str | None) -> list[Cause]:
     """Ask the broker. An unknown name gets similar ones."""
     if topic is not None:
         try:
-            return mq.why(about, topic)
+            return _why(mq, about, topic)
         except UnknownTopic as error:
             raise unknown_topic(mq, topic) from error
     if about.isdecimal():
-        return mq.why(int(about))
+        return _why(mq, int(about))
     if "." in about:  # as in every handle, and in names of some groups
         try:
-            return mq.why(about)
+            return _why(mq, about)
         except UnknownHandle:
             if (name := topic_of(mq, about)) is None:
                 raise
@@ -78,7 +78,12 @@ def _ask(mq: mqpg.Client, about: str, topic: str | None) -> list[Cause]:
         raise typer.BadParameter(
             f"{about!r} is no message id, no handle, and no group that reads a topic" + (f"; {more}" if more else "")
         )
-    return mq.why(about, name)
+    return _why(mq, about, name)
+
+
+def _why(mq: mqpg.Client, about: int | str, topic: str | None = None) -> list[Cause]:
+    with reading(mq) as conn:
+        return mq.why(about, topic, conn=conn)
 
 
 def _everything(*, as_json: bool, dsn: str | None) -> None:

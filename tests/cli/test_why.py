@@ -1,12 +1,14 @@
 """`mqpg why` names the cause of what was broken on purpose, with real workers and consumers that are killed."""
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mqpg.cli import connecting
 from tests.support.broker import Broker, Session, seconds
 from tests.support.in_process import Run
 from tests.support.processes import Process, Processes
@@ -52,6 +54,38 @@ def why(run: Run) -> Why:
 
 def causes(why: Why, *about: object) -> list[str]:
     return [row["cause"] for row in why(*about, status=None)]
+
+
+@pytest.mark.parametrize("command", ["status", "why", "why of a message", "doctor"])
+def test_a_table_that_somebody_has_locked(
+    mq: Session, broker: Broker, run: Run, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as by vacuum full, or a migration that is left open. A reader would wait as long."""
+    monkeypatch.setattr(connecting, "_PATIENCE", 0.2)
+    words = ["why", str(mq.send("orders"))] if command == "why of a message" else [command]
+    reading, locking = broker.session(), broker.session()
+    with reading.conn.transaction():
+        reading.execute("lock table mqpg.topic in access share mode")
+        locked = threading.Thread(target=locking.execute, args=("vacuum full mqpg.topic",))
+        locked.start()
+        pids = [session.conn.info.backend_pid for session in (locking, reading)]
+
+        def said() -> bool:
+            status, _, err = run(*words)
+            return (
+                status == 1
+                and "pid {} (no name) waits for pid {} and then locks the table mqpg.topic".format(*pids) in err
+            )
+
+        eventually(said)
+    locked.join()
+    with locking.conn.transaction():
+        locking.execute("lock table mqpg.topic in access exclusive mode")
+        status, _, err = run(*words)
+    assert (status, f"waited 0.2 s for a lock: pid {pids[0]} (no name) has locked the table mqpg.topic" in err) == (
+        1,
+        True,
+    )
 
 
 def test_a_worker_that_is_killed(mq: Session, why: Why, start: Start) -> None:
