@@ -23,6 +23,7 @@ _AGAIN = (
     "; both repeat up to {acknowledged_ahead:later message} that were acknowledged",
 )
 _MOST_QUEUES = 10
+_SILENT = 60  # seconds; a consumer that is at work acknowledges within its lease, 30 seconds by default
 
 SENTENCES: dict[str, tuple[str, ...]] = {
     # half messages
@@ -131,7 +132,12 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "; to get the skipped ones after that: {seeks}",
     ),
     "skipped": ("The group was moved over it. To get it and all that follow it: {call}",),
-    "waiting_for_consumer": ("start mqpg consume for group {consumer_group}",),
+    "waiting_for_consumer": (
+        "start mqpg consume for group {without_consumer}",
+        "{silent_consumers:consumer} of the group said a moment ago to be alive, but nothing was asked for or "
+        "acknowledged for {last_active_at:age}: look what the handler, or its database, waits for, and which queues "
+        "are read (mqpg status --workers)",
+    ),
 }
 """Cause -> its sentences, in parts. A part that names a fact that is not there is left out."""
 
@@ -167,6 +173,10 @@ def explain(cause: Cause, render: Callable[[Remedy], str] = as_command) -> str:
     if not facts.get("acknowledged_ahead"):
         facts.pop("acknowledged_ahead", None)
     facts.update(_derived(facts))
+    if cause.cause == "waiting_for_consumer":
+        silent = facts.get("consumers") and cause.at and _age(facts.get("last_active_at"), cause.at) > _SILENT
+        name, source = ("silent_consumers", "consumers") if silent else ("without_consumer", "consumer_group")
+        facts[name] = facts[source]
     facts.update((name, render(call)) for name, call in _calls(cause))
     if seeks := [render(call) for call in _seeks(cause)]:
         facts["seeks"] = "; ".join(seeks[:_MOST_QUEUES]) + ("; and so on" if len(seeks) > _MOST_QUEUES else "")
@@ -174,6 +184,10 @@ def explain(cause: Cause, render: Callable[[Remedy], str] = as_command) -> str:
     said = "".join(_part(words, template, facts) for template in SENTENCES.get(cause.cause, ()))
     queues: list[int] = facts.get("queues", [])
     return f"{said.rstrip('.')}; the same holds for {_listed(queues[1:])}." if len(queues) > 1 else said
+
+
+def _age(time: str | None, at: datetime) -> float:
+    return 0.0 if time is None else (at - datetime.fromisoformat(time)).total_seconds()
 
 
 def _part(words: Words, template: str, facts: Mapping[str, Any]) -> str:

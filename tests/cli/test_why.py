@@ -17,12 +17,17 @@ from tests.support.waiting import eventually
 Start = Callable[..., Process]
 Why = Callable[..., list[dict[str, Any]]]
 CONSUMER = """
+import time
 import mqpg
 
 @mqpg.consumer("orders", group="billing", database="sqlite:///bills.db", start="earliest")
 def bill(message, conn):
     if message.payload == "poison":
         raise ValueError("no such order")
+
+@mqpg.consumer("orders", group="hung", database="sqlite:///bills.db", start="earliest", lease=0.1)
+def hang(message, conn):
+    time.sleep(600)
 """
 
 
@@ -102,6 +107,21 @@ def test_a_worker_that_is_killed(mq: Session, why: Why, start: Start) -> None:
     (row,) = why(sent)
     assert (row["cause"], row["advice"]) == ("waiting_for_consumer", "start mqpg consume for group billing")
     assert row["remedy"] is None
+
+
+def test_a_handler_that_hangs(mq: Session, why: Why, start: Start) -> None:
+    sent = mq.send("orders")
+    mq.append()
+    start("consume", "shop:hang", "--consumer", "hang-1")
+    eventually(lambda: mq.scalar("select count(*) from mqpg.cursor where claimed > 0") > 0)
+    mq.execute("update mqpg.cursor set at = at - interval '2 minutes'")  # so it was for two minutes
+
+    def advice() -> list[str]:
+        return [row["advice"] for row in why(sent, status=None) if row["cause"] == "waiting_for_consumer"]
+
+    eventually(
+        lambda: any(said.startswith("1 consumer of the group said a moment ago to be alive") for said in advice())
+    )
 
 
 def test_a_consumer_waits_for_its_topic(mq: Session, dsn: str, start: Start) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,23 @@ def test_every_cause_has_its_sentence() -> None:
             found |= set(re.findall(r"(?:^|then |else )'(\w+)'", assigned))
         found |= set(re.findall(r"select '(\w+)',", text))
     assert found == SENTENCES.keys()
+
+
+@pytest.mark.parametrize(
+    ("consumers", "seconds", "said"),
+    [
+        (0, 3600, "start mqpg consume for group billing"),
+        (2, 5, "start mqpg consume for group billing"),
+        (2, 3600, "2 consumers of the group said a moment ago to be alive, but nothing was asked for or acknowledged for "
+         "1 h: look what the handler, or its database, waits for"),
+        (2, None, "start mqpg consume for group billing"),
+    ],
+)  # fmt: skip
+def test_a_group_whose_consumers_hang_needs_no_further_one(consumers: int, seconds: int | None, said: str) -> None:
+    at = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    active = None if seconds is None else (at - timedelta(seconds=seconds)).isoformat()
+    facts = {"consumer_group": "billing", "consumers": consumers, "last_active_at": active}
+    assert explain(Cause("waiting_for_consumer", facts, None, at)).startswith(said)
 
 
 def test_a_cause_of_a_newer_broker_says_nothing() -> None:
