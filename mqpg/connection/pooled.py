@@ -8,8 +8,10 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, NoReturn
 
+from psycopg import AsyncConnection, AsyncCursor, Cursor
 from psycopg.errors import Diagnostic
 from psycopg.pq import TransactionStatus
+from psycopg.raw_cursor import RawCursorMixin
 from psycopg.rows import tuple_row
 
 from mqpg.connection.arrays import TextListDumper
@@ -40,9 +42,11 @@ _SAYS_READ_ONLY = (b"default_transaction_read_only", b"in_hot_standby")
 
 
 def open_cursor(conn: Any) -> Any:
-    """Open a cursor of tuples on a connection of psycopg, whatever row factory that has."""
-    open_one = conn.own_cursor if isinstance(conn, _Pooled) else conn.cursor
-    cursor = open_one(row_factory=tuple_row)
+    """Open a cursor of tuples on a connection of psycopg, whatever factories that has."""
+    if issubclass(conn.cursor_factory, RawCursorMixin):  # which has other placeholders
+        cursor = (AsyncCursor if isinstance(conn, AsyncConnection) else Cursor)(conn, row_factory=tuple_row)
+    else:
+        cursor = (conn.own_cursor if isinstance(conn, _Pooled) else conn.cursor)(row_factory=tuple_row)
     cursor.adapters.register_dumper(list, TextListDumper)
     return cursor
 

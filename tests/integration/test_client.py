@@ -25,8 +25,9 @@ UNKNOWN_HANDLE = "000000000000.1.1024.00000000000000000000000000000000"
 def callers(kind: str, dsn: str) -> Iterator[Any]:
     """The caller's connection, of each kind, in a transaction that is not committed."""
     with ExitStack() as stack:
-        if kind == "psycopg":
-            yield stack.enter_context(psycopg.connect(dsn, row_factory=dict_row))
+        if kind in ("psycopg", "raw"):
+            factory = psycopg.RawCursor if kind == "raw" else psycopg.Cursor
+            yield stack.enter_context(psycopg.connect(dsn, row_factory=dict_row, cursor_factory=factory))
             return
         engine = create_engine(to_sqlalchemy(dsn))
         stack.callback(engine.dispose)
@@ -40,7 +41,7 @@ def callers(kind: str, dsn: str) -> Iterator[Any]:
             yield registry
 
 
-KINDS = ["psycopg", "connection", "session", "scoped"]
+KINDS = ["psycopg", "raw", "connection", "session", "scoped"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
