@@ -35,6 +35,7 @@ def shop(dsn: str, tmp_path: Path) -> Iterator[BrokenShop]:
         yield running
 
 
+@pytest.mark.waits
 def test_each_thing_is_named(shop: BrokenShop, run: Run) -> None:
     def said(*arguments: str) -> Any:
         return json.loads(run(*arguments, "--json")[1])

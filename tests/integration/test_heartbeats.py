@@ -15,7 +15,7 @@ from mqpg.connection.forking import OfThisProcess
 from mqpg.connection.pooled import BrokerConnection
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.shared_database
+pytestmark = [pytest.mark.shared_database, pytest.mark.waits]
 
 MODES: dict[str, dict[str, Any]] = {"C1 shared": {"mode": "shared"}, "C1": {}, "C3": {"effect": "external"}}
 

@@ -3,11 +3,13 @@
 import contextlib
 
 import psycopg
+import pytest
 
 from mqpg import migrate
 from tests.support.servers import temporary_server
 
 
+@pytest.mark.waits
 def test_two_hundred_consumers_in_open_transactions_need_no_more_locks_than_a_stock_server_has() -> None:
     """Each has received in a transaction that stays open, beside 31 segments of log and of ticks."""
     settings = {"max_connections": "230", "fsync": "off"}

@@ -19,6 +19,8 @@ from tests.support.waiting import eventually
 
 Connection = psycopg.Connection[Any]
 
+pytestmark = pytest.mark.waits
+
 LIMITS = ["statement_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout", "transaction_timeout"]
 LIMIT = 2.0  # of which no statement here needs more than a part, on a slow machine either
 HANDLERS = """
