@@ -57,6 +57,8 @@ _UNDEFINED = ("42P01", "42703", "42704", "42883", "3F000")
 
 _POOLED = "behind a pooler in transaction mode set MQPG_PREPARE_THRESHOLD=none"
 
+_NO_PARTITION = "the keeper makes partitions ahead of their use: start mqpg worker"
+
 _REMEDY = '{"function": '  # the beginning of a remedy, as jsonb writes it
 # Part of a message of PostgreSQL, which names no argument and shows no example -> the advice.
 _ADVICE = {
@@ -126,6 +128,8 @@ def _describe(error: psycopg.Error) -> str:
     diag = error.diag
     message = _in_sentences(diag.message_primary or str(error) or type(error).__name__)
     advice = [_POOLED] if error.sqlstate in ("26000", "42P05") else []
+    if error.sqlstate == "23514" and diag.schema_name == "mqpg" and diag.constraint_name is None:
+        advice.append(_NO_PARTITION)
     advice += [text for part, text in _ADVICE.items() if part in message]
     detail = None if _remedy(error) else diag.message_detail
     more = "; ".join(_one_line(part) for part in (detail, diag.message_hint, *advice) if part)

@@ -77,6 +77,16 @@ def test_what_keeps_the_pool_from_connecting_again_is_said(dsn: str, orders: str
             admin.execute(f"alter database {name} allow_connections true")
 
 
+def test_a_broker_without_a_keeper_for_so_long_that_no_partition_is_left(
+    mq: mqpg.Client, db: psycopg.Connection[Any], orders: str
+) -> None:
+    db.execute("select setval('mqpg.batch_id', max(upper_bound::bigint)) from mqpg.segment where family = 'log'")
+    with pytest.raises(errors.DatabaseError, match=r"no partition.*start mqpg worker"):
+        mq.send(orders, 1)
+    mq.keep()
+    assert mq.send(orders, 1) > 0
+
+
 def test_an_exhausted_pool_says_so(dsn: str) -> None:
     with (
         mqpg.connect(dsn, pool_max_size=1, pool_timeout=2) as mq,
