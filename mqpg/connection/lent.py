@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -133,11 +133,17 @@ def _lent_by_sqlalchemy(conn: Any, given: Lent) -> Generator[None]:
     options = conn._execution_options  # a handler may set others, such as stream_results, for all that follows
     given.restore = restores
     event.listen(conn, "before_cursor_execute", sends)
+    refusing = [conn]
     conn.commit = conn.rollback = ends
+    driver = conn.connection.dbapi_connection
+    with suppress(AttributeError):  # one in C, such as sqlite3's, has no attributes of its own
+        driver.commit = driver.rollback = ends
+        refusing.append(driver)
     try:
         yield
     finally:
-        del conn.commit, conn.rollback
+        for one in refusing:
+            del one.commit, one.rollback
         event.remove(conn, "before_cursor_execute", sends)
 
 
