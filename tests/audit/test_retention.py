@@ -1,5 +1,6 @@
 """What retention has dropped is neither lost nor phantom. The rest is still audited."""
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -8,7 +9,7 @@ from mqpg import protocols
 from mqpg.audit.report import Report
 from tests.audit.judged import found, require_valid
 from tests.audit.retention import drop_what_may_go, dropped
-from tests.audit.story import Story, Trio
+from tests.audit.story import Story, Trio, let_die
 
 
 def test_dropped_segments_are_not_audited(audit: Callable[..., Report], story: Story) -> None:
@@ -107,3 +108,26 @@ def test_a_purged_journal_is_valid(audit: Callable[..., Report], story: Story, t
     story.consumer.execute("delete from mqpg_applied where message_id = %s", (message,))
     second = audit()
     assert found(second) == {"lost": 1}, second.examples
+
+
+def test_a_message_redriven_again_whose_first_row_is_dropped(audit: Callable[..., Report], story: Story) -> None:
+    """It came into the retry lane twice as the first attempt, and a row that is left says when for the second time."""
+    story.drain()
+    message, broker = int(story.one("select message_id from mqpg.dead_letter")), story.broker
+    broker.execute("select mqpg.redrive('board', 'orders')")
+    time.sleep(0.01)
+    let_die(story, message)
+    # As if the day were over, and that of the retries dropped.
+    now = story.one("select clock_timestamp()::text")
+    broker.execute(
+        "insert into mqpg.segment (family, segment_no, lower_bound, upper_bound, opened_at, body_dropped_at, dropped_at) "
+        "values ('delayed', 0, '-infinity', %s, '2000-01-01', %s, %s)",
+        (now, now, now),
+    )
+    broker.execute("update mqpg.segment set lower_bound = %s where family = 'delayed' and segment_no = 1", (now,))
+    broker.execute("delete from mqpg.delayed where written_at < %s", (now,))
+    broker.execute("select mqpg.redrive('board', 'orders')")
+    require_valid(audit())
+    time.sleep(0.01)
+    story.drain()
+    require_valid(audit())

@@ -1,7 +1,7 @@
 -- Messages and retries that a tick appended which had not seen their transaction (unseen), or before their
 -- time (undue), or that the tick before had to append (late). Of a retry that was scheduled several times as
--- the same attempt, the first row may be early and the last one late. Transaction ids up to 2 stand for rows
--- of another cluster.
+-- the same attempt, the first row may be early and the last one late, and retention may have dropped that of this
+-- tick. Transaction ids up to 2 stand for rows of another cluster.
 select m.*
 from (
     select
@@ -9,8 +9,8 @@ from (
         not pg_visible_in_snapshot(w.xid, k.snapshot) as unseen,
         coalesce(w.due_at > k.due_until, false) as undue,
         coalesce(
-            pg_visible_in_snapshot(w.last_xid, k.seen_before) and w.last_xid > '2' and coalesce(w.last_at <= k.due_before, true),
-            false
+            pg_visible_in_snapshot(w.last_xid, k.seen_before) and w.last_xid > '2'
+            and coalesce(w.last_at <= k.due_before, e.place is not null), false
         ) as late
     from entry as e
     join (
@@ -27,6 +27,11 @@ from (
             coalesce(r.visible_at, e.due_at) as due_at,
             coalesce(r.last_at, e.due_at) as last_at
     ) as w
-    where case when e.lane = 0 then e.state = 'committed' else r.message_id is not null end
+    cross join horizon as h
+    where case
+        when e.lane = 0 then e.state = 'committed'
+        when h.delayed_from < timestamptz '0002-01-01 00:00:00 UTC' then r.message_id is not null
+        else pg_visible_in_snapshot(r.xid, k.snapshot)
+    end
 ) as m
 where m.unseen or m.undue or m.late
