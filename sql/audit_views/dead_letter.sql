@@ -4,7 +4,7 @@
 create view mqpg_audit.dead_letter as
 select d.subscription_id, s.consumer_group, nullif(s.member, '') as consumer, s.topic_id, t.name as topic, d.message_id,
     d.message_id >> 10 as batch_id, d.state, d.attempts, d.reason, d.died_at, d.left_at, d.left_by, d.final_id,
-    d.queue_id, (d.history -> -1 ->> 'attempt')::int as last_attempt
+    d.queue_id, case when d.history = '[]' then 0 else (d.history -> -1 ->> 'attempt')::int end as last_attempt
 from (
     select l.subscription_id, l.message_id, 'dead' as state, l.attempts, l.reason, l.died_at,
         null::timestamptz as left_at, null as left_by, l.deliver_id as final_id,
@@ -33,4 +33,4 @@ left join mqpg.topic as t on s.topic_id = t.topic_id;
 -- final_id: Id of the message that holds the final payload which a commit brought; null: its own, or redriven or
 --     discarded
 -- queue_id: The queue of the topic that the message belongs to, from 0; null: not known, or redriven or discarded
--- last_attempt: Number of the last attempt in the list of its attempts; null: it has none
+-- last_attempt: Number of the last attempt in the list of its attempts, 0 if that is empty; null: there is no list

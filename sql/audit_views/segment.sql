@@ -15,14 +15,23 @@ select
     case s.family
         when 'log' then 'batch_id' when 'tick' then 'tick_id' when 'delayed' then 'written_at' else 'slot'
     end as cut_column,
-    case when s.family <> 'delayed' then s.lower_bound::bigint end as lower_bound,
-    case when s.family <> 'delayed' then s.upper_bound::bigint end as upper_bound,
+    case when s.family <> 'delayed' and s.bounds_fit then s.lower_bound::bigint end as lower_bound,
+    case when s.family <> 'delayed' and s.bounds_fit then s.upper_bound::bigint end as upper_bound,
     s.opened_at, s.closed_at, s.body_dropped_at as dropped_at,
-    case when s.family = 'delayed' then nullif(s.lower_bound::timestamptz, '-infinity') end as lower_time,
-    case when s.family = 'delayed' then s.upper_bound::timestamptz end as upper_time,
+    case
+        when s.family = 'delayed' and s.bounds_fit then nullif(s.lower_bound::timestamptz, '-infinity')
+    end as lower_time,
+    case when s.family = 'delayed' and s.bounds_fit then s.upper_bound::timestamptz end as upper_time,
     s.family, s.leaving, s.dropped_at as decisions_dropped_at, s.left_out, s.merged_at,
-    s.tails_noted_at
-from mqpg.segment as s;
+    s.tails_noted_at, s.bounds_fit
+from (
+    select g.*, case
+        when g.family = 'delayed' then g.upper_bound ~ '^[0-9]{4}-' and g.lower_bound ~ '^(-infinity|[0-9]{4}-)'
+        when g.lower_bound || g.upper_bound !~ '^[0-9]{1,30}$' then false
+        else g.lower_bound::numeric < g.upper_bound::numeric and g.upper_bound::numeric < 1e15
+    end as bounds_fit
+    from mqpg.segment as g
+) as s;
 -- content: messages (message, decision) | queues (queue_entry, tick) | positions (position_change) | delayed |
 --     dedup ids
 -- segment_no: Number of the segment among those of its content
@@ -42,3 +51,4 @@ from mqpg.segment as s;
 -- left_out: Ids of topics whose messages were left out when segments were merged; 0: of dropped topics or segments
 -- merged_at: When several segments were put together into this one; null: never
 -- tails_noted_at: queues: when queue_tail got the ends of its queues; null: not yet, or another content
+-- bounds_fit: false: its bounds are no range of its family, and are left out

@@ -1,6 +1,9 @@
 """Planted faults that a restore of one table or a repair by hand leaves."""
 
+import time
+
 from tests.audit.planting import Story, add_queues, fault, message_id
+from tests.audit.story import JOURNAL_DDL
 
 _HALF = "(select batch_id from mqpg.commit_log where kind = 'h' and relay)"
 _COLUMNS = (
@@ -93,3 +96,53 @@ def growth_of_another_number(story: Story) -> None:
 def queues_without_messages_taken_away(story: Story) -> None:
     story.broker.execute("select mqpg.create_topic('wide', 4), mqpg.subscribe('reader', 'wide')")
     _change(story, "update mqpg.topic set queues = 2 where name = 'wide'")
+
+
+@fault("gap", "it was delayed, and no row of the delayed messages says until when", alone=True)
+def delayed_rows_of_yesterday(story: Story) -> None:
+    """A tick came between the message and its time."""
+    message = story.one("select mqpg.send('orders', '{}'::text, delay => interval '100 milliseconds')")
+    story.business()
+    story.drain()
+    time.sleep(0.1)
+    story.drain()
+    _change(story, "delete from mqpg.delayed where first_id = %s", message)
+
+
+@fault("mismatch", "its row in the journal names subscription 3, and the group has another", alone=True)
+def groups_that_exchanged_their_names(story: Story) -> None:
+    """With equal options, and journals in the broker's database."""
+    story.broker.execute(JOURNAL_DDL)
+    story.broker.execute("select mqpg.subscribe('one', 'orders', mode => 'shared')")
+    story.broker.execute("select mqpg.subscribe('other', 'orders', mode => 'shared')")
+    for group in ("one", "other"):
+        Story(story.broker, story.ledger, story.broker).apply_all(group)
+    _change(
+        story,
+        "update mqpg.subscription set consumer_group = case consumer_group when 'one' then 'two' else 'one' end "
+        "where consumer_group in ('one', 'other')",
+        rows=2,
+    )
+    _change(story, "update mqpg.subscription set consumer_group = 'other' where consumer_group = 'two'")
+
+
+@fault("mismatch", "is no member of its group", alone=True)
+def member_without_its_group(story: Story) -> None:
+    story.broker.execute("select mqpg.subscribe('each', 'orders', mode => 'broadcast')")
+    story.broker.execute("select * from mqpg.receive('each', 'orders', consumer => 'pod')")
+    _change(story, "update mqpg.subscription set member_of = null where member = 'pod'")
+
+
+@fault("mismatch", "attempts, and the last one that it lists is 0")
+def history_of_a_dead_letter_emptied(story: Story) -> None:
+    _change(story, "update mqpg.dead_letter set history = '[]'")
+
+
+@fault("unexplained", "segment 1 of log has bounds that are no range", alone=True)
+def segment_with_the_bounds_of_another(story: Story) -> None:
+    _change(story, "update mqpg.segment set lower_bound = upper_bound where family = 'log' and segment_no = 1")
+
+
+@fault("unexplained", "has bounds that are no range", alone=True)
+def segment_with_the_bounds_of_another_family(story: Story) -> None:
+    _change(story, "update mqpg.segment set lower_bound = '1' where family = 'delayed' and segment_no = 1")

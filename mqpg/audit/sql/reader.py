@@ -23,7 +23,7 @@ from mqpg.audit.options import AuditOptions, Urls, every_url, groups_by_url, joi
 from mqpg.audit.report import NO_JOURNAL, NO_LEDGER, NO_SUBSCRIPTION, NotJudged, SnapshotRecord
 from mqpg.audit.state import Judged
 from mqpg.connection.dsn import describe, to_sqlalchemy
-from mqpg.values.errors import LedgerError, NotFound, UnknownProducerGroup, UnknownTopic
+from mqpg.values.errors import DatabaseError, LedgerError, NotFound, UnknownProducerGroup, UnknownTopic
 
 from .amounts import check_amount
 from .fingerprint import add
@@ -147,7 +147,10 @@ class _Reader:
         self.inputs.snapshots.append(SnapshotRecord(role, source.name, source.snapshot, source.taken_at))
 
     def _identify(self, broker: PostgresqlSource) -> None:
-        row = broker.rows("select broker_id, incarnation, system_identifier from mqpg_audit.version")[0]
+        found = broker.rows("select broker_id, incarnation, system_identifier from mqpg_audit.version")
+        if not found:
+            raise DatabaseError(f"{broker.name}: the row of mqpg.broker is gone")
+        row = found[0]
         self.system_identifier = broker.system_identifier
         self.inputs.broker = {
             "database": broker.name,

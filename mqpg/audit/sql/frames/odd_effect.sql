@@ -2,5 +2,5 @@
 -- their commit. What retention has dropped is not among them.
 select e.*
 from effect as e
-where e.state not in ('committed', 'expired', 'topic_dropped') or e.waiting or e.unattributed
+where e.state not in ('committed', 'expired', 'topic_dropped') or e.waiting or e.unattributed or e.strange
     or e.subscription_id <> e.owner_id or greatest(e.committed_at, e.due_at) > e.applied_at

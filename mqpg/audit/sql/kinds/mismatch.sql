@@ -289,6 +289,10 @@ select
 from body as b
 where (b.homeless or b.groupless) and coalesce(b.intact, true)
 union all
+select r.consumer_group, r.topic, null, null, null, format('subscription %s is no member of its group', r.subscription_id)
+from reader as r
+where r.apart
+union all
 -- Where messages or cursors say so, too, that is the fault.
 select
     null, t.topic, null, null, null,
@@ -481,13 +485,14 @@ union all
 -- broadcast group come and go.
 select
     e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
-    format('its row in the journal names subscription %s, and the group has %s', e.subscription_id, e.owner_id)
+    format('its row in the journal names subscription %s, and the group has %s', e.subscription_id,
+        case when e.owner_id <> e.subscription_id then format('%s', e.owner_id) else 'another' end)
 from odd_effect as e
-join reader as r on r.subscription_id = e.owner_id and r.mode <> 'broadcast'
+join reader as r on r.subscription_id = e.owner_id and (e.strange or r.mode <> 'broadcast')
 cross join run as u
 cross join horizon as h
 where u.incarnation = 1
-    and (e.subscription_id > e.owner_id or (e.subscription_id <> e.owner_id and not h.had_others))
+    and (e.strange or e.subscription_id > e.owner_id or (e.subscription_id <> e.owner_id and not h.had_others))
 union all
 -- One that has ended has got no more than its cursors say.
 select

@@ -25,6 +25,10 @@ select format('segment %s of %s is marked as merged without some topics, and not
 from mqpg_audit.segment as s
 where s.left_out <> '{}' and s.merged_at is null
 union all
+select format('segment %s of %s has bounds that are no range', s.segment_no, s.family)
+from mqpg_audit.segment as s
+where not s.bounds_fit
+union all
 select format('rows of family %s are in no segment', f.family)
 from (
     select r.family, g.low, g.high
