@@ -85,7 +85,7 @@ def test_entry_points_run_as_the_owner_with_a_fixed_path(db: Connection, entries
             # It calls the overload for text, as the caller; otherwise each call would become the owner's twice.
             right = not definer and not config
         elif _AS_CALLER.fullmatch(signature):
-            right = not definer and not config
+            right = not definer and pinned
         elif name in entries or name == LENDS_NOTHING:
             # A SQL function that is SECURITY DEFINER is planned again in every call.
             right = definer and pinned and language == "plpgsql"

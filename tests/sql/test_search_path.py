@@ -50,6 +50,7 @@ CALLS = [
     "select mqpg.discard_dead_letters('g', 'orders')",
     "select * from mqpg.fetch('orders', 0, 0)",
     "select * from mqpg.ready('g')",
+    "select * from mqpg.why('g', 'orders')",
     "select * from mqpg.find_by_key('orders', 'k')",
     "select mqpg.seek('g', 'orders', 'earliest')",
     "select mqpg.alter_topic('orders', retention => '1 minute')",

@@ -3,7 +3,7 @@
 -- owner of the schema may see more, or less.
 -- Locks: none. Cost: reads the server's list of sessions where a session is named.
 create function mqpg._session_facts(detail jsonb) returns jsonb
-language sql stable as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
     select coalesce((
         select jsonb_strip_nulls(jsonb_build_object(
             'seconds', round(extract(epoch from clock_timestamp() - a.xact_start)::numeric, 1),

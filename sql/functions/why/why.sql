@@ -16,7 +16,7 @@
 -- Cost: a few index lookups for each group of the topic; reads the server's list of locks.
 -- Errors: MQ001 (null, negative, or no such message), MQ025.
 create function mqpg.why(message_id bigint) returns table (cause text, detail jsonb, remedy jsonb)
-language plpgsql stable as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
     return query
     select w.cause, w.detail || mqpg._session_facts(w.detail), w.remedy
@@ -31,7 +31,7 @@ $$;
 -- Cost: as for its message id.
 -- Errors: MQ001 (null), MQ006 (no such half message), MQ025.
 create function mqpg.why(handle text) returns table (cause text, detail jsonb, remedy jsonb)
-language plpgsql stable as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
     return query
     select w.cause, w.detail || mqpg._session_facts(w.detail), w.remedy
@@ -48,7 +48,7 @@ $$;
 -- unread messages, at most 100 of them.
 -- Errors: MQ001 (null), MQ002 (name), MQ003 (unknown topic), MQ025.
 create function mqpg.why(consumer_group text, topic text) returns table (cause text, detail jsonb, remedy jsonb)
-language plpgsql stable as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
     return query
     select w.cause, w.detail || mqpg._session_facts(w.detail), w.remedy
