@@ -18,6 +18,7 @@ import pytest
 from tests.fixtures.databases import Databases
 from tests.support.broker import Broker, Session
 from tests.support.hostile import CATALOG, HOSTILE, SINCE_17, TEXTS, Function, allowed
+from tests.support.shadows import plant
 
 # Right calls of each function; {…} are values of the module's broker. What is not named has its
 # default.
@@ -120,7 +121,7 @@ ROWS: dict[str, list[dict[str, str]]] = {
     "rearm": [{"handle": "'{handle}'"}],
     "recall": [
         {"message_id": "{delayed_id}"},
-        {"message_id": "{delayed_id} + 0"},
+        {"message_id": "(select {delayed_id})"},
     ],
     "receive": [
         {"consumer_group": "'g'", "topic": "'t'"},
@@ -154,7 +155,7 @@ ROWS: dict[str, list[dict[str, str]]] = {
     "send": [
         {"topic": "'t'", "payload": "'1'"},
         {"topic": "'t'", "payload": "'1'", "delay": "'1 s'", "dedup_id": "'d'"},
-        {"topic": "'t'", "payload": "'1'", "deliver_at": "now()"},
+        {"topic": "'t'", "payload": "'1'", "deliver_at": "current_timestamp"},
     ],
     "send_batch": [
         {"topic": "'t'", "payloads": "'{1,2}'"},
@@ -224,6 +225,8 @@ ODD_SETTINGS: list[dict[str, str]] = [
     {"plan_cache_mode": "force_custom_plan", "enable_partition_pruning": "off"}
     | {"work_mem": "64kB", "synchronous_commit": "off"},
 ]
+# The first names every schema before pg_catalog; the second is the path that a role has by default.
+PATHS = ["pg_temp, planted, public, mqpg, pg_catalog", '"$user", public, planted']
 Faults = dict[tuple[str, str], list[str]]
 
 
@@ -296,11 +299,16 @@ class Stage:
     def hostile(self, kind: str) -> list[str]:
         return [v for v in HOSTILE[kind] if self.version >= 170000 or (kind, v) not in SINCE_17]
 
-    def seen_by(self, mq: Session) -> "Stage":
-        """The same stage for another session."""
-        other = copy.copy(self)
-        other.mq = mq
-        return other
+    def require_same(self, mq: Session) -> None:
+        """Each right call ends for this session as for every other one."""
+        odd = copy.copy(self)
+        odd.mq = mq
+        for name in sorted(ROWS):
+            for function in self.functions[name]:
+                for row in rows(function):
+                    text = function.text(row, self.values)
+                    state, message = odd.state(text)
+                    assert state == self.state(text)[0], f"{text}: {message}"
 
     def judge(self, function: Function, values: dict[str, str], faults: Faults) -> None:
         """Make a call, and note it where no caller expects its code."""
@@ -402,13 +410,35 @@ def test_the_callers_settings_do_not_matter(stage: Stage, settings: dict[str, st
     mq = stage.broker.session()
     for name, value in settings.items():
         mq.execute("select set_config(%s, %s, false)", name, value)
-    odd = stage.seen_by(mq)
-    for name in sorted(ROWS):
-        for function in stage.functions[name]:
-            for row in rows(function):
-                text = function.text(row, stage.values)
-                state, message = odd.state(text)
-                assert state == stage.state(text)[0], f"{text}: {message}"
+    stage.require_same(mq)
+
+
+@pytest.fixture(scope="module")
+def planted(stage: Stage) -> None:
+    """Objects with the names of everything that mqpg calls. Its owner may use them, or it would not see them."""
+    with psycopg.connect(stage.broker.dsn, autocommit=True) as conn:
+        conn.execute("create schema planted; grant usage on schema planted to public")
+        assert plant(conn, "planted") > 500
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.usefixtures("planted")
+def test_what_a_caller_planted_never_runs(stage: Stage, path: str) -> None:
+    """The functions run as the owner, whatever the caller's search_path finds."""
+    mq = stage.broker.session()
+    for schema, tables in (("mqpg", ("topic", "commit_log")), ("pg_catalog", ("pg_proc", "pg_inherits"))):
+        for table in tables:
+            mq.execute(f"create temp table {table} (like {schema}.{table})")
+    mq.execute("create type pg_temp.xid8 as (x int); create type pg_temp.claim as (x int)")
+    views = stage.mq.rows("select viewname from pg_views where schemaname = 'mqpg'")
+    mq.execute("select pg_catalog.set_config('search_path', %s, false)", path)
+    stage.require_same(mq)
+    for (view,) in views:
+        mq.execute(f"select * from mqpg.{view}")
+    mq.execute("call mqpg.work(0)")
+    settings = "array['segment_age', 'dedup_window']"
+    with mq.conn.transaction(force_rollback=True):
+        mq.execute(f"update mqpg.settings set value = '2 hours' where name operator(pg_catalog.=) any ({settings})")
 
 
 @pytest.mark.parametrize("value", TEXTS)
