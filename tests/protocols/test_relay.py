@@ -13,6 +13,7 @@ import mqpg
 from mqpg import errors
 from tests.support.broker import make_due
 from tests.support.business import INSERT, business, business_at, rows
+from tests.support.roles import Roles
 from tests.support.waiting import eventually
 
 PHASES = "select headers ->> 'mqpg-phase', payload from mqpg.fetch('relayed', 0, 0, 1000)"
@@ -427,6 +428,21 @@ def test_modes_in_which_phases_could_overtake_are_refused(mq: mqpg.Client, relay
     mq.subscribe("readers", relayed)
     with pytest.raises(errors.WrongTopicKind):
         mq.alter_subscription("readers", relayed, mode="shared")
+
+
+def test_a_sender_cannot_take_back_the_commit_of_another(
+    mq: mqpg.Client, db: psycopg.Connection, relayed: str, roles: Roles
+) -> None:
+    sender = roles("sender")
+    mq.grant_send(relayed, sender.name)
+    mq.commit(mq.prepare(relayed, 1, "shop", delay=600))
+    ((message_id,),) = db.execute("select batch_id * 1024 from mqpg.commit_log where kind = 'd'").fetchall()
+    with mqpg.connect(sender.dsn) as theirs:
+        own = theirs.send(relayed, 2, delay=600)
+        with pytest.raises(errors.NotGranted, match="producer group"):
+            theirs.recall(message_id)
+        assert theirs.recall(own)
+    assert mq.recall(message_id)
 
 
 def test_headers_that_are_no_object_are_refused(mq: mqpg.Client, relayed: str) -> None:

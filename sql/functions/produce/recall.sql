@@ -29,8 +29,13 @@ begin
     if recall.message_id >= 0 and not mqpg._has_right('send', v_topic_id) then
         perform mqpg._refuse('may not recall messages of this topic', 'grant_send', '{"topic": null}');
     end if;
-    -- What another producer group committed is not the sender's to take back.
-    perform mqpg._require_half_of(h.producer_group_id) from mqpg._half_by_id(recall.message_id) h
+    -- What another producer group committed is not the sender's to take back. In a relay topic the
+    -- COMMIT is a message of its own.
+    perform mqpg._require_half_of(h.producer_group_id)
+    from mqpg._message(recall.message_id) m
+    left join mqpg.op_log o on o.message_id = mqpg._message_of_handle(m.headers ->> 'mqpg-handle') and o.stage = 0
+        and o.deliver_id = recall.message_id
+    cross join lateral mqpg._half_by_id(coalesce(o.message_id, recall.message_id)) h
     where h.producer_group_id is not null;
     if v_topic_id is null then
         raise exception using errcode = 'MQ001', message = format(
