@@ -12,30 +12,14 @@ from psycopg.rows import dict_row
 
 import mqpg
 from mqpg.cli.options import print_result, print_rows
+from mqpg.status.lockers import names_lockers, patience
 from mqpg.values import errors
 from mqpg.values.messages import Json
-from mqpg.values.translation import translate
 
 __all__ = ["broker", "call", "reading", "rows", "show"]
 
 # Where the text of decoded attributes is.
 _RAW = {"payload": "raw", "headers": "raw_headers", "history": "raw_history", "detail": "raw_detail"}
-
-
-# Sessions that have locked a table, as vacuum full does, or that wait for that and let all others wait behind them.
-_LOCKERS = """
-select string_agg(format('pid %s (%s) %s the table mqpg.%s', a.pid, coalesce(nullif(a.application_name, ''), 'no name'),
-        case
-            when k.granted then 'has locked'
-            else format('waits for pid %s and then locks', array_to_string(pg_blocking_pids(a.pid), ', '))
-        end, c.relname), ', ' order by k.granted desc, a.pid) as said
-from pg_locks as k
-join pg_class as c on c.oid = k.relation
-join pg_stat_activity as a on a.pid = k.pid
-where k.locktype = 'relation' and k.mode = 'AccessExclusiveLock' and c.relnamespace = 'mqpg'::regnamespace
-    and c.relkind in ('r', 'p') and a.datname = current_database()
-"""
-_PATIENCE = 5  # seconds that a command waits for a lock
 
 
 @contextmanager
@@ -64,20 +48,9 @@ def rows(client: mqpg.Client, query: str, values: Mapping[str, Any] | None = Non
 @contextmanager
 def reading(client: mqpg.Client) -> Iterator[psycopg.Connection[Any]]:
     """Open a transaction that does not wait long for a lock. Raises LockTimeout, which says who has it."""
-    try:
-        with client.transaction() as conn:
-            conn.execute(f"set local lock_timeout = '{_PATIENCE}s'")
-            yield conn
-    except (psycopg.Error, errors.LockTimeout) as error:
-        raise _with_lockers(client, translate(error)) from error.__cause__ or error
-
-
-def _with_lockers(client: mqpg.Client, error: errors.Error) -> errors.Error:
-    if not isinstance(error, errors.LockTimeout):
-        return error
-    with client.transaction() as conn:
-        row = conn.execute(_LOCKERS.encode()).fetchone()
-    return errors.LockTimeout(f"waited {_PATIENCE} s for a lock: {row[0]}") if row and row[0] else error
+    with names_lockers(client), client.transaction() as conn:
+        conn.execute(patience())
+        yield conn
 
 
 def show(found: Iterable[Any], columns: list[str], *, as_json: bool) -> None:

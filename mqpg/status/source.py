@@ -12,7 +12,8 @@ from psycopg.rows import dict_row
 
 import mqpg
 from mqpg.embedded.locate import resolve
-from mqpg.values.translation import translate
+
+from .lockers import names_lockers, patience
 
 __all__ = ["Source"]
 
@@ -43,17 +44,15 @@ class Source:
 
     def rows(self, query: str, values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Run a query that only reads. The server ends it after 15 seconds."""
-        try:
-            with self.reading() as conn, conn.cursor(row_factory=dict_row) as cursor:
-                return cursor.execute(query.encode(), values).fetchall()
-        except psycopg.Error as error:
-            raise translate(error) from error
+        with self.reading() as conn, conn.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(query.encode(), values).fetchall()
 
     @contextmanager
     def reading(self) -> Iterator[psycopg.Connection[Any]]:
         """Open a transaction that only reads, for calls of the client. The server ends it after 15 seconds."""
-        with self.client().transaction() as conn:
-            conn.execute(_READS, prepare=False)
+        client = self.client()
+        with names_lockers(client), client.transaction() as conn:
+            conn.execute(f"{_READS}; {patience()}", prepare=False)
             yield conn
 
     def close(self) -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from mqpg.cli import connecting
+from mqpg.errors import LockTimeout
+from mqpg.status import lockers
+from mqpg.status.source import Source
 from tests.support.broker import Broker, Session, seconds
 from tests.support.in_process import Run
 from tests.support.processes import Process, Processes
@@ -66,7 +68,7 @@ def test_a_table_that_somebody_has_locked(
     mq: Session, broker: Broker, run: Run, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as by vacuum full, or a migration that is left open. A reader would wait as long."""
-    monkeypatch.setattr(connecting, "_PATIENCE", 0.2)
+    monkeypatch.setattr(lockers, "_PATIENCE", 0.2)
     words = ["why", str(mq.send("orders"))] if command == "why of a message" else [command]
     reading, locking = broker.session(), broker.session()
     with reading.conn.transaction():
@@ -91,6 +93,21 @@ def test_a_table_that_somebody_has_locked(
         1,
         True,
     )
+
+
+def test_the_dashboard_says_who_has_locked_a_table(
+    mq: Session, broker: Broker, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lockers, "_PATIENCE", 0.2)
+    source, locking = Source(dsn, "dashboard"), broker.session()
+    with locking.conn.transaction():
+        locking.execute("lock table mqpg.topic in access exclusive mode")
+        with pytest.raises(
+            LockTimeout, match=f"pid {locking.conn.info.backend_pid} .* has locked the table mqpg.topic"
+        ):
+            source.rows("select topic from mqpg.topics")
+    assert source.rows("select topic from mqpg.topics") == [{"topic": "orders"}]
+    source.close()
 
 
 def test_a_worker_that_is_killed(mq: Session, why: Why, start: Start) -> None:
