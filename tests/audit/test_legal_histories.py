@@ -143,6 +143,18 @@ def test_a_group_with_offsets_of_its_own_continues_where_it_was(audit: Audit, st
     assert found(audit()) == {"lost": 1}
 
 
+def test_a_consumers_database_that_was_restored(audit: Audit, story: Story) -> None:
+    """The group is at the offsets of that time, and will apply the rest again."""
+    for table in ("mqpg_applied", "mqpg_offsets"):
+        story.consumer.execute(f"create table kept_{table} as table {table}".encode())
+    for _ in range(4):
+        story.business()
+    story.drain()
+    for table in ("mqpg_applied", "mqpg_offsets"):
+        story.consumer.execute(f"truncate {table}; insert into {table} table kept_{table}".encode())
+    require_valid(audit())
+
+
 def test_a_dead_letter_that_is_redriven(audit: Audit, story: Story) -> None:
     """It counts its attempts from 1 again, below that of its last delivery before."""
     message = story.one("select message_id from mqpg.dead_letter")

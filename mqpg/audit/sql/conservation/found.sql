@@ -46,6 +46,12 @@ where q.nth = 1
         where j.subscription_id = q.subscription_id and j.queue_id = q.queue_id
             and q.queue_offset >= j.from_offset and q.queue_offset < j.to_offset
     )
+    -- A group reads again from the offset that it stores.
+    and not exists (
+        select from place as p
+        where q.place = 9 and p.stored and p.lane = 0 and p.subscription_id = q.subscription_id
+            and p.queue_id = q.queue_id and p.next_offset <= q.queue_offset
+    )
     and not exists (
         select from stored_message as m
         join ragged as g on g.topic_id = m.topic_id and g.queue_id = m.queue_id
