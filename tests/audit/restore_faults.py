@@ -146,3 +146,8 @@ def segment_with_the_bounds_of_another(story: Story) -> None:
 @fault("unexplained", "has bounds that are no range", alone=True)
 def segment_with_the_bounds_of_another_family(story: Story) -> None:
     _change(story, "update mqpg.segment set lower_bound = '1' where family = 'delayed' and segment_no = 1")
+
+
+@fault("mismatch", "its dead letter says 0 attempts, and the last one was another", alone=True)
+def dead_letter_called_expired(story: Story) -> None:
+    _change(story, "update mqpg.dead_letter set attempts = 0, reason = 'expired', history = '[]'")

@@ -41,7 +41,7 @@ noted as (
     select
         e.subscription_id, e.message_id, e.at, r.visible_at,
         e.attempt + coalesce(c.attempt, 0) as attempt,
-        bool_and(r.version is not null or e.ending = 'buried') over (partition by e.subscription_id, e.message_id) as whole
+        bool_and(r.version is not null or e.ending <> 'nacked') over (partition by e.subscription_id, e.message_id) as whole
     from unacked as e
     join step as s on s.subscription_id = e.subscription_id and s.queue_id = e.queue_id and s.version = e.version
     left join claim as c
@@ -55,7 +55,9 @@ noted as (
         and not coalesce(e.queue_offset = any(c.settled), false)
     left join retry_noted as r
         on r.subscription_id = e.subscription_id and r.queue_id = e.queue_id and r.version = e.version
-    where e.ending in ('nacked', 'buried')
+    where e.ending in ('nacked', 'buried') or (e.ending = 'expired' and exists (
+        select from letter as l where l.subscription_id = e.subscription_id and l.message_id = e.message_id
+    ))
 )
 
 select
@@ -258,7 +260,7 @@ join noted as n
     on n.subscription_id = l.subscription_id and n.message_id = l.message_id and n.visible_at is null
     and n.at >= l.died_at
 cross join horizon as h
-where l.attempts > 0 and (k.since is null or l.died_at > k.since) and (l.present or not h.queues_dropped)
+where (k.since is null or l.died_at > k.since) and (l.present or not h.queues_dropped)
 group by l.subscription_id, l.message_id, l.died_at, l.attempts
 having not bool_or(n.attempt = l.attempts + 1)
 union all
