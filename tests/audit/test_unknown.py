@@ -7,7 +7,7 @@ import pytest
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import Report
 from mqpg.audit.verdict import Verdict
-from mqpg.errors import LedgerError, NotFound, UnknownProducerGroup, UnknownTopic
+from mqpg.errors import DatabaseError, LedgerError, NotFound, UnknownProducerGroup, UnknownTopic
 from tests.audit.story import Story, Trio
 
 RunAudit = Callable[[AuditOptions], Report]
@@ -75,3 +75,9 @@ def test_unknown_names_are_errors(run_audit: RunAudit, story: Story, trio: Trio)
     ):
         with pytest.raises(error):
             run_audit(AuditOptions(dsn=trio.broker, **options))
+
+
+def test_a_broker_without_its_row_is_an_error(run_audit: RunAudit, story: Story, trio: Trio) -> None:
+    story.broker.execute("delete from mqpg.broker")
+    with pytest.raises(DatabaseError, match=r"the row of mqpg\.broker is gone"):
+        run_audit(AuditOptions(dsn=trio.broker))
