@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mqpg.connection.forking import abandon, in_child
+from mqpg.connection.forking import abandon, in_child, sever
 from mqpg.connection.options import FORMATS, has_news, set_for_session
 from mqpg.connection.pooled import RESET, reads_only
 
@@ -58,6 +58,15 @@ def forget_in_child(engine: Engine) -> None:
     The data of SQLite in memory stay the child's.
     """
     in_child(engine, _forget)
+    from sqlalchemy import event
+
+    event.listen(engine, "connect", _sever_in_child)
+
+
+def _sever_in_child(connection: Any, record: Any) -> None:
+    driver = getattr(connection, "driver_connection", connection)
+    if type(driver).__weakrefoffset__:  # not mysqlclient's
+        in_child(driver, sever)
 
 
 def roll_back_when_cancelled(engine: Engine) -> None:

@@ -2,7 +2,7 @@
 
 A connection is a socket and a session of the server. Two processes that use one read each other's answers, and the
 first of them to close it ends it for both. In the child each object that holds connections therefore forgets them
-without closing them, and makes its own when it needs them.
+without closing them, and makes its own when it needs them. The sockets of the child lead nowhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from operator import methodcaller
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-__all__ = ["OfThisProcess", "abandon", "end_child", "in_child"]
+__all__ = ["OfThisProcess", "abandon", "end_child", "in_child", "sever"]
 
 logger = logging.getLogger("mqpg")
 
@@ -37,6 +37,22 @@ def abandon(*inherited: object) -> None:
     """Keep objects of the parent for ever, because their destructors would close what the parent uses."""
     for one in inherited:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
+
+
+def sever(connection: Any) -> None:
+    """Let the child's copy of a driver's socket lead nowhere, so that the session ends with the parent.
+
+    Otherwise the server keeps it, with its transaction, until the last process that has a copy ends.
+    """
+    with suppress(Exception):  # it is closed, or has no socket
+        if hasattr(connection, "fileno"):  # psycopg
+            descriptor = connection.fileno()
+        else:  # asyncpg, pymysql
+            transport = getattr(connection, "_transport", None)
+            descriptor = (transport.get_extra_info("socket") if transport else connection._sock).fileno()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, descriptor, inheritable=False)
+        os.close(nowhere)
 
 
 def end_child(parent: int) -> None:

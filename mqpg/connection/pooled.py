@@ -15,7 +15,7 @@ from psycopg.raw_cursor import RawCursorMixin
 from psycopg.rows import tuple_row
 
 from mqpg.connection.arrays import TextListDumper
-from mqpg.connection.forking import abandon, in_child
+from mqpg.connection.forking import abandon, in_child, sever
 from mqpg.connection.options import SETTINGS
 from mqpg.connection.time_limit import AsyncLimitedConnection, LimitedConnection
 from mqpg.values.errors import ConfigurationError
@@ -118,6 +118,7 @@ class _Pooled:
         self.inherited = self.doubtful = True
         self.wait = _refuse
         abandon(self)
+        sever(self)
 
     def _is_idle(self) -> bool:
         return bool(self.pgconn.transaction_status == TransactionStatus.IDLE)  # type: ignore[attr-defined]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import multiprocessing
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -310,6 +312,74 @@ def test_a_child_that_comes_back_from_a_handler(mq: mqpg.Client, db: psycopg.Con
     assert run.returncode == 0
     assert db.execute("select id from effect order by 1").fetchall() == [(0,), (1,), (2,)]
     assert db.execute("select sum(lag)::int from mqpg.subscription_lag").fetchone() == (0,)
+
+
+_ORPHAN = """
+import asyncio, os, sys, time, mqpg
+from sqlalchemy import text
+
+
+def leave():
+    if (child := os.fork()) == 0:
+        time.sleep(600)
+    with open(sys.argv[3], "w") as file:
+        file.write(str(child))
+    os.kill(os.getpid(), 9)
+
+
+async def by_asyncpg(message, conn):
+    await conn.execute(text("insert into effect values (1)"))
+    leave()
+
+
+def by_psycopg(message, conn):
+    conn.execute(text("insert into effect values (1)"))
+    leave()
+
+
+async def step():
+    async with await mqpg.connect_async(sys.argv[1]) as amq:
+        await consumer.step(amq)
+
+
+is_async = "asyncpg" in sys.argv[2]
+consumer = mqpg.consumer("orders", group="g", database=sys.argv[2], consumer="one")(
+    by_asyncpg if is_async else by_psycopg
+)
+asyncio.run(step()) if is_async else consumer.step(mqpg.connect(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("driver", ["psycopg", "asyncpg"])
+def test_a_child_that_outlives_its_parent_holds_no_transaction(
+    mq: mqpg.Client, db: psycopg.Connection, dsn: str, driver: str, tmp_path: Path
+) -> None:
+    """A pool of processes does, if its parent is killed: the server does not see that the parent is gone."""
+    mq.create_topic("orders", queues=1)
+    mq.subscribe("g", "orders", "pinned")
+    db.execute("create table effect (id int)")
+    sent = mq.send("orders", 1)
+    mq.append()
+    url = to_sqlalchemy(dsn).set(drivername=f"postgresql+{driver}").render_as_string(hide_password=False)
+    child = tmp_path / "child"
+    words = [sys.executable, "-W", "ignore", "-c", _ORPHAN, dsn, url, str(child)]
+    subprocess.run(words, timeout=60, check=False)
+
+    @mqpg.consumer("orders", group="g", database=dsn, consumer="one")
+    def handle(message: mqpg.Message, conn: Connection) -> None:
+        conn.execute(text("insert into effect values (2)"))
+
+    stop = threading.Event()
+    thread = threading.Thread(target=handle.run, args=(mq, stop), daemon=True)
+    thread.start()
+    try:
+        mq.wait_done(sent, "g", timeout=PATIENCE)
+        assert db.execute("select id from effect").fetchall() == [(2,)]
+    finally:
+        os.kill(int(child.read_text()), signal.SIGKILL)
+        stop.set()
+        thread.join(PATIENCE)
+        handle.close()
 
 
 def test_a_handler_with_a_pool_of_processes(mq: mqpg.Client, orders: str, processes: Processes, tmp_path: Path) -> None:
