@@ -44,7 +44,9 @@ def filled(mq: Session, topic: str = "one", n: int = 2) -> list[int]:
 # the lock of a queue's cursor
 
 
-SETTLING: dict[str, Callable[[Session, str, list[int]], object]] = {
+Call = Callable[[Session, str, list[int]], object]  # by the receipt and the ids of a delivery of `one`
+
+SETTLING: dict[str, Call] = {
     "ack": lambda s, receipt, ids: s.ack(receipt),
     "nack": lambda s, receipt, ids: s.nack(receipt, ids),
     "extend": lambda s, receipt, ids: s.call("extend", receipt, seconds(60)),
@@ -52,29 +54,48 @@ SETTLING: dict[str, Callable[[Session, str, list[int]], object]] = {
     "seek": lambda s, receipt, ids: s.call("seek", "g", "one", "earliest"),
     "purge_topic": lambda s, receipt, ids: s.call("purge_topic", "one"),
 }
+CHANGING: dict[str, Call] = {
+    "alter_subscription": lambda s, receipt, ids: s.call("alter_subscription", "g", "one", max_attempts=5),
+    "pause": lambda s, receipt, ids: s.call("pause", "one", "g"),
+    "resume": lambda s, receipt, ids: s.call("resume", "one", "g"),
+    "purge_topic": SETTLING["purge_topic"],
+    "unsubscribe": lambda s, receipt, ids: s.call("unsubscribe", "g", "one"),
+    "drop_topic": lambda s, receipt, ids: s.call("drop_topic", "one", True),
+}
+OTHERS: dict[str, Call] = {
+    "receive": lambda s, receipt, ids: s.receive("one", group="pin", consumer="x"),
+    "unpin": lambda s, receipt, ids: s.call("unpin", "pin", "one"),
+    "bury": lambda s, receipt, ids: s.nack(receipt, ids[:1], final=True),
+    "alter_topic": lambda s, receipt, ids: s.call("alter_topic", "one", max_bytes=7),
+    "pause of all": lambda s, receipt, ids: s.call("pause", "one"),
+    "alter_producer_group": lambda s, receipt, ids: s.call("alter_producer_group", "pg", max_checks=5),
+    "drop_producer_group": lambda s, receipt, ids: s.call("drop_producer_group", "pg"),
+}
+# What another call waits for, and the call.
+WAITS = [
+    *(("extend", call) for call in SETTLING),
+    ("receive", "unpin"),
+    ("bury", "unsubscribe"),
+    ("bury", "drop_topic"),
+    ("unsubscribe", "bury"),
+    *(("alter_subscription", call) for call in CHANGING),
+    *(("alter_topic", call) for call in ("alter_topic", "pause of all", "drop_topic")),
+    *(("alter_producer_group", call) for call in ("alter_producer_group", "drop_producer_group")),
+]
 
 
-@pytest.mark.parametrize("call", SETTLING)
-def test_settling_waits_for_the_cursor_with_a_time_out(mq: Session, other: Session, call: str) -> None:
-    ids = filled(mq)
-    receipt = mq.receive("one")[0].receipt
-    with mq.transaction():
-        mq.call("extend", receipt, seconds(60))
-        with within(10), refused("55P03"):
-            SETTLING[call](other, receipt, ids)
-    assert other.scalar("select current_setting('lock_timeout')") == "0"
-    SETTLING[call](other, receipt, ids)
-
-
-def test_unpin_waits_for_the_cursor_with_a_time_out(mq: Session, other: Session) -> None:
+@pytest.mark.parametrize(("held", "call"), WAITS)
+def test_a_call_waits_for_a_lock_with_a_time_out(mq: Session, other: Session, held: str, call: str) -> None:
+    calls = SETTLING | CHANGING | OTHERS
     mq.call("subscribe", "pin", "one", mode="pinned")
-    filled(mq)
-    with mq.transaction():
-        assert len(mq.receive("one", group="pin", consumer="x")) == 2
+    ids, receipt = filled(mq), mq.receive("one")[0].receipt
+    with mq.transaction() as tx:
+        calls[held](mq, receipt, ids)
         with within(10), refused("55P03"):
-            other.call("unpin", "pin", "one")
-    other.call("unpin", "pin", "one")
-    assert len(other.receive("one", group="pin", consumer="y")) == 2
+            calls[call](other, receipt, ids)
+        tx.force_rollback = True
+    calls[call](other, receipt, ids)
+    assert other.scalar("show lock_timeout") == "0"
 
 
 @pytest.mark.parametrize("call", ["purge_topic", "seek", "unpin"])
@@ -382,16 +403,6 @@ def test_two_changes_at_once_are_both_there(mq: Session, broker: Broker, call: s
 
 
 @pytest.mark.parametrize("call", ALTERED)
-def test_a_change_waits_for_another_with_a_time_out(mq: Session, other: Session, call: str) -> None:
-    topic, name, value, *_ = ALTERED[call]
-    who = ("g", topic) if topic else ("pg",)
-    with mq.transaction():
-        mq.call(call, *who, **{name: value})
-        with within(10), refused("55P03"):
-            other.call(call, *who, **{name: value})
-
-
-@pytest.mark.parametrize("call", ALTERED)
 def test_a_change_of_what_ends_meanwhile_is_refused(mq: Session, broker: Broker, call: str) -> None:
     topic, name, value, *_ = ALTERED[call]
     who = ("g", topic) if topic else ("pg",)
@@ -402,61 +413,6 @@ def test_a_change_of_what_ends_meanwhile_is_refused(mq: Session, broker: Broker,
         broker.wait_blocked(other)
     with refused("MQ005" if topic else "MQ004", "meanwhile"):
         altering.result(45)
-
-
-def test_the_end_of_a_producer_group_waits_with_a_time_out(mq: Session, other: Session) -> None:
-    with mq.transaction():
-        mq.call("alter_producer_group", "pg", max_checks=5)
-        with within(10), refused("55P03"):
-            other.call("drop_producer_group", "pg")
-    other.call("drop_producer_group", "pg")
-    assert other.scalar("show lock_timeout") == "0"
-
-
-ENDING: dict[str, tuple[Any, ...]] = {
-    "unsubscribe": ("g", "one"),
-    "drop_topic": ("one", True),
-}
-CHANGING: dict[str, tuple[Any, ...]] = {
-    **ENDING,
-    "pause": ("one", "g"),
-    "resume": ("one", "g"),
-    "purge_topic": ("one",),
-}
-
-
-@pytest.mark.parametrize("call", ENDING)
-def test_the_end_of_a_group_waits_for_a_dead_letter_with_a_time_out(mq: Session, other: Session, call: str) -> None:
-    (sent,) = filled(mq, n=1)
-    (message,) = mq.receive("one")
-    with mq.transaction():
-        mq.nack(message.receipt, [sent], final=True)
-        with within(10), refused("55P03"):
-            other.call(call, *ENDING[call])
-    other.call(call, *ENDING[call])
-    assert other.scalar("show lock_timeout") == "0"
-
-
-@pytest.mark.parametrize("call", CHANGING)
-def test_a_change_of_another_kind_waits_with_a_time_out(mq: Session, other: Session, call: str) -> None:
-    with mq.transaction():
-        mq.call("alter_subscription", "g", "one", max_attempts=5)
-        with within(10), refused("55P03"):
-            other.call(call, *CHANGING[call])
-    other.call(call, *CHANGING[call])
-    assert other.scalar("show lock_timeout") == "0"
-
-
-@pytest.mark.parametrize(("call", "named"), [("alter_topic", {"max_bytes": 7}), ("pause", {}), ("drop_topic", {})])
-def test_a_change_of_a_topic_waits_with_a_time_out(
-    mq: Session, other: Session, call: str, named: dict[str, int]
-) -> None:
-    with mq.transaction():
-        mq.call("alter_topic", "one", max_bytes=8)
-        with within(10), refused("55P03"):
-            other.call(call, "one", **named)
-    other.call(call, "one", **named)
-    assert other.scalar("show lock_timeout") == "0"
 
 
 # dead letters
@@ -478,18 +434,6 @@ def test_a_last_nack_while_the_group_ends_is_refused(mq: Session, other: Session
         broker.wait_blocked(other)
     with refused("MQ007", "subscription"):
         nacking.result(45)
-
-
-def test_a_last_nack_waits_for_a_group_that_ends_with_a_time_out(mq: Session, other: Session) -> None:
-    filled(mq, n=1)
-    (message,) = mq.receive("one")
-    with mq.transaction() as ending:
-        mq.call("unsubscribe", "g", "one")
-        with within(10), refused("55P03"):
-            other.nack(message.receipt, [message.message_id], final=True)
-        ending.force_rollback = True
-    other.nack(message.receipt, [message.message_id], final=True)
-    assert len(mq.call("dead_letters", "g", "one")) == 1
 
 
 # callers that read one snapshot
