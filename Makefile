@@ -10,8 +10,8 @@ BIN := .venv/bin
 ARGS ?=
 # With MQPG_DATABASE_URL all tests share one server, and a transaction that one process leaves open
 # is in the snapshots of the others. They then run in one process.
-# Otherwise there is one more than processors, because a test waits a fifth of its time.
-JOBS ?= $(if $(MQPG_DATABASE_URL),1,$(shell expr $$(nproc) + 1))
+# Otherwise there are two more than processors, because a test waits a quarter of its time.
+JOBS ?= $(if $(MQPG_DATABASE_URL),1,$(shell expr $$(nproc) + 2))
 export PYTHON
 # Tests start hundreds of Python processes, and each would compile mqpg again.
 unexport PYTHONDONTWRITEBYTECODE
