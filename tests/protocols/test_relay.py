@@ -320,6 +320,71 @@ def test_a_commit_that_a_seek_repeats_is_ignored(
     assert db.execute("select id from business").fetchall() == [(1,)]
 
 
+@pytest.mark.parametrize("place", ["here", "there"])
+def test_a_commit_that_failed_is_no_repetition_where_a_seek_moved_the_group_over_it(
+    mq: mqpg.Client, db: psycopg.Connection, relayed: str, sqlite: Engine, place: str
+) -> None:
+    """Neither at its place nor when it is redriven. A database of one's own is not moved back at all."""
+    db.execute("create table business (id int primary key)")
+    mq.subscribe("readers", relayed, max_attempts=1, mode="exclusive" if place == "here" else "pinned")
+    consumer = reader(sqlite if place == "there" else None)
+    handle = mq.prepare(relayed, 1, "shop")
+    mq.append()
+    mq.seek("readers", relayed, "latest")
+    mq.commit(handle)
+    drain(consumer, mq)
+    mq.seek("readers", relayed, "1" if place == "here" else "0", queue_id=0)
+    drain(consumer, mq)
+    assert mq.redrive("readers", relayed) == 1
+    drain(consumer, mq)
+    assert _effects(db, sqlite, place) == []
+    (letter,) = mq.dead_letters("readers", relayed)
+    assert f"COMMIT of {handle} without its PREPARE" in str(letter.reason)
+    consumer.close()
+
+
+def test_a_commit_that_a_seek_repeats_fails_with_its_prepare(
+    mq: mqpg.Client, db: psycopg.Connection, relayed: str
+) -> None:
+    db.execute("create table business (id int)")
+    mq.subscribe("readers", relayed, max_attempts=1)
+    consumer = reader(None)
+    mq.commit(mq.prepare(relayed, 1, "shop"))
+    drain(consumer, mq)
+    mq.seek("readers", relayed, "0", queue_id=0)
+    mq.nack(mq.receive("readers", relayed, 1)[0])
+    drain(consumer, mq)
+    assert mq.redrive("readers", relayed) == 2
+    drain(consumer, mq)
+    assert db.execute("select id from business").fetchall() == [(1,), (1,)]
+
+
+def test_a_dead_commit_is_no_repetition_when_its_decision_is_dropped(new_database: Callable[[], str]) -> None:
+    dsn = new_database()  # segments are dropped
+    with mqpg.connect(dsn) as mq, psycopg.connect(dsn, autocommit=True) as db:
+        mq.create_topic("relayed", queues=1, kind="relay")
+        mq.create_producer_group("shop")
+        handle = mq.prepare("relayed", 1, "shop")
+        mq.append()
+        mq.subscribe("readers", "relayed", start="latest", max_attempts=1)
+        consumer = reader(None)
+        mq.commit(handle)
+        drain(consumer, mq)
+        db.execute("update mqpg.settings set value = '0 s' where name in ('op_log_keep', 'segment_age')")
+        db.execute("update mqpg.topic set retention = '0 s'")
+
+        def dropped() -> bool:
+            db.execute("select mqpg.keep()")
+            return db.execute("select from mqpg.op_log").fetchone() is None
+
+        eventually(dropped, interval=0.05)
+        for again in range(2):
+            (letter,) = mq.dead_letters("readers", "relayed")
+            assert f"COMMIT of {handle} without its PREPARE" in str(letter.reason)
+            assert again or mq.redrive("readers", "relayed") == 1
+            drain(consumer, mq)
+
+
 def test_a_journal_that_cannot_be_written_stops_the_queue(mq: mqpg.Client, relayed: str, engine: Engine) -> None:
     """Its PREPARE would go to the retry lane, and its COMMIT pass by."""
     consumer = reader(engine)

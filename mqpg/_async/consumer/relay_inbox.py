@@ -165,7 +165,8 @@ class RelayInbox:
             )
             raise WrongState(
                 f"COMMIT of {handle} without its PREPARE, which waits for a retry, is a dead letter, was skipped or is "
-                f"no longer in mqpg_prepared{elsewhere if first else ''}"
+                f"no longer in mqpg_prepared{elsewhere if first else ''}: redrive it once the PREPARE is there, or "
+                "discard it if it took effect"
             )
 
     async def _place(self, mq: AsyncClient, message: Message) -> tuple[int, int]:
