@@ -151,3 +151,24 @@ def segment_with_the_bounds_of_another_family(story: Story) -> None:
 @fault("mismatch", "its dead letter says 0 attempts, and the last one was another", alone=True)
 def dead_letter_called_expired(story: Story) -> None:
     _change(story, "update mqpg.dead_letter set attempts = 0, reason = 'expired', history = '[]'")
+
+
+@fault("disorder", "before it was stored", alone=True)
+def decision_with_the_number_of_an_older_one(story: Story) -> None:
+    """As its commit has a delay, no order of messages shows it."""
+    handle = story.prepare(delay="1 hour")
+    story.local(handle, done=True)
+    story.broker.execute("select mqpg.commit(%s)", (handle,))
+    _change(
+        story,
+        "update mqpg.op_log set order_no = (select min(order_no) from mqpg.op_log where op = 'b') where message_id = %s",
+        message_id(handle),
+    )
+    _change(
+        story, "delete from mqpg.op_log where message_id = (select min(message_id) from mqpg.op_log where op = 'b')"
+    )
+
+
+@fault("mismatch", "is ahead of itself", alone=True)
+def tick_that_is_looked_up_by_another_transaction(story: Story) -> None:
+    _change(story, "update mqpg.tick set snapshot_xmax = '900000' where tick_id = 2")

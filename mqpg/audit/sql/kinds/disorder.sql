@@ -130,6 +130,11 @@ join topic as t on t.topic_id = c.topic_id
 where c.order_no < c.order_before
 union all
 -- Record batches and calls that decide draw their numbers from one sequence.
+select null, t.topic, null, null, d.message_id, format('decided by order number %s, before it was stored', d.order_no)
+from decision as d
+join topic as t on t.topic_id = d.topic_id
+where d.order_no <= d.message_id >> 10
+union all
 select
     null, t.topic, null, null, d.message_id,
     format('decided by order number %s, which another transaction drew', d.order_no)

@@ -337,7 +337,7 @@ from (
         or n.xid < n.xid_before or n.tick_id = n.id_before as behind
     from ticks as n
 ) as k
-where k.behind or k.floor_id > k.batch_seq or pg_visible_in_snapshot(k.xid, k.snapshot)
+where k.behind or k.looked_up_wrongly or k.floor_id > k.batch_seq or pg_visible_in_snapshot(k.xid, k.snapshot)
     or (
         k.at >= k.at_before
         and k.due_until > k.at + interval '1 day'

@@ -9,6 +9,7 @@ select
     t.appended_at as at,
     greatest(t.xid::xid8, '3') as xid,
     t.floor_id, t.batch_seq, t.messages,
+    t.snapshot_xmax::xid8 <> pg_snapshot_xmax(t.snapshot::pg_snapshot) as looked_up_wrongly,
     case when exists (
         select from mqpg_audit.segment as s
         where s.family = 'tick' and s.dropped_at is null and s.left_out = '{}'
