@@ -12,7 +12,7 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -165,14 +165,19 @@ class SparkWorkspace(Workspace):
         for name, parts in self.parts.items():
             frames, counts = zip(*parts, strict=True)
             self._show(name, functools.reduce(DataFrame.unionAll, frames), sum(counts))
-        made: dict[str, Future[None]] = {}
+        # A frame waits for those before it that its text names.
+        needed: dict[str, set[str]] = {}
+        for folder, name in DERIVED:
+            needed[name] = needed.keys() & set(_WORD.findall(statement(folder, name)))
+        waiting = {name: folder for folder, name in DERIVED}
+        under_way, made = dict[Future[None], str](), set[str]()
         with self.reader.store.threads() as pool:
-            for folder, name in DERIVED:
-                # A frame waits for those that its text names.
-                before = [made[word] for word in _WORD.findall(statement(folder, name)) if word in made]
-                made[name] = pool.submit(self._derive, folder, name, before)
-            for one in made.values():
-                one.result()
+            while waiting or under_way:
+                for name in [name for name in waiting if needed[name] <= made]:
+                    under_way[pool.submit(self._derive, waiting.pop(name), name)] = name
+                for done in wait(under_way, return_when=FIRST_COMPLETED).done:
+                    done.result()
+                    made.add(under_way.pop(done))
 
     def judge(self) -> dict[str, int]:
         """Look for the anomalies of each kind in the frames, and count them."""
@@ -183,9 +188,7 @@ class SparkWorkspace(Workspace):
         counts = {row["kind"]: row["anomalies"] for row in self.rows("totals", "counts")}
         return {kind: counts.get(kind, 0) for kind in KINDS}
 
-    def _derive(self, folder: Folder, name: str, before: Iterable[Future[None]] = ()) -> None:
-        for one in before:
-            one.result()
+    def _derive(self, folder: Folder, name: str) -> None:
         # There is a place for each cursor.
         rows = sum(n for _, n in self.parts["cursor_now"]) if name == "place" else None
         frame = self.spark.sql(to_spark(statement(folder, name)))

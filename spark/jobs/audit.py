@@ -16,6 +16,7 @@ from mqpg.audit.sql.engine import conclude, describe_run
 from mqpg.audit.sql.reader import Inputs, read_inputs
 from mqpg.audit.sql.sources import open_source
 from mqpg.audit.sql.statements import statement
+from mqpg.audit.sql.totals import Totals
 from mqpg.embedded.locate import resolve
 from mqpg.schema import migrate
 
@@ -96,13 +97,15 @@ def run_audit_in(
     """
     begun = time.monotonic()
     with _derived(spark, options, messages) as (work, inputs, read_seconds):
-        counts = work.judge()
+        with work.reader.store.threads() as beside:
+            totals = beside.submit(Totals, work)
+            counts = work.judge()
         run = describe_run("spark", inputs, options, read_seconds) | {
             "spark_version": pyspark.__version__,
             "jdbc": str(jar) if jar else "the session's own",
             "master": spark.sparkContext.master,
         }
-        return conclude(work, inputs, options, counts, run, started or begun)
+        return conclude(work, inputs, options, counts, totals.result(), run, started or begun)
 
 
 @contextmanager

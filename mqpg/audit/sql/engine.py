@@ -63,9 +63,8 @@ def run_tracked(
         counts = work.judge()
         if judged is not None:
             check_findings(work)
-        report = conclude(
-            work, inputs, options, counts, describe_run("sql", inputs, options, read_seconds), started, judged
-        )
+        run = describe_run("sql", inputs, options, read_seconds)
+        report = conclude(work, inputs, options, counts, Totals(work), run, started, judged)
         after = None
         if nothing is not None:
             if report.verdict is Verdict.VALID and not any(one.what == UNATTRIBUTED for one in report.not_judged):
@@ -87,15 +86,15 @@ def conclude(
     inputs: Inputs,
     options: AuditOptions,
     counts: dict[str, int],
+    totals: Totals,
     run: dict[str, Any],
     started: float,
     judged: Judged | None = None,
 ) -> Report:
-    """Count what was read and derived, by either engine, and give a verdict.
+    """Give a verdict on what was read and derived, by either engine.
 
     `counts` has the anomalies by kind, and `started` is the monotonic time at which the audit began.
     """
-    totals = Totals(work)
     if judged is None:  # What is judged is in no relation.
         counts_of_outboxes = outbox_counts(options, work.dsn, inputs.broker["broker_id"], inputs.outboxes)
         totals.relations = held_against_counts(totals.relations, counts_of_outboxes)
