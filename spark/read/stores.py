@@ -58,7 +58,7 @@ class FrameStore(ABC):
             if _has_no_rows_by_plan(planned):
                 return _without_rows(planned)
             kept = self._keep(name, planned)
-            return _without_rows(kept) if _has_no_rows(kept) else kept
+            return _without_rows(kept) if _has_no_rows(kept) else self.narrow(kept)
         if key is None:
             return self._keep(name, frame)
         return self._keep_sorted(name, frame.repartition(self.tuning.partitions, key), key)
@@ -115,8 +115,13 @@ class _ExecutorStore(FrameStore):
 
     def _keep(self, name: str, frame: DataFrame) -> DataFrame:
         del name
-        small = self.tuning.small
-        return frame.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK if small else StorageLevel.DISK_ONLY)
+        if not self.tuning.small:
+            return frame.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
+        kept = frame.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK)
+        # The optimizer would go on to think that it is as large as all that it was made of, multiplied.
+        session = frame.sparkSession
+        rows = session._jsparkSession.internalCreateDataFrame(kept._jdf.logicalPlan().rdd(), kept._jdf.schema(), False)
+        return DataFrame(rows, session)
 
     def _keep_sorted(self, name: str, frame: DataFrame, key: str) -> DataFrame:
         return self._keep(name, frame.sortWithinPartitions(key))

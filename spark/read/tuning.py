@@ -40,6 +40,11 @@ _ONE_TASK = {
     "spark.sql.optimizer.disableHints": "true",
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.maxPlanStringLength": "0",
+    # Interpreted projections would empty a cache for each row.
+    "spark.sql.subexpressionElimination.enabled": "false",
+    # A large partition would be shuffled, and the optimizer does not know how large one is.
+    "spark.sql.defaultSizeInBytes": "1",
+    "spark.sql.maxSinglePartitionBytes": "9223372036854775807b",
 }
 # Only the first JIT compiler, and the serial collector. Without the second compiler the JVM would
 # reserve 48 MiB for compiled code, which the generated classes of a large audit fill.
