@@ -74,6 +74,8 @@ READS = (
 _FRAMES = (
     "message",
     "odd_message",
+    "odd_decision",
+    "spoiled",
     "entry",
     "odd_entry",
     "queued",
@@ -95,7 +97,9 @@ _FRAMES = (
     "replay",
     "retry",
     "delivery",
+    "astray",
     "ledger_match",
+    "odd_match",
     "deleted",
     "transition",
     "cursor_fault",

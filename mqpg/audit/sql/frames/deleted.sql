@@ -53,7 +53,7 @@ from (
     where e.state = 'missing' and e.place = 'applied' and u.all_topics
     union all
     select m.message_id, 'a ledger', null, m.topic
-    from ledger_match as m
+    from odd_match as m
     cross join run as u
     where not m.audited and m.entry = 'local' and u.all_topics
     union all

@@ -74,6 +74,6 @@ select
     extract(epoch from m.created_at - m.decided_at),
     m.ledger,
     coalesce(m.decided_at < m.born_at or m.done_at < m.created_at, false)
-from ledger_match as m
+from odd_match as m
 join ledger_source as s on s.ledger = m.ledger
 where m.audited and m.state = 'committed' and m.entry = 'local' and m.created_at > m.decided_at

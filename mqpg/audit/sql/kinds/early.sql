@@ -59,7 +59,7 @@ union all
 select
     null, m.topic, null, null, m.message_id,
     format('committed by the %s, but the ledger %s has no row', m.decided_by, m.ledger)
-from ledger_match as m
+from odd_match as m
 cross join run as u
 where m.audited and m.state = 'committed' and m.entry is null and not m.seen and not m.expected
     and m.decided_at >= u.purged_before and not coalesce(m.decided_by = 'admin', false)

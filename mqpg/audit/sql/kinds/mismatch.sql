@@ -17,21 +17,6 @@ with ticks as (
     window by_id as (order by t.tick_id)
 ),
 
-decided as (
-    select
-        'decision' as what,
-        d.message_id, d.topic_id, d.queue_id, d.stage, d.at, d.decided_by,
-        m.topic_id as stored_id, m.kind, m.due_at, m.unscheduled, m.born_at
-    from decision as d
-    left join message as m on m.message_id = d.message_id
-    union all
-    select
-        'check-back', c.message_id, m.topic_id, m.queue_id, 0, c.at, 'check-back', m.topic_id, m.kind, m.due_at,
-        m.unscheduled, m.born_at
-    from check_back as c
-    join message as m on m.message_id = c.message_id
-),
-
 -- A tolerance may be greater than any interval.
 limits as (
     select u.taken_at + s.slack as latest, s.slack
@@ -57,7 +42,7 @@ select
         'the ledger %s says %s, the broker says %s%s',
         m.ledger, m.entry, translate(m.state, '_', ' '), coalesce(' (by the ' || m.decided_by || ')', '')
     ) as evidence
-from ledger_match as m
+from odd_match as m
 where m.audited and not m.seen
     and (
         (m.entry = 'local' and m.state = 'rolled_back')
@@ -70,7 +55,7 @@ union all
 select
     null, m.topic, null, null, m.message_id,
     format('rolled back by the checker that sets a fence, and the ledger %s has none', m.ledger)
-from ledger_match as m
+from odd_match as m
 join decision as d on d.message_id = m.message_id and d.fenced
 cross join run as u
 where m.audited and m.state = 'rolled_back' and m.entry is null and m.decided_at >= u.purged_before
@@ -103,16 +88,16 @@ union all
 select
     null, m.topic, null, null, m.message_id,
     format('the ledger %s says topic %s, and the broker has it in topic %s', m.ledger, m.named_topic, m.topic)
-from ledger_match as m
+from odd_match as m
 where m.audited and m.named_topic <> m.topic
-    and not exists (select from body as b where not b.intact and b.batch_id = m.message_id >> 10)
+    and not exists (select from spoiled as b where b.batch_id = m.message_id >> 10)
 union all
 -- From before the newest tick it is a gap. A row may be younger than the broker's snapshot, unless
 -- nothing is running any more.
 select
     null, null, null, null, m.message_id,
     format('the ledger %s says local, the broker has no such half message', m.ledger)
-from ledger_match as m
+from odd_match as m
 join ledger_source as s on s.ledger = m.ledger
 cross join run as u
 cross join horizon as h
@@ -125,7 +110,7 @@ union all
 select
     null, m.topic, null, null, m.message_id,
     format('the ledger %s says that the broker has the decision, and the broker has none', m.ledger)
-from ledger_match as m
+from odd_match as m
 join ledger_source as s on s.ledger = m.ledger
 cross join run as u
 where m.audited and m.entry = 'local' and m.state = 'undecided' and not m.seen
@@ -136,19 +121,7 @@ union all
 select
     e.consumer_group, e.topic, e.queue_id, e.queue_offset, e.message_id,
     'applied at this offset, but the queue has the message at another one'
-from (
-    -- offset 0: few are left, and the rest is asked of them only.
-    select f.*
-    from effect as f
-    where f.state = 'committed' and f.expected and not exists (
-        select from delivery as d
-        where d.subscription_id = f.subscription_id
-            and d.queue_id = f.queue_id
-            and d.queue_offset = f.queue_offset
-            and d.message_id = f.message_id
-    )
-    offset 0
-) as e
+from astray as e
 left join (
     select d.subscription_id, d.queue_id, min(d.queue_offset) as queue_offset
     from delivery as d
@@ -212,11 +185,11 @@ from (
     ) as n
     join message as m on m.message_id = n.message_id
     union all
-    select 'decision', d.topic_id, d.message_id, d.stored_id from decided as d
+    select 'decision', d.topic_id, d.message_id, d.stored_id from odd_decision as d
 ) as w
 join topic as t on t.topic_id = w.stored_id
 where w.topic_id <> w.stored_id
-    and not exists (select from body as b where not b.intact and b.batch_id = w.message_id >> 10)
+    and not exists (select from spoiled as b where b.batch_id = w.message_id >> 10)
 union all
 select
     null, t.topic, l.queue_id, null, l.message_id,
@@ -229,7 +202,7 @@ where l.queue_id <> m.queue_id
     and exists (  -- else the record itself is of another queue, and is misplaced
         select from entry as e where e.lane = 0 and e.message_id = l.message_id and e.queue_id = m.queue_id
     )
-    and not exists (select from body as b where not b.intact and b.batch_id = l.message_id >> 10)
+    and not exists (select from spoiled as b where b.batch_id = l.message_id >> 10)
 union all
 select
     null, r.topic, l.queue_id, null, l.message_id,
@@ -320,7 +293,7 @@ union all
 select
     null, t.topic, d.queue_id, null, d.message_id,
     format('the %s decided it, and it is no %s message', d.decided_by, case d.stage when 0 then 'half' else 'delayed' end)
-from decided as d
+from odd_decision as d
 join topic as t on t.topic_id = d.topic_id
 where case d.stage when 0 then d.kind <> 'h' else d.due_at is null and not d.unscheduled end
 union all
@@ -393,10 +366,10 @@ from (
     from body as b
     group by b.topic_id, b.topic_dropped_at
     union all
-    select 'its effect', e.topic, e.message_id, e.applied_at, null from effect as e
+    select 'its effect', e.topic, e.message_id, e.applied_at, null from odd_effect as e
     union all
     select 'its ' || d.what, t.topic, d.message_id, d.at, d.born_at
-    from decided as d
+    from odd_decision as d
     join topic as t on t.topic_id = d.topic_id
     union all
     select 'its dead letter', r.topic, l.message_id, o.at, o.follows
@@ -408,7 +381,7 @@ from (
     select 'its position jump', j.topic, null, j.at, null from jump as j
     union all
     select 'its ledger row', l.topic, l.message_id, o.at, least(l.born_at, l.decided_at)
-    from ledger_match as l
+    from odd_match as l
     cross join lateral (select l.created_at as at union all select l.done_at) as o
     union all
     select format('version %s of a cursor', v.version), v.topic, null, v.at, v.previous_at

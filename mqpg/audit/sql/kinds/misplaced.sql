@@ -17,25 +17,28 @@ with phase as (
     group by 1
 ),
 
-keyed as (
-    select m.topic_id, m.key_hash, m.message_id, m.queue_id, p.era, p.place
+stored as (
+    select
+        m.topic_id, m.key_hash, m.message_id, m.queue_id, t.first_queues, t.grown_from, t.settled_batch,
+        coalesce(f.half_id, m.message_id) >> 10 as batch_id
     from message as m
     join topic as t on t.topic_id = m.topic_id
     left join phase as f on f.message_id = m.message_id
-    cross join lateral (select coalesce(f.half_id, m.message_id) >> 10 as batch_id) as b
-    cross join lateral (
-        select
-            'always' as era,
-            case when t.grown_from is null then m.queue_id else m.queue_id % t.first_queues end as place
-        union all
-        select
-            case
-                when b.batch_id < t.grown_from then 'before'
-                when b.batch_id > t.settled_batch then 'after'
-            end,
-            m.queue_id
-    ) as p
-    where m.key_hash is not null and m.kind <> 'f' and p.era is not null
+    where m.key_hash is not null and m.kind <> 'f'
+),
+
+keyed as (
+    select
+        s.topic_id, s.key_hash, s.message_id, s.queue_id, 'always' as era,
+        case when s.grown_from is null then s.queue_id else s.queue_id % s.first_queues end as place
+    from stored as s
+    union all
+    select
+        s.topic_id, s.key_hash, s.message_id, s.queue_id,
+        case when s.batch_id < s.grown_from then 'before' else 'after' end,
+        s.queue_id
+    from stored as s
+    where s.batch_id < s.grown_from or s.batch_id > s.settled_batch
 ),
 
 ranked as (
@@ -72,18 +75,17 @@ found as (
         and not exists (select from repeated as r where r.message_id = e.message_id)
     union all
     select
-        m.topic_id,
-        m.queue_id,
+        d.stored_id,
+        d.record_queue,
         null,
-        m.message_id,
+        d.message_id,
         format(
             'its record says queue %s, its decision queue %s, its final payload queue %s',
-            m.queue_id, d.queue_id, coalesce(f.queue_id, m.queue_id)
+            d.record_queue, d.queue_id, coalesce(f.queue_id, d.record_queue)
         )
-    from decision as d
-    join message as m on m.message_id = d.message_id
+    from odd_decision as d
     left join message as f on f.message_id = d.deliver_id and f.kind = 'f'
-    where d.queue_id <> m.queue_id or f.queue_id <> m.queue_id
+    where d.queue_id <> d.record_queue or f.queue_id <> d.record_queue
     union all
     select
         m.topic_id, m.queue_id, null, m.message_id,

@@ -35,7 +35,7 @@ select
         'delivered, committed by the %s, but the ledger %s has %s',
         m.decided_by, m.ledger, case m.entry when 'fence' then 'a fence' else 'no row' end
     )
-from ledger_match as m
+from odd_match as m
 cross join run as u
 where m.audited and m.seen and m.state = 'committed'
     and (coalesce(m.entry = 'fence', false) or (m.entry is null and m.decided_at >= u.purged_before and not coalesce(m.decided_by = 'admin', false)))

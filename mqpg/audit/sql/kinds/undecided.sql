@@ -7,7 +7,7 @@ select
     format('no decision, prepared %s, check-back due %s', m.born_at::text, m.check_at::text) as evidence
 from odd_message as m
 join topic as t on t.topic_id = m.topic_id
-left join (select b.batch_id from body as b where not b.intact) as c on c.batch_id = m.message_id >> 10
+left join spoiled as c on c.batch_id = m.message_id >> 10
 cross join run as u
 where m.kind = 'h' and m.state = 'undecided'
     and (

@@ -31,7 +31,7 @@ note (kind, consumer_group, topic, queue_id, queue_offset, message_id, evidence)
         null::bigint,
         m.message_id,
         format('committed by hand, the ledger %%s has no row', m.ledger)
-    from ledger_match as m
+    from odd_match as m
     where m.audited and m.state = 'committed' and m.entry is null and coalesce(m.decided_by = 'admin', false)
     union all
     select
