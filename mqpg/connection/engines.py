@@ -60,10 +60,10 @@ def forget_in_child(engine: Engine) -> None:
     in_child(engine, _forget)
     from sqlalchemy import event
 
-    event.listen(engine, "connect", _sever_in_child)
+    event.listen(engine, "checkout", _sever_in_child)  # not "connect": the caller's may have connections already
 
 
-def _sever_in_child(connection: Any, record: Any) -> None:
+def _sever_in_child(connection: Any, record: Any, lent: Any) -> None:
     driver = getattr(connection, "driver_connection", connection)
     if type(driver).__weakrefoffset__:  # not mysqlclient's
         in_child(driver, sever)

@@ -50,9 +50,8 @@ def sever(connection: Any) -> None:
         else:  # asyncpg, pymysql
             transport = getattr(connection, "_transport", None)
             descriptor = (transport.get_extra_info("socket") if transport else connection._sock).fileno()
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nowhere, descriptor, inheritable=False)
-        os.close(nowhere)
+        with open(os.devnull, "r+b", buffering=0) as nowhere:
+            os.dup2(nowhere.fileno(), descriptor, inheritable=False)
 
 
 def end_child(parent: int) -> None:

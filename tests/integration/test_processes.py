@@ -316,7 +316,7 @@ def test_a_child_that_comes_back_from_a_handler(mq: mqpg.Client, db: psycopg.Con
 
 _ORPHAN = """
 import asyncio, os, sys, time, mqpg
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
 
 
 def leave():
@@ -343,14 +343,19 @@ async def step():
 
 
 is_async = "asyncpg" in sys.argv[2]
-consumer = mqpg.consumer("orders", group="g", database=sys.argv[2], consumer="one")(
+database = sys.argv[2]
+if "own engine" in sys.argv:
+    database = create_engine(database)
+    with database.connect() as used:  # before there is a consumer
+        used.execute(text("select 1"))
+consumer = mqpg.consumer("orders", group="g", database=database, consumer="one")(
     by_asyncpg if is_async else by_psycopg
 )
 asyncio.run(step()) if is_async else consumer.step(mqpg.connect(sys.argv[1]))
 """
 
 
-@pytest.mark.parametrize("driver", ["psycopg", "asyncpg"])
+@pytest.mark.parametrize("driver", ["psycopg", "asyncpg", "own engine"])
 def test_a_child_that_outlives_its_parent_holds_no_transaction(
     mq: mqpg.Client, db: psycopg.Connection, dsn: str, driver: str, tmp_path: Path
 ) -> None:
@@ -360,9 +365,10 @@ def test_a_child_that_outlives_its_parent_holds_no_transaction(
     db.execute("create table effect (id int)")
     sent = mq.send("orders", 1)
     mq.append()
-    url = to_sqlalchemy(dsn).set(drivername=f"postgresql+{driver}").render_as_string(hide_password=False)
+    name = "psycopg" if driver == "own engine" else driver
+    url = to_sqlalchemy(dsn).set(drivername=f"postgresql+{name}").render_as_string(hide_password=False)
     child = tmp_path / "child"
-    words = [sys.executable, "-W", "ignore", "-c", _ORPHAN, dsn, url, str(child)]
+    words = [sys.executable, "-W", "ignore", "-c", _ORPHAN, dsn, url, str(child), driver]
     subprocess.run(words, timeout=60, check=False)
 
     @mqpg.consumer("orders", group="g", database=dsn, consumer="one")
