@@ -343,6 +343,30 @@ def test_a_commit_that_failed_is_no_repetition_where_a_seek_moved_the_group_over
     consumer.close()
 
 
+@pytest.mark.parametrize("wait", ["retry", "dead letter"])
+def test_a_commit_that_failed_is_a_repetition_when_a_seek_has_repeated_both(
+    mq: mqpg.Client, db: psycopg.Connection, relayed: str, wait: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    db.execute("create table business (id int)")
+    mq.subscribe("readers", relayed, retry_delay="600 s", max_attempts=1 if wait == "dead letter" else 3)
+    consumer = reader(None, fail=[1, 1])  # with the PREPARE, then alone
+    mq.commit(mq.prepare(relayed, 1, "shop"))
+    drain(consumer, mq)
+    mq.seek("readers", relayed, "0", queue_id=0)
+    drain(consumer, mq)
+    assert mq.redrive("readers", relayed) == (wait == "dead letter")
+    make_due(db)
+
+    def done() -> bool:
+        drain(consumer, mq)
+        return "without a PREPARE is ignored" in caplog.text
+
+    with caplog.at_level("INFO"):
+        eventually(done)
+    assert db.execute("select id from business").fetchall() == [(1,)]
+    assert not list(mq.dead_letters("readers", relayed))
+
+
 def test_a_commit_that_a_seek_repeats_fails_with_its_prepare(
     mq: mqpg.Client, db: psycopg.Connection, relayed: str
 ) -> None:

@@ -1,12 +1,14 @@
 -- Whether the COMMIT of a relay topic that a consumer gets without its PREPARE is a repetition
 -- (protocol T4). The broker gives each half message one decision, so a group gets that again only
--- where it was moved back over it, and then it took effect unless it failed. Phases that a producer
--- sends itself may be repeated at will: they are repetitions unless the PREPARE lies before
--- from_offset, where the consumer's database began. That database has come to to_offset. Nothing is
--- a repetition while the PREPARE is a dead letter of the group, or waits for its next attempt.
+-- where it was moved back over it. Then it took effect, unless it failed and the PREPARE was not
+-- repeated either. Phases that a producer sends itself may be repeated at will: they are repetitions
+-- unless the PREPARE lies before from_offset, where the consumer's database began. That database has
+-- come to to_offset (0: it is the broker's). Nothing is a repetition while the PREPARE is a dead
+-- letter of the group, or waits for its next attempt.
 -- Locks: none.
 -- Cost: a few index lookups; after a move back, and for a producer's own phases, a look at each message
--- of the group that failed; for own ones from another offset than 0 the whole range.
+-- of the group that failed; for own ones from another offset than 0 the whole range; one of
+-- _has_prepare().
 -- Errors: MQ003 (unknown topic), MQ005 (unknown subscription).
 create function mqpg._is_repetition(
     consumer_group text, topic text, message_id bigint, handle text, queue_id int, from_offset bigint, to_offset bigint
@@ -22,24 +24,36 @@ declare
          where o.message_id = mqpg._message_of_handle(_is_repetition.handle) and o.stage = 0),
         -- Of a decision that retention dropped, the handle is left.
         split_part(_is_repetition.handle, '.', 1) = (select b.broker_id from mqpg.broker b));
+    v_from bigint;      -- the farthest that the group was moved back, over the broker's COMMIT
+    v_failed boolean;   -- the COMMIT, before
+    v_prepare_failed boolean;
 begin
-    if v_sent_by_broker and not exists (
-        select from mqpg._message(_is_repetition.message_id) m
+    if v_sent_by_broker then
+        select min(j.from_offset) into v_from
+        from mqpg._message(_is_repetition.message_id) m
         cross join lateral mqpg._message_state(
             _is_repetition.message_id, m.topic_id, m.queue_id, m.kind, m.xid) s
         join mqpg.position_jump j on j.subscription_id = v_subscription.subscription_id
             and j.queue_id = m.queue_id and j.back
-            and s.queue_offset >= j.from_offset and s.queue_offset < j.to_offset) then
+            and s.queue_offset >= j.from_offset and s.queue_offset < j.to_offset;
+        if v_from is null then
+            return false;
+        end if;
+    end if;
+    select bool_or(f.deliver_id = _is_repetition.message_id),
+        bool_or(m.headers ->> 'mqpg-handle' = _is_repetition.handle and m.headers ->> 'mqpg-phase' = 'prepare')
+    into v_failed, v_prepare_failed
+    from mqpg._failed_messages(v_subscription, _is_repetition.queue_id) f(deliver_id)
+    cross join lateral mqpg._message(f.deliver_id) m;
+    if v_prepare_failed then
         return false;
     end if;
-    if exists (
-        select from mqpg._failed_messages(v_subscription, _is_repetition.queue_id) f(deliver_id)
-        cross join lateral mqpg._message(f.deliver_id) m
-        where v_sent_by_broker and f.deliver_id = _is_repetition.message_id
-            or m.headers ->> 'mqpg-handle' = _is_repetition.handle and m.headers ->> 'mqpg-phase' = 'prepare') then
-        return false;
+    if v_sent_by_broker then
+        -- A database of the consumer's own is not moved back.
+        return v_failed is not true
+            or (_is_repetition.to_offset = 0 and mqpg._has_prepare(v_topic_id, _is_repetition.handle, v_from));
     end if;
-    return v_sent_by_broker or _is_repetition.from_offset = 0 or exists (
+    return _is_repetition.from_offset = 0 or exists (
         select from mqpg._claimed_messages(v_topic_id, _is_repetition.queue_id, 0, v_range) c
         cross join lateral mqpg._message(c.deliver_id) m
         where m.headers ->> 'mqpg-handle' = _is_repetition.handle and m.headers ->> 'mqpg-phase' = 'prepare');
