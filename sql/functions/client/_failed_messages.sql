@@ -1,7 +1,7 @@
 -- Where the bodies of a group's messages lie that are dead letters or wait for their next attempt: in
 -- the retry lane, or at their place in this queue. For the retry lane (-1) it leaves out the latter.
 -- A retry that was written an hour before it could be seen counts as appended.
--- Locks: none. Cost: one look at each.
+-- Locks: none. Cost: one look at each, and at each delayed message and retry of the broker.
 create function mqpg._failed_messages(subscription mqpg.subscription, queue_id int) returns setof bigint
 language sql stable as $$
     select d.deliver_id from mqpg.dead_letter d

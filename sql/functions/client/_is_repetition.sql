@@ -6,9 +6,8 @@
 -- come to to_offset (0: it is the broker's). Nothing is a repetition while the PREPARE is a dead
 -- letter of the group, or waits for its next attempt.
 -- Locks: none.
--- Cost: a few index lookups; after a move back, and for a producer's own phases, a look at each message
--- of the group that failed; for own ones from another offset than 0 the whole range; one of
--- _has_prepare().
+-- Cost: a few index lookups; after a move back, and for a producer's own phases, that of
+-- _failed_messages(), and of _has_prepare(); for own ones from another offset than 0 the whole range.
 -- Errors: MQ003 (unknown topic), MQ005 (unknown subscription).
 create function mqpg._is_repetition(
     consumer_group text, topic text, message_id bigint, handle text, queue_id int, from_offset bigint, to_offset bigint
