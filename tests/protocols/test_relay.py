@@ -320,6 +320,22 @@ def test_a_commit_that_a_seek_repeats_is_ignored(
     assert db.execute("select id from business").fetchall() == [(1,)]
 
 
+def test_a_commit_whose_prepare_does_not_come_by_itself_holds_nothing_up(
+    mq: mqpg.Client, db: psycopg.Connection, relayed: str
+) -> None:
+    """It would hold a queue up that its failures block, for as long as its attempts take."""
+    db.execute("create table business (id int)")
+    handle = mq.prepare(relayed, 1, "shop")
+    mq.append()
+    mq.subscribe("readers", relayed, start="latest", on_failure="block_queue", retry_delay="600 s")
+    mq.commit(handle)
+    mq.send(relayed, 2)
+    drain(reader(None), mq)
+    assert db.execute("select id from business").fetchall() == [(2,)]
+    (letter,) = mq.dead_letters("readers", relayed)
+    assert f"COMMIT of {handle} without its PREPARE" in str(letter.reason)
+
+
 @pytest.mark.parametrize("place", ["here", "there"])
 def test_a_commit_that_failed_is_no_repetition_where_a_seek_moved_the_group_over_it(
     mq: mqpg.Client, db: psycopg.Connection, relayed: str, sqlite: Engine, place: str

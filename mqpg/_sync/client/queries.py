@@ -234,10 +234,14 @@ class Queries:
         from_offset: int,
         to_offset: int,
         conn: Caller | None = None,
-    ) -> bool:
-        """Whether the COMMIT that a consumer gets without its PREPARE is a repetition."""
+    ) -> bool | None:
+        """Whether the COMMIT that a consumer gets without its PREPARE is a repetition.
+
+        False: its PREPARE has failed. None: it is none, and nothing is known of its PREPARE.
+        """
         given = (consumer_group, topic, message_id, handle, queue_id, from_offset, to_offset)
-        return bool(self._one(_IS_REPETITION, *given, conn=conn))
+        repeated: bool | None = self._one(_IS_REPETITION, *given, conn=conn)
+        return repeated
 
     def handled_by_others(
         self,

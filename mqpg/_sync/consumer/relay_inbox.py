@@ -6,9 +6,9 @@ COMMIT deletes it in the transaction of the effect. A ROLLBACK deletes it. S4, S
 the same transaction, so a crash between two of these steps leaves no trace.
 
 A COMMIT without a PREPARE is ignored only where it is a repetition: a producer may repeat the phases that
-it sends itself. The broker's own COMMIT comes once. Without its PREPARE the message fails, so that it is
-retried and then a dead letter: the PREPARE waits for a retry, is a dead letter, was skipped, was deleted
-from the inbox, or waits in the database of the queue's last owner.
+it sends itself. The broker's own COMMIT comes once. Without its PREPARE the message becomes a dead letter:
+at once if the PREPARE was skipped or was deleted from the inbox, and after its attempts if the PREPARE waits
+for a retry, is a dead letter, or waits in the database of the queue's last owner.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from mqpg._sync._acompat import DriverConnection, PgConnection
 from mqpg._sync.client.client import Client
 from mqpg.handlers.failures import InboxFailed
 from mqpg.handlers.options import ConsumerOptions
+from mqpg.handlers.outcomes import Reject
 from mqpg.values.errors import ConfigurationError, Error, InvalidArgument, LedgerError, WrongState
 from mqpg.values.messages import RETRY_LANE, Message
 from mqpg.values.translation import translate
@@ -143,7 +144,7 @@ class RelayInbox:
         return bool(self._relays) and phase == "commit" and self._prepared.has(conn, handle)
 
     def _require_repetition(self, message: Message, handle: str, conn: PgConnection | Connection) -> None:
-        """Raise WrongState for a COMMIT that is no repetition, so that its effect did not take place."""
+        """Raise an error for a COMMIT that is no repetition, so that its effect did not take place."""
         if self._mq is None:
             return
         queue_id, first, end, at_broker = message.queue_id, 0, 0, None
@@ -164,7 +165,8 @@ class RelayInbox:
                 ", or may wait in the database of the queue's last owner, because this one began queue "
                 f"{queue_id} at offset {first}"
             )
-            raise WrongState(
+            failed = Reject if repeated is None and not first else WrongState  # no attempt would find it
+            raise failed(
                 f"COMMIT of {handle} without its PREPARE, which waits for a retry, is a dead letter, was skipped or is "
                 f"no longer in mqpg_prepared{elsewhere if first else ''}: redrive it once the PREPARE is there, or "
                 "discard it if it took effect"

@@ -4,10 +4,10 @@
 -- repeated either. Phases that a producer sends itself may be repeated at will: they are repetitions
 -- unless the PREPARE lies before from_offset, where the consumer's database began. That database has
 -- come to to_offset (0: it is the broker's). Nothing is a repetition while the PREPARE is a dead
--- letter of the group, or waits for its next attempt.
+-- letter of the group, or waits for its next attempt. Null: it is none, and no such PREPARE is known.
 -- Locks: none.
--- Cost: a few index lookups; after a move back, and for a producer's own phases, that of
--- _failed_messages(), and of _has_prepare(); for own ones from another offset than 0 the whole range.
+-- Cost: that of _failed_messages(), and after a move back of _has_prepare(); for a producer's own
+-- phases from another offset than 0 the whole range.
 -- Errors: MQ003 (unknown topic), MQ005 (unknown subscription).
 create function mqpg._is_repetition(
     consumer_group text, topic text, message_id bigint, handle text, queue_id int, from_offset bigint, to_offset bigint
@@ -35,9 +35,6 @@ begin
         join mqpg.position_jump j on j.subscription_id = v_subscription.subscription_id
             and j.queue_id = m.queue_id and j.back
             and s.queue_offset >= j.from_offset and s.queue_offset < j.to_offset;
-        if v_from is null then
-            return false;
-        end if;
     end if;
     select bool_or(f.deliver_id = _is_repetition.message_id),
         bool_or(m.headers ->> 'mqpg-handle' = _is_repetition.handle and m.headers ->> 'mqpg-phase' = 'prepare')
@@ -49,12 +46,12 @@ begin
     end if;
     if v_sent_by_broker then
         -- A database of the consumer's own is not moved back.
-        return v_failed is not true
-            or (_is_repetition.to_offset = 0 and mqpg._has_prepare(v_topic_id, _is_repetition.handle, v_from));
+        return nullif(v_from is not null and (v_failed is not true
+            or (_is_repetition.to_offset = 0 and mqpg._has_prepare(v_topic_id, _is_repetition.handle, v_from))), false);
     end if;
-    return _is_repetition.from_offset = 0 or exists (
+    return nullif(_is_repetition.from_offset = 0 or exists (
         select from mqpg._claimed_messages(v_topic_id, _is_repetition.queue_id, 0, v_range) c
         cross join lateral mqpg._message(c.deliver_id) m
-        where m.headers ->> 'mqpg-handle' = _is_repetition.handle and m.headers ->> 'mqpg-phase' = 'prepare');
+        where m.headers ->> 'mqpg-handle' = _is_repetition.handle and m.headers ->> 'mqpg-phase' = 'prepare'), false);
 end
 $$;
