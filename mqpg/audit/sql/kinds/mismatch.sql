@@ -241,12 +241,12 @@ select
         sum(case when b.kind = 'n' then b.n else 0 end))
 from body as b
 join topic as t on t.topic_id = b.topic_id and t.relays
-join log_segment as s on b.batch_id >= s.lower_id and b.batch_id < s.upper_id
+join (
+    select g.lower_id, g.upper_id, lead(g.lower_id, 1, g.upper_id) over (order by g.lower_id) as next_id
+    from log_segment as g
+) as s
+    on b.batch_id >= s.lower_id and b.batch_id < s.upper_id and s.next_id = s.upper_id
 where b.sizes is not null
-    and (
-        exists (select from log_segment as n where n.lower_id = s.upper_id)
-        or not exists (select from log_segment as n where n.lower_id > s.lower_id)
-    )
     and not exists (select from deleted as d)
 group by t.topic, b.queue_id, b.xid, b.born_at
 having sum(case when b.kind = 'h' then b.n else 0 end) > 0
