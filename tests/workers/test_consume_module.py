@@ -153,6 +153,28 @@ def test_one_that_cannot_continue_does_not_stop_the_others(
     assert process.stop() == 0
 
 
+@pytest.mark.usefixtures("topic")
+def test_a_topic_that_is_dropped_and_made_again_needs_no_restart(
+    processes: Processes, db: Connection, tmp_path: Path
+) -> None:
+    (tmp_path / "shop.py").write_text(MODULE)
+    with closing(sqlite3.connect(tmp_path / "own.db")) as own:
+        own.execute("create table effect (message_id int)")
+    before = send(db, 3)
+    process = start(processes, "shop")
+    eventually(lambda: [effects(db, name) for name in ("sync", "one", "two")] == [before] * 3, why=processes.logs)
+    eventually(lambda: own_effects(tmp_path) == before, why=processes.logs)
+    db.execute("select mqpg.drop_topic('t', force => true)")
+    eventually(lambda: process.log().count("cannot continue") >= 4, timeout=60, why=processes.logs)
+    with closing(sqlite3.connect(tmp_path / "own.db")) as own, own:
+        own.execute("delete from mqpg_offsets")
+    db.execute("select mqpg.create_topic('t', queues => 1)")
+    sent = sorted(before + send(db, 3))
+    eventually(lambda: [effects(db, name) for name in ("sync", "one", "two")] == [sent] * 3, 60, why=processes.logs)
+    eventually(lambda: own_effects(tmp_path) == sent, timeout=60, why=processes.logs)
+    assert process.stop() == 0
+
+
 STUCK = """
 import threading, time
 import mqpg

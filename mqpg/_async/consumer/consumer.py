@@ -25,7 +25,7 @@ from mqpg.connection.streak import FailureStreak
 from mqpg.handlers.failures import PERMANENT_ERRORS, IterationLost, reason_of
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.values.arguments import seconds
-from mqpg.values.errors import ConfigurationError
+from mqpg.values.errors import ConfigurationError, NotFound
 from mqpg.values.messages import AbandonedQueues
 
 if TYPE_CHECKING:
@@ -149,6 +149,9 @@ class AsyncConsumer:
         try:
             with stops_with(stop):
                 await gather([partial(self._work, mq, stop, worker, waiters, no_delivery) for worker in range(count)])
+        except NotFound:
+            await self._forget()  # the next run begins as the first one, which subscribes
+            raise
         finally:
             # A worker's thread does not end with this one, which a signal may interrupt.
             ending = waiters[:]
@@ -194,10 +197,13 @@ class AsyncConsumer:
                 f"{self!r} runs with {AsyncClient.__name__}, as mqpg.connect_async gives it, not {type(mq).__name__}"
             )
         if self._client not in (None, mq):
-            with suppress(Exception):  # its event loop may be closed
-                await self._site.close()
-            self._reset()
+            await self._forget()
         self._client = mq
+
+    async def _forget(self) -> None:
+        with suppress(Exception):  # its event loop may be closed
+            await self._site.close()
+        self._reset()
 
     async def _step(self, mq: AsyncClient) -> int:
         before = cancellations()

@@ -26,7 +26,7 @@ from mqpg.connection.streak import FailureStreak
 from mqpg.handlers.failures import PERMANENT_ERRORS, IterationLost, reason_of
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.values.arguments import seconds
-from mqpg.values.errors import ConfigurationError
+from mqpg.values.errors import ConfigurationError, NotFound
 from mqpg.values.messages import AbandonedQueues
 
 if TYPE_CHECKING:
@@ -150,6 +150,9 @@ class Consumer:
         try:
             with stops_with(stop):
                 gather([partial(self._work, mq, stop, worker, waiters, no_delivery) for worker in range(count)])
+        except NotFound:
+            self._forget()  # the next run begins as the first one, which subscribes
+            raise
         finally:
             # A worker's thread does not end with this one, which a signal may interrupt.
             ending = waiters[:]
@@ -195,10 +198,13 @@ class Consumer:
                 f"{self!r} runs with {Client.__name__}, as mqpg.connect gives it, not {type(mq).__name__}"
             )
         if self._client not in (None, mq):
-            with suppress(Exception):  # its event loop may be closed
-                self._site.close()
-            self._reset()
+            self._forget()
         self._client = mq
+
+    def _forget(self) -> None:
+        with suppress(Exception):  # its event loop may be closed
+            self._site.close()
+        self._reset()
 
     def _step(self, mq: Client) -> int:
         before = cancellations()
