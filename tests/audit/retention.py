@@ -22,11 +22,14 @@ def drop_what_may_go(story: Story, *, decisions: bool = True) -> None:
         close_and_drop(story)
 
 
-def close_and_drop(story: Story) -> None:
-    """Close what is in use and drop what may go, with a retention of 0, and work after each."""
-    broker = story.broker
+def close_and_drop(story: Story, *, cursors: bool = True) -> None:
+    """Close what is in use and drop what may go, with a retention of 0, and work after each.
+
+    Without `cursors`, their versions stay.
+    """
+    broker, ages = story.broker, ["segment_age"] + ["cursor_slot_age"] * cursors
     for age in ("0 s", "6 hours"):
-        broker.execute("update mqpg.settings set value = %s where name in ('segment_age', 'cursor_slot_age')", (age,))
+        broker.execute("update mqpg.settings set value = %s where name = any(%s)", (age, ages))
         broker.execute("update mqpg.topic set retention = '0 s'")
         for _ in range(1 if age == "0 s" else 20):
             broker.execute("select * from mqpg.keep()")

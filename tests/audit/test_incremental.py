@@ -420,3 +420,19 @@ def failures_of(message: int, state: Path) -> list[Any]:
     judged = load_state(state)
     assert judged is not None
     return [failure for failure in judged.failures if message in failure]
+
+
+def test_a_message_that_is_given_up_after_its_failures_were_judged(
+    incremental: Callable[..., Report], story: Story
+) -> None:
+    """The nack that scheduled its retry is not read again."""
+    broker = story.broker
+    broker.execute("select mqpg.create_topic('short', 1)")
+    broker.execute("select mqpg.subscribe('late', 'short', retry_delay => '1 microsecond')")
+    message = story.one("select mqpg.send('short', '{}'::text)")
+    for final in (False, True):
+        story.append()
+        (row,) = broker.execute("select * from mqpg.receive('late', 'short')").fetchall()
+        broker.execute("select mqpg.nack(%s, %s, final => %s)", (row["receipt"], [message], final))
+        work(story)
+        valid(incremental())

@@ -615,3 +615,52 @@ def test_delayed_messages_while_no_keeper_makes_partitions(audit: Audit, story: 
     assert story.one("select min(written_at) < now() - interval '39 days' from mqpg.delayed")
     story.drain()
     require_valid(audit())
+
+
+def test_half_messages_of_a_relay_topic_in_a_restored_broker(audit: Audit, story: Story) -> None:
+    """adopt() gives one whose check is not scheduled another transaction id than its PREPARE."""
+    broker = story.broker
+    broker.execute("select mqpg.create_topic('relayed', 1, kind => 'relay')")
+    broker.execute("select mqpg.create_producer_group('bare', checker => 'due_checks')")
+    for _ in range(3):
+        broker.execute("select mqpg.prepare('relayed', '{}'::text, 'bare')")
+        story.append()
+    # The PREPARE of a half message may be in the next segment, so that one is begun here.
+    broker.execute(
+        "select setval('mqpg.batch_id', upper_bound::bigint) from mqpg.segment where family = 'log' and opened_at is not null"
+    )
+    broker.execute("select mqpg.send('orders', '{}'::text)")
+    broker.execute("select * from mqpg.keep()")
+    broker.execute("update mqpg.broker set system_identifier = system_identifier + 1")
+    broker.execute("select mqpg.adopt()")
+    query = "select count(*) from mqpg.commit_log as h join mqpg.commit_log as n using (topic_id, born_at)"
+    assert story.one(f"{query} where h.kind = 'h' and n.kind = 'n' and h.xid <> n.xid") > 0
+    story.drain()
+    require_valid(audit())
+
+
+def test_a_sequence_that_was_not_copied_with_its_table(audit: Audit, story: Story) -> None:
+    """As logical replication leaves it out."""
+    story.broker.execute("select mqpg.create_producer_group('other', checker => 'due_checks')")
+    story.broker.execute("select mqpg.prepare('orders', '{}'::text, 'other')")
+    story.broker.execute("select setval('mqpg.producer_group_producer_group_id_seq', 1, false)")
+    require_valid(audit())
+
+
+@pytest.mark.parametrize("final", [True, False])
+def test_a_retry_that_waits_longer_than_its_message_is_kept(audit: Audit, story: Story, final: bool) -> None:
+    broker = story.broker
+    broker.execute("select mqpg.create_topic('short', 1)")
+    broker.execute("select mqpg.subscribe('late', 'short', retry_delay => '1 microsecond')")
+    message = story.one("select mqpg.send('short', '{}'::text)")
+    story.append()
+    receive, nack = "select * from mqpg.receive('late', 'short')", "select mqpg.nack(%s, %s, delay => %s, final => %s)"
+    (row,) = broker.execute(receive).fetchall()
+    broker.execute(nack, (row["receipt"], [message], "4 s", False))
+    story.drain("mail", journal=False)
+    while "tick" not in dropped(story):
+        close_and_drop(story, cursors=False)
+    assert story.one("select count(*) from mqpg.consume_queue where %s = any(first_ids)", message) == 0
+    (row,) = eventually(lambda: (story.append(), broker.execute(receive).fetchall())[1])
+    broker.execute(nack, (row["receipt"], [message], None, final))
+    require_valid(audit())

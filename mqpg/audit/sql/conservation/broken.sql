@@ -35,6 +35,16 @@ standing as (
     )
 ),
 
+-- The messages of which retention may have dropped an earlier delivery.
+partial as (
+    select distinct e.message_id
+    from unacked as e
+    cross join horizon as h
+    where h.queues_dropped
+        and not exists (select from stored_message as m where m.lane = 0 and m.message_id = e.message_id)
+        and not exists (select from judged_offset as o where o.message_id = e.message_id)
+),
+
 -- The times that nacks of a message noted for its retries, and which attempts these are, and after which ones
 -- it was given up (no time). whole: each nack noted some.
 noted as (
@@ -55,9 +65,10 @@ noted as (
         and not coalesce(e.queue_offset = any(c.settled), false)
     left join retry_noted as r
         on r.subscription_id = e.subscription_id and r.queue_id = e.queue_id and r.version = e.version
-    where e.ending in ('nacked', 'buried') or (e.ending = 'expired' and exists (
-        select from letter as l where l.subscription_id = e.subscription_id and l.message_id = e.message_id
-    ))
+    where not exists (select from partial as p where p.message_id = e.message_id)
+        and (e.ending in ('nacked', 'buried') or (e.ending = 'expired' and exists (
+            select from letter as l where l.subscription_id = e.subscription_id and l.message_id = e.message_id
+        )))
 )
 
 select
@@ -103,6 +114,7 @@ from due as d
 join known as k on k.subscription_id = d.subscription_id
 left join comeback as c on c.subscription_id = d.subscription_id and c.message_id = d.message_id and not c.redriven
 where d.nacked > coalesce(c.times, 0) and d.nacked_at > k.purged_before and d.nacked_at > k.retries_from
+    and not exists (select from partial as p where p.message_id = d.message_id)
     and not exists (
         select from grave as g where g.subscription_id = d.subscription_id and g.message_id = d.message_id
     )

@@ -235,6 +235,7 @@ join topic as t on t.topic_id = b.topic_id
 where b.kind = 'h' and b.relay <> t.relays and coalesce(b.intact, true)
 union all
 -- The PREPAREs of half messages are stored behind them at the same time, so that one may be in the next segment.
+-- adopt() gives them other transaction ids than their half messages.
 select
     null, t.topic, b.queue_id, null, min(b.first_id),
     format('%s half messages are stored with %s PREPAREs', sum(case when b.kind = 'h' then b.n else 0 end),
@@ -248,7 +249,7 @@ join (
     on b.batch_id >= s.lower_id and b.batch_id < s.upper_id and s.next_id = s.upper_id
 where b.sizes is not null
     and not exists (select from deleted as d)
-group by t.topic, b.queue_id, b.xid, b.born_at
+group by t.topic, b.queue_id, b.born_at
 having sum(case when b.kind = 'h' then b.n else 0 end) > 0
     and sum(case when b.kind = 'h' then b.n when b.kind = 'n' then -b.n else 0 end) <> 0
     and count(*) = count(distinct b.first_id)

@@ -19,7 +19,7 @@ select
     t.dropped_at as topic_dropped_at,
     g.created_at as group_created_at,
     t.topic_id is null and b.created_at > h.jumps_purged_before as homeless,
-    coalesce(b.producer_group_id not between 1 and l.newest_id, false) as groupless
+    g.producer_group_id is null and coalesce(b.producer_group_id not between 1 and l.newest_id, false) as groupless
 from (
     select
         l.batch_id, l.first_id, l.n, l.xid, l.created_at, l.topic_id, l.producer_group_id, l.kind, l.check_at,
