@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -193,3 +194,22 @@ def _retain(mq: mqpg.Client) -> None:
             conn.execute("update mqpg.topic set retention = %s", (retention,))
         for _ in range(4):
             mq.keep()
+
+
+def test_a_group_with_its_own_offsets_that_was_moved(
+    run_audit: RunAudit, mq: mqpg.Client, dsn: str, tmp_path: Path
+) -> None:
+    """Its database does not know of the move until the next message."""
+    url = f"sqlite:///{tmp_path / 'consumer.db'}"
+    consume(mq, database=url, consumer="one", journal=True)
+    for move in (partial(mq.purge_topic, "t"), partial(mq.seek, "g", "t", "latest")):
+        for number in range(5):
+            mq.send("t", number)
+        mq.append()
+        move()
+    options = {"applied": {"g": url}}
+    assert judged(run_audit, dsn, **options)[:2] == (Verdict.VALID, {})
+    mq.seek("g", "t", "earliest")
+    report = run_audit(AuditOptions(dsn=dsn, drained=True, **options))
+    assert report.verdict is Verdict.UNKNOWN
+    assert "group g is 10 messages behind on topic t" in "".join(report.reasons)
