@@ -207,7 +207,7 @@ def test_a_group_with_its_own_offsets_that_was_moved(
             mq.send("t", number)
         mq.append()
         move()
-    options = {"applied": {"g": url}}
+    options: dict[str, Any] = {"applied": {"g": url}}
     assert judged(run_audit, dsn, **options)[:2] == (Verdict.VALID, {})
     mq.seek("g", "t", "earliest")
     report = run_audit(AuditOptions(dsn=dsn, drained=True, **options))
