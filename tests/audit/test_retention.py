@@ -131,3 +131,29 @@ def test_a_message_redriven_again_whose_first_row_is_dropped(audit: Callable[...
     time.sleep(0.01)
     story.drain()
     require_valid(audit())
+
+
+def test_two_retries_at_once_of_which_the_first_row_is_dropped(audit: Callable[..., Report], story: Story) -> None:
+    """The message was moved back while its retry waited, so both are the second attempt."""
+    broker = story.broker
+    broker.execute("select mqpg.create_topic('short', 1)")
+    broker.execute("select mqpg.subscribe('late', 'short')")
+    message = story.one("select mqpg.send('short', '{}'::text)")
+    story.append()
+    now = ""
+    for delay in ("10 ms", "1 hour"):
+        broker.execute("select mqpg.seek('late', 'short', 'earliest')")
+        (row,) = broker.execute("select * from mqpg.receive('late', 'short')").fetchall()
+        broker.execute("select mqpg.nack(%s, %s, delay => %s)", (row["receipt"], [message], delay))
+        now = now or story.one("select clock_timestamp()::text")
+    time.sleep(0.05)
+    assert story.append() == 1
+    require_valid(audit())
+    broker.execute(
+        "insert into mqpg.segment (family, segment_no, lower_bound, upper_bound, opened_at, body_dropped_at, dropped_at) "
+        "values ('delayed', 0, '-infinity', %s, '2000-01-01', %s, %s)",
+        (now, now, now),
+    )
+    broker.execute("update mqpg.segment set lower_bound = %s where family = 'delayed' and segment_no = 1", (now,))
+    broker.execute("delete from mqpg.delayed where written_at < %s", (now,))
+    require_valid(audit())

@@ -113,7 +113,10 @@ select
 from due as d
 join known as k on k.subscription_id = d.subscription_id
 left join comeback as c on c.subscription_id = d.subscription_id and c.message_id = d.message_id and not c.redriven
-where d.nacked > coalesce(c.times, 0) and d.nacked_at > k.purged_before and d.nacked_at > k.retries_from
+cross join horizon as h
+-- Where retention may have dropped the rows of those in the lane, the rows that are left may be of others.
+where d.nacked > coalesce(case when c.appended_at > h.delayed_from then c.times else c.landed_ever + c.scheduled end, 0)
+    and d.nacked_at > k.purged_before and d.nacked_at > k.retries_from
     and not exists (select from partial as p where p.message_id = d.message_id)
     and not exists (
         select from grave as g where g.subscription_id = d.subscription_id and g.message_id = d.message_id

@@ -1,7 +1,8 @@
 -- Messages and retries that a tick appended which had not seen their transaction (unseen), or before their
 -- time (undue), or that the tick before had to append (late). Of a retry that was scheduled several times as
--- the same attempt, the first row may be early and the last one late, and retention may have dropped that of this
--- tick. Transaction ids up to 2 stand for rows of another cluster.
+-- the same attempt, the first row may be early and the last one late. Where retention may have
+-- dropped a row of the message, nothing is said of its retries. Transaction ids up to 2 stand for rows of another
+-- cluster.
 select m.*
 from (
     select
@@ -30,8 +31,7 @@ from (
     cross join horizon as h
     where case
         when e.lane = 0 then e.state = 'committed'
-        when h.delayed_from < timestamptz '0002-01-01 00:00:00 UTC' then r.message_id is not null
-        else pg_visible_in_snapshot(r.xid, k.snapshot)
+        else r.message_id is not null and e.committed_at > h.delayed_from
     end
 ) as m
 where m.unseen or m.undue or m.late
