@@ -42,7 +42,6 @@ left join replay as r
     on r.subscription_id = e.subscription_id and r.message_id = e.message_id
 where e.times > 1 + coalesce(r.times, 0)
     and not exists (select from stored as b where e.message_id >= b.first_id and e.message_id < b.first_id + b.n)
-    and not exists (select from missed as m where m.message_id = e.message_id)  -- it is lost
 union all
 select null, t.topic, b.queue_id, null, b.first_id, format('its record batch is stored %s times', b.times)
 from stored as b
