@@ -72,26 +72,22 @@ def audit(
         arguments += [word for group, url in databases for word in (option, f"{group}={_without_password(url)}")]
     password = next((to_sqlalchemy(url).password for _, url in (*ledgers, *applied)), to_sqlalchemy(dsn).password)
     began = time.monotonic()
-    # Not pipes: a JVM would hold them open while it writes its archive of classes, after the audit has ended.
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
-        with tempfile.NamedTemporaryFile(prefix="mqpg-faults-", suffix=".jsonl") as log:
-            if page is not None:
-                write_faults(Path(log.name), faults)
-                arguments += ["--html", str(page), "--faults", log.name]
-            done = subprocess.run(
-                [sys.executable, "-m", "mqpg", "audit", "--json", *arguments],
-                env=os.environ | {"MQPG_DATABASE_URL": dsn} | ({"PGPASSWORD": password} if password else {}),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=errors,
-                check=False,
-            )
-        try:
-            out.seek(0)
-            report = json.load(out)
-        except ValueError:
-            errors.seek(0)
-            report = {"verdict": "unknown", "reasons": [" ".join(errors.read().split()[-60:])]}
+    with tempfile.NamedTemporaryFile(prefix="mqpg-faults-", suffix=".jsonl") as log:
+        if page is not None:
+            write_faults(Path(log.name), faults)
+            arguments += ["--html", str(page), "--faults", log.name]
+        done = subprocess.run(
+            [sys.executable, "-m", "mqpg", "audit", "--json", *arguments],
+            env=os.environ | {"MQPG_DATABASE_URL": dsn} | ({"PGPASSWORD": password} if password else {}),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    try:
+        report = json.loads(done.stdout)
+    except ValueError:
+        report = {"verdict": "unknown", "reasons": [" ".join(done.stderr.split()[-60:])]}
     scope = "drained" if drained else "all groups"
     return Audit(name, engine, scope, done.returncode, report, time.monotonic() - began)
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 from typing import Any
 
 import psycopg
@@ -177,15 +178,15 @@ class SparkWorkspace(Workspace):
         needed: dict[str, set[str]] = {}
         for folder, name in DERIVED:
             needed[name] = needed.keys() & set(_WORD.findall(statement(folder, name)))
-        waiting = {name: folder for folder, name in DERIVED}
-        under_way, made = dict[Future[None], str](), set[str]()
+        folders = {name: folder for folder, name in DERIVED}
+        order, under_way = TopologicalSorter(needed), dict[Future[None], str]()
+        order.prepare()
         with self.reader.store.threads() as pool:
-            while waiting or under_way:
-                for name in [name for name in waiting if needed[name] <= made]:
-                    under_way[pool.submit(self._derive, waiting.pop(name), name)] = name
-                for done in wait(under_way, return_when=FIRST_COMPLETED).done:
-                    done.result()
-                    made.add(under_way.pop(done))
+            while order.is_active():
+                under_way |= {pool.submit(self._derive, folders[name], name): name for name in order.get_ready()}
+                for made in wait(under_way, return_when=FIRST_COMPLETED).done:
+                    made.result()
+                    order.done(under_way.pop(made))
 
     def judge(self) -> dict[str, int]:
         """Look for the anomalies of each kind in the frames, and count them."""

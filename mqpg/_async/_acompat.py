@@ -10,7 +10,6 @@ import asyncio
 import concurrent.futures
 import functools
 import inspect
-import os
 import sys
 import threading
 import types
@@ -22,7 +21,7 @@ import psycopg_pool
 
 from mqpg.connection import dsn as dsns
 from mqpg.connection.engines import is_pinged, prepare_engine
-from mqpg.connection.forking import end_child
+from mqpg.connection.forking import ends_children
 from mqpg.connection.pooled import AsyncBrokerConnection as BrokerConnection
 from mqpg.values.errors import ConfigurationError, HandlerTimeout
 
@@ -333,12 +332,9 @@ def in_own_task(call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 async def _caught(call: Callable[[Any, Any], Any], given: Any, conn: Any) -> tuple[Any, BaseException | None]:
     """The result, or an error, some of which would end the event loop if a task ended with them."""
-    process = os.getpid()
     try:
-        try:
+        with ends_children():
             return await finish(call(given, conn)), None
-        finally:
-            end_child(process)
     except asyncio.CancelledError:
         raise
     except BaseException as error:

@@ -7,16 +7,15 @@ from contextlib import contextmanager
 from dataclasses import is_dataclass
 from typing import Any
 
-import psycopg
 from psycopg.rows import dict_row
 
 import mqpg
 from mqpg.cli.options import print_result, print_rows
-from mqpg.status.lockers import names_lockers, patience
+from mqpg.connection.lockers import reading
 from mqpg.values import errors
 from mqpg.values.messages import Json
 
-__all__ = ["broker", "call", "reading", "rows", "show"]
+__all__ = ["broker", "call", "rows", "show"]
 
 # Where the text of decoded attributes is.
 _RAW = {"payload": "raw", "headers": "raw_headers", "history": "raw_history", "detail": "raw_detail"}
@@ -41,16 +40,8 @@ def call(action: str, /, *, json: bool, dsn: str | None, **arguments: Any) -> No
 
 def rows(client: mqpg.Client, query: str, values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
     """Run a query with named parameters, and return its rows as dictionaries."""
-    with reading(client) as conn, conn.cursor(row_factory=dict_row) as cursor:
+    with reading(client.transaction) as conn, conn.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(query.encode(), values).fetchall()
-
-
-@contextmanager
-def reading(client: mqpg.Client) -> Iterator[psycopg.Connection[Any]]:
-    """Open a transaction that does not wait long for a lock. Raises LockTimeout, which says who has it."""
-    with names_lockers(client), client.transaction() as conn:
-        conn.execute(patience())
-        yield conn
 
 
 def show(found: Iterable[Any], columns: list[str], *, as_json: bool) -> None:

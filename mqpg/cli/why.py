@@ -11,10 +11,11 @@ import typer
 
 import mqpg
 from mqpg.cli.completion import complete_topic
-from mqpg.cli.connecting import broker, reading
+from mqpg.cli.connecting import broker
 from mqpg.cli.names import readers, topic_of, unknown_group, unknown_topic
 from mqpg.cli.options import Dsn, Json, print_rows, printable
 from mqpg.cli.stuck import described, everything_stuck
+from mqpg.connection.lockers import reading
 from mqpg.status.merging import merged
 from mqpg.values.cause import Cause
 from mqpg.values.errors import UnknownHandle, UnknownTopic
@@ -82,7 +83,7 @@ def _ask(mq: mqpg.Client, about: str, topic: str | None) -> list[Cause]:
 
 
 def _why(mq: mqpg.Client, about: int | str, topic: str | None = None) -> list[Cause]:
-    with reading(mq) as conn:
+    with reading(mq.transaction) as conn:
         return mq.why(about, topic, conn=conn)
 
 

@@ -12,13 +12,13 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from operator import methodcaller
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 from weakref import WeakKeyDictionary
 
-__all__ = ["OfThisProcess", "abandon", "end_child", "in_child", "sever"]
+__all__ = ["OfThisProcess", "abandon", "ends_children", "in_child", "sever"]
 
 logger = logging.getLogger("mqpg")
 
@@ -54,13 +54,21 @@ def sever(connection: Any) -> None:
             os.dup2(nowhere.fileno(), descriptor, inheritable=False)
 
 
-def end_child(parent: int) -> None:
-    """End this process, unless it is `parent`. Called where a handler has returned, or has raised an error.
+@contextmanager
+def ends_children() -> Iterator[None]:
+    """End a child that comes out of the block, which calls a handler, whether that returned or raised an error.
 
     A child that a handler has made would go on in the transaction, and with the messages, of its parent.
     """
-    if os.getpid() == parent:
-        return
+    parent = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() != parent:
+            _end()
+
+
+def _end() -> NoReturn:
     error, status = sys.exception(), 0
     if isinstance(error, SystemExit) and isinstance(error.code, int | None):
         status = error.code or 0

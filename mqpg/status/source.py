@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import psycopg
 from psycopg.rows import dict_row
 
 import mqpg
+from mqpg.connection.lockers import reading
 from mqpg.embedded.locate import resolve
-
-from .lockers import names_lockers, patience
 
 __all__ = ["Source"]
 
@@ -47,13 +46,9 @@ class Source:
         with self.reading() as conn, conn.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(query.encode(), values).fetchall()
 
-    @contextmanager
-    def reading(self) -> Iterator[psycopg.Connection[Any]]:
+    def reading(self) -> AbstractContextManager[psycopg.Connection[Any]]:
         """Open a transaction that only reads, for calls of the client. The server ends it after 15 seconds."""
-        client = self.client()
-        with names_lockers(client), client.transaction() as conn:
-            conn.execute(f"{_READS}; {patience()}", prepare=False)
-            yield conn
+        return reading(self.client().transaction, _READS)
 
     def close(self) -> None:
         """Close all connections. The source connects again when it is asked."""

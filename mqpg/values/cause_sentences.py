@@ -172,11 +172,7 @@ def explain(cause: Cause, render: Callable[[Remedy], str] = as_command) -> str:
     facts = {name: fact for name, fact in cause.detail.items() if fact not in (None, [], "")}
     if not facts.get("acknowledged_ahead"):
         facts.pop("acknowledged_ahead", None)
-    facts.update(_derived(facts))
-    if cause.cause == "waiting_for_consumer":
-        silent = facts.get("consumers") and cause.at and _age(facts.get("last_active_at"), cause.at) > _SILENT
-        name, source = ("silent_consumers", "consumers") if silent else ("without_consumer", "consumer_group")
-        facts[name] = facts[source]
+    facts.update(_derived(facts, cause.at))
     facts.update((name, render(call)) for name, call in _calls(cause))
     if seeks := [render(call) for call in _seeks(cause)]:
         facts["seeks"] = "; ".join(seeks[:_MOST_QUEUES]) + ("; and so on" if len(seeks) > _MOST_QUEUES else "")
@@ -186,10 +182,6 @@ def explain(cause: Cause, render: Callable[[Remedy], str] = as_command) -> str:
     return f"{said.rstrip('.')}; the same holds for {_listed(queues[1:])}." if len(queues) > 1 else said
 
 
-def _age(time: str | None, at: datetime) -> float:
-    return 0.0 if time is None else (at - datetime.fromisoformat(time)).total_seconds()
-
-
 def _part(words: Words, template: str, facts: Mapping[str, Any]) -> str:
     try:
         return words.vformat(template, (), facts)
@@ -197,8 +189,13 @@ def _part(words: Words, template: str, facts: Mapping[str, Any]) -> str:
         return ""
 
 
-def _derived(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Facts that are made of others."""
+def _derived(facts: Mapping[str, Any], at: datetime | None) -> Iterator[tuple[str, Any]]:
+    """Facts that are made of others, at the time of the answer."""
+    active = facts.get("last_active_at")
+    if at and active and facts.get("consumers") and (at - datetime.fromisoformat(active)).total_seconds() > _SILENT:
+        yield "silent_consumers", facts["consumers"]
+    elif "consumer_group" in facts:
+        yield "without_consumer", facts["consumer_group"]
     if "checker" in facts:
         yield "asks", _ASKS[facts["checker"]].format_map(facts)
     if "pid" in facts:

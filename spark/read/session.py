@@ -167,7 +167,8 @@ def open_session(
         builder = SparkSession.builder.appName("mqpg audit")
         for name, value in options.items():
             builder = builder.config(name, value)
-        opened = builder.getOrCreate()
+        with _stdout_kept():
+            opened = builder.getOrCreate()
         opened.sparkContext.setLogLevel("ERROR")
         if _submitted():
             _add_jar(opened, jar)
@@ -176,6 +177,21 @@ def open_session(
         if opened is not None:
             opened.stop()
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _stdout_kept() -> Iterator[None]:
+    """Give a JVM that is started stderr in place of stdout.
+
+    It lives on while it writes its archive of classes, and whoever reads the audit's output from a pipe would wait.
+    """
+    before = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(before, 1)
+        os.close(before)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from mqpg.spark.read.class_archive import class_archive_options
 from mqpg.spark.read.tuning import Tuning
@@ -84,6 +85,13 @@ def test_without_an_archive_the_jvm_gets_no_option(environ: dict[str, str], tmp_
 def test_expressions_are_compiled_where_interpreting_them_takes_longer() -> None:
     modes = [Tuning(n).settings().get("spark.sql.codegen.factoryMode") for n in (50_000, 50_001, 300_000, 300_001)]
     assert modes == ["NO_CODEGEN", "FALLBACK", "FALLBACK", None]
+
+
+@pytest.mark.spark
+def test_a_jvm_does_not_have_the_stdout_of_this_process(spark: SparkSession) -> None:
+    """It lives on while it writes, and would hold a pipe open."""
+    jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
+    assert os.path.samefile(f"/proc/{jvm}/fd/1", f"/proc/{jvm}/fd/2")
 
 
 @pytest.mark.spark

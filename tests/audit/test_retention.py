@@ -110,6 +110,19 @@ def test_a_purged_journal_is_valid(audit: Callable[..., Report], story: Story, t
     assert found(second) == {"lost": 1}, second.examples
 
 
+def drop_delayed_before(story: Story, time: str) -> None:
+    """As if the day had been over then, and what was delayed until then were dropped."""
+    story.broker.execute(
+        "insert into mqpg.segment (family, segment_no, lower_bound, upper_bound, opened_at, body_dropped_at, dropped_at) "
+        "values ('delayed', 0, '-infinity', %s, '2000-01-01', %s, %s)",
+        (time, time, time),
+    )
+    story.broker.execute(
+        "update mqpg.segment set lower_bound = %s where family = 'delayed' and segment_no = 1", (time,)
+    )
+    story.broker.execute("delete from mqpg.delayed where written_at < %s", (time,))
+
+
 def test_a_message_redriven_again_whose_first_row_is_dropped(audit: Callable[..., Report], story: Story) -> None:
     """It came into the retry lane twice as the first attempt, and a row that is left says when for the second time."""
     story.drain()
@@ -117,15 +130,7 @@ def test_a_message_redriven_again_whose_first_row_is_dropped(audit: Callable[...
     broker.execute("select mqpg.redrive('board', 'orders')")
     time.sleep(0.01)
     let_die(story, message)
-    # As if the day were over, and that of the retries dropped.
-    now = story.one("select clock_timestamp()::text")
-    broker.execute(
-        "insert into mqpg.segment (family, segment_no, lower_bound, upper_bound, opened_at, body_dropped_at, dropped_at) "
-        "values ('delayed', 0, '-infinity', %s, '2000-01-01', %s, %s)",
-        (now, now, now),
-    )
-    broker.execute("update mqpg.segment set lower_bound = %s where family = 'delayed' and segment_no = 1", (now,))
-    broker.execute("delete from mqpg.delayed where written_at < %s", (now,))
+    drop_delayed_before(story, story.one("select clock_timestamp()::text"))
     broker.execute("select mqpg.redrive('board', 'orders')")
     require_valid(audit())
     time.sleep(0.01)
@@ -149,11 +154,5 @@ def test_two_retries_at_once_of_which_the_first_row_is_dropped(audit: Callable[.
     time.sleep(0.05)
     assert story.append() == 1
     require_valid(audit())
-    broker.execute(
-        "insert into mqpg.segment (family, segment_no, lower_bound, upper_bound, opened_at, body_dropped_at, dropped_at) "
-        "values ('delayed', 0, '-infinity', %s, '2000-01-01', %s, %s)",
-        (now, now, now),
-    )
-    broker.execute("update mqpg.segment set lower_bound = %s where family = 'delayed' and segment_no = 1", (now,))
-    broker.execute("delete from mqpg.delayed where written_at < %s", (now,))
+    drop_delayed_before(story, now)
     require_valid(audit())

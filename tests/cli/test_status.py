@@ -3,7 +3,6 @@
 import json
 import re
 import threading
-import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -298,8 +297,13 @@ def test_commits_that_wait_for_a_synchronous_standby(own_server: OwnServer) -> N
         mq.create_topic("orders")
         admin.execute("alter system set synchronous_standby_names = 'gone'")
         admin.execute("select pg_reload_conf()")
-        time.sleep(0.2)  # until all have read it
-        sender = threading.Thread(target=mq.send, args=("orders", 1))
+        stop = threading.Event()
+
+        def send() -> None:
+            while not stop.is_set():
+                mq.send("orders", 1)  # waits once its session has read the setting
+
+        sender = threading.Thread(target=send)
         sender.start()
         try:
             eventually(found)
@@ -307,6 +311,7 @@ def test_commits_that_wait_for_a_synchronous_standby(own_server: OwnServer) -> N
                 r"commits wait for a synchronous standby for \d+ s \(1 session\): .*\(gone\).*", found()[0]
             )
         finally:
+            stop.set()
             admin.execute("alter system reset synchronous_standby_names")
             admin.execute("select pg_reload_conf()")
             sender.join()

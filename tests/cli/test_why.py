@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from mqpg.connection import lockers
 from mqpg.errors import LockTimeout
-from mqpg.status import lockers
 from mqpg.status.source import Source
 from tests.support.broker import Broker, Session, seconds
 from tests.support.in_process import Run

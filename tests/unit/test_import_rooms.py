@@ -57,7 +57,7 @@ QUEUE: Rooms = {
     ),
     # floor 8
     "contrib": (("mqpg.contrib.*",), ("public", "user_tables")),
-    "status": (("mqpg.status.*",), ("embedded", "public", "values")),
+    "status": (("mqpg.status.*",), ("connection", "embedded", "public", "values")),
     "testing": (("mqpg.testing.*",), ("embedded", "public", "schema")),
     "workers": (("mqpg.workers.*",), ("connection", "handlers", "public", "schema", "user_tables", "values")),
     # floor 9

@@ -118,15 +118,21 @@ def start(processes: Processes, module: str) -> Process:
     return processes.start("consume", module, "--heartbeat", "0.2")
 
 
-@pytest.mark.usefixtures("topic")
-def test_all_consumers_of_a_module_in_one_process(processes: Processes, db: Connection, tmp_path: Path) -> None:
-    (tmp_path / "shop.py").write_text(MODULE)
-    with closing(sqlite3.connect(tmp_path / "own.db")) as own:
+def at_work(processes: Processes, db: Connection, folder: Path) -> tuple[Process, list[int]]:
+    """Start the module. Returns its process, and the messages that each of its consumers has handled."""
+    (folder / "shop.py").write_text(MODULE)
+    with closing(sqlite3.connect(folder / "own.db")) as own:
         own.execute("create table effect (message_id int)")
     sent = send(db, 5)
     process = start(processes, "shop")
     eventually(lambda: [effects(db, name) for name in ("sync", "one", "two")] == [sent] * 3, why=processes.logs)
-    eventually(lambda: own_effects(tmp_path) == sent, why=processes.logs)
+    eventually(lambda: own_effects(folder) == sent, why=processes.logs)
+    return process, sent
+
+
+@pytest.mark.usefixtures("topic")
+def test_all_consumers_of_a_module_in_one_process(processes: Processes, db: Connection, tmp_path: Path) -> None:
+    process, _ = at_work(processes, db, tmp_path)
     rows = db.execute("select detail ->> 'handler', pid from mqpg.worker where role = 'consumer'").fetchall()
     assert sorted(rows) == [(f"shop:{name}", process.pid) for name in ("first", "one", "own", "two")]
     assert process.stop() == 0
@@ -157,13 +163,7 @@ def test_one_that_cannot_continue_does_not_stop_the_others(
 def test_a_topic_that_is_dropped_and_made_again_needs_no_restart(
     processes: Processes, db: Connection, tmp_path: Path
 ) -> None:
-    (tmp_path / "shop.py").write_text(MODULE)
-    with closing(sqlite3.connect(tmp_path / "own.db")) as own:
-        own.execute("create table effect (message_id int)")
-    before = send(db, 3)
-    process = start(processes, "shop")
-    eventually(lambda: [effects(db, name) for name in ("sync", "one", "two")] == [before] * 3, why=processes.logs)
-    eventually(lambda: own_effects(tmp_path) == before, why=processes.logs)
+    process, before = at_work(processes, db, tmp_path)
     db.execute("select mqpg.drop_topic('t', force => true)")
     eventually(lambda: process.log().count("cannot continue") >= 4, timeout=60, why=processes.logs)
     with closing(sqlite3.connect(tmp_path / "own.db")) as own, own:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mqpg._async._acompat import DriverConnection, PgConnection, Returns, call_within, finish, in_own_task
 from mqpg._async.client.request_reply import is_request
-from mqpg.connection.forking import end_child
+from mqpg.connection.forking import ends_children
 from mqpg.connection.stopping import stops_with
 from mqpg.connection.time_limit import time_limit
 from mqpg.handlers.options import ConsumerOptions
@@ -77,7 +76,6 @@ class HandlerInvoker:
         if not messages:
             return []
         replies: list[Reply] = []
-        process = os.getpid()
         with stops_with(None):  # what is under way is finished, also while the consumer stops
             for part in [messages] if self._options.batch else [[message] for message in messages]:
                 given: Any = list(part) if self._options.batch else part[0]
@@ -85,10 +83,9 @@ class HandlerInvoker:
                     message._decode_again()
                 over = False
                 try:
-                    with self._span(given), time_limit(None):
+                    with ends_children(), self._span(given), time_limit(None):
                         result = await _finished(self._call(given, conn))
                 finally:
-                    end_child(process)
                     if is_over is not None:
                         over = await is_over(part)
                 if over:
@@ -127,14 +124,9 @@ class HandlerInvoker:
 
     def _within_time(self, inner: Call) -> Call:
         async def step(given: Any, conn: Any) -> Any:
-            process = os.getpid()
-
             async def call() -> Any:
-                try:
-                    with processing(self._options.group, given):
-                        return await _finished(inner(given, conn))
-                finally:
-                    end_child(process)
+                with ends_children(), processing(self._options.group, given):
+                    return await _finished(inner(given, conn))
 
             try:
                 return await call_within(self._options.time_limit, call, conn)
@@ -180,13 +172,11 @@ def _with_session(handler: Callable[..., Returns[object]]) -> Call:
     from mqpg._async._acompat import Session
 
     async def step(given: Any, conn: Any) -> Any:
-        outer, process = conn.get_nested_transaction(), os.getpid()
+        outer = conn.get_nested_transaction()
         try:
             async with Session(bind=conn, join_transaction_mode="create_savepoint") as session:
-                try:
+                with ends_children():
                     result = await _finished(handler(given, session))
-                finally:
-                    end_child(process)
                 await session.commit()
         except BaseException:
             # Where that commit failed, its savepoint stays on the connection and would block a

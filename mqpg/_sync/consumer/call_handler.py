@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mqpg._sync._acompat import DriverConnection, PgConnection, Returns, call_within, finish, in_own_task
 from mqpg._sync.client.request_reply import is_request
-from mqpg.connection.forking import end_child
+from mqpg.connection.forking import ends_children
 from mqpg.connection.stopping import stops_with
 from mqpg.connection.time_limit import time_limit
 from mqpg.handlers.options import ConsumerOptions
@@ -78,7 +77,6 @@ class HandlerInvoker:
         if not messages:
             return []
         replies: list[Reply] = []
-        process = os.getpid()
         with stops_with(None):  # what is under way is finished, also while the consumer stops
             for part in [messages] if self._options.batch else [[message] for message in messages]:
                 given: Any = list(part) if self._options.batch else part[0]
@@ -86,10 +84,9 @@ class HandlerInvoker:
                     message._decode_again()
                 over = False
                 try:
-                    with self._span(given), time_limit(None):
+                    with ends_children(), self._span(given), time_limit(None):
                         result = _finished(self._call(given, conn))
                 finally:
-                    end_child(process)
                     if is_over is not None:
                         over = is_over(part)
                 if over:
@@ -128,14 +125,9 @@ class HandlerInvoker:
 
     def _within_time(self, inner: Call) -> Call:
         def step(given: Any, conn: Any) -> Any:
-            process = os.getpid()
-
             def call() -> Any:
-                try:
-                    with processing(self._options.group, given):
-                        return _finished(inner(given, conn))
-                finally:
-                    end_child(process)
+                with ends_children(), processing(self._options.group, given):
+                    return _finished(inner(given, conn))
 
             try:
                 return call_within(self._options.time_limit, call, conn)
@@ -181,13 +173,11 @@ def _with_session(handler: Callable[..., Returns[object]]) -> Call:
     from mqpg._sync._acompat import Session
 
     def step(given: Any, conn: Any) -> Any:
-        outer, process = conn.get_nested_transaction(), os.getpid()
+        outer = conn.get_nested_transaction()
         try:
             with Session(bind=conn, join_transaction_mode="create_savepoint") as session:
-                try:
+                with ends_children():
                     result = _finished(handler(given, session))
-                finally:
-                    end_child(process)
                 session.commit()
         except BaseException:
             # Where that commit failed, its savepoint stays on the connection and would block a

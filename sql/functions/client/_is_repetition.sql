@@ -6,8 +6,8 @@
 -- come to to_offset (0: it is the broker's). Nothing is a repetition while the PREPARE is a dead
 -- letter of the group, or waits for its next attempt. Null: it is none, and no such PREPARE is known.
 -- Locks: none.
--- Cost: that of _failed_messages(), and after a move back of _has_prepare(); for a producer's own
--- phases from another offset than 0 the whole range.
+-- Cost: that of _failed_messages(), and after a move back the messages that the PREPARE's tick gave to the
+-- queue; for a producer's own phases from another offset than 0 the whole range.
 -- Errors: MQ003 (unknown topic), MQ005 (unknown subscription).
 create function mqpg._is_repetition(
     consumer_group text, topic text, message_id bigint, handle text, queue_id int, from_offset bigint, to_offset bigint
@@ -16,8 +16,6 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp a
 declare
     v_subscription mqpg.subscription := mqpg._require_subscription(_is_repetition.consumer_group, _is_repetition.topic);
     v_topic_id int := v_subscription.topic_id;
-    v_range mqpg.claim :=
-        row(null, _is_repetition.from_offset, _is_repetition.to_offset, 1, null, null, null, null, null);
     v_sent_by_broker boolean := coalesce(
         (select o.deliver_id is not distinct from _is_repetition.message_id from mqpg.op_log o
          where o.message_id = mqpg._message_of_handle(_is_repetition.handle) and o.stage = 0),
@@ -45,13 +43,18 @@ begin
         return false;
     end if;
     if v_sent_by_broker then
-        -- A database of the consumer's own is not moved back.
-        return nullif(v_from is not null and (v_failed is not true
-            or (_is_repetition.to_offset = 0 and mqpg._has_prepare(v_topic_id, _is_repetition.handle, v_from))), false);
+        -- A database of the consumer's own is not moved back. What its tick gave to the queue has the PREPARE,
+        -- unless it was dropped, or restored (see adopt()).
+        return nullif(v_from is not null and (v_failed is not true or (_is_repetition.to_offset = 0 and exists (
+            select from mqpg._message(mqpg._message_of_handle(_is_repetition.handle)) h
+            join mqpg.consume_queue q on q.tick_id = mqpg._tick_of_transaction(h.xid) and q.topic_id = h.topic_id
+                and q.queue_id = h.queue_id and q.subscription_id = 0
+            where h.topic_id = v_topic_id and q.base_offset + q.n > v_from
+                and mqpg._has_prepare(q.topic_id, q.queue_id, _is_repetition.handle,
+                    greatest(q.base_offset, v_from), q.base_offset + q.n)))), false);
     end if;
-    return nullif(_is_repetition.from_offset = 0 or exists (
-        select from mqpg._claimed_messages(v_topic_id, _is_repetition.queue_id, 0, v_range) c
-        cross join lateral mqpg._message(c.deliver_id) m
-        where m.headers ->> 'mqpg-handle' = _is_repetition.handle and m.headers ->> 'mqpg-phase' = 'prepare'), false);
+    return nullif(_is_repetition.from_offset = 0
+        or mqpg._has_prepare(v_topic_id, _is_repetition.queue_id, _is_repetition.handle,
+            _is_repetition.from_offset, _is_repetition.to_offset), false);
 end
 $$;

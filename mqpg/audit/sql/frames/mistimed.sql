@@ -1,8 +1,7 @@
 -- Messages and retries that a tick appended which had not seen their transaction (unseen), or before their
 -- time (undue), or that the tick before had to append (late). Of a retry that was scheduled several times as
--- the same attempt, the first row may be early and the last one late. Where retention may have
--- dropped a row of the message, nothing is said of its retries. Transaction ids up to 2 stand for rows of another
--- cluster.
+-- the same attempt, the first row may be early and the last one late. Where retention may have dropped a row of the
+-- message, nothing is said of its retries. Transaction ids up to 2 stand for rows of another cluster.
 select m.*
 from (
     select

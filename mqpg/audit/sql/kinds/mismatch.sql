@@ -237,22 +237,27 @@ union all
 -- The PREPAREs of half messages are stored behind them at the same time, so that one may be in the next segment.
 -- adopt() gives them other transaction ids than their half messages.
 select
-    null, t.topic, b.queue_id, null, min(b.first_id),
-    format('%s half messages are stored with %s PREPAREs', sum(case when b.kind = 'h' then b.n else 0 end),
-        sum(case when b.kind = 'n' then b.n else 0 end))
-from body as b
-join topic as t on t.topic_id = b.topic_id and t.relays
-join (
-    select g.lower_id, g.upper_id, lead(g.lower_id, 1, g.upper_id) over (order by g.lower_id) as next_id
-    from log_segment as g
-) as s
-    on b.batch_id >= s.lower_id and b.batch_id < s.upper_id and s.next_id = s.upper_id
-where b.sizes is not null
-    and not exists (select from deleted as d)
-group by t.topic, b.queue_id, b.born_at
-having sum(case when b.kind = 'h' then b.n else 0 end) > 0
-    and sum(case when b.kind = 'h' then b.n when b.kind = 'n' then -b.n else 0 end) <> 0
-    and count(*) = count(distinct b.first_id)
+    null, p.topic, p.queue_id, null, p.first_id,
+    format('%s half messages are stored with %s PREPAREs', p.halves, p.prepares)
+from (
+    select
+        t.topic, b.queue_id,
+        min(b.first_id) as first_id,
+        sum(case when b.kind = 'h' then b.n else 0 end) as halves,
+        sum(case when b.kind = 'n' then b.n else 0 end) as prepares
+    from body as b
+    join topic as t on t.topic_id = b.topic_id and t.relays
+    join (
+        select g.lower_id, g.upper_id, lead(g.lower_id, 1, g.upper_id) over (order by g.lower_id) as next_id
+        from log_segment as g
+    ) as s
+        on b.batch_id >= s.lower_id and b.batch_id < s.upper_id and s.next_id = s.upper_id
+    where b.sizes is not null
+        and not exists (select from deleted as d)
+    group by t.topic, b.queue_id, b.born_at
+    having count(*) = count(distinct b.first_id)
+) as p
+where p.halves > 0 and p.halves <> p.prepares
 union all
 select
     null, null, b.queue_id, null, b.first_id,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import psycopg
 
-import mqpg
 from mqpg.values import errors
 from mqpg.values.translation import translate
 
-__all__ = ["names_lockers", "patience"]
+__all__ = ["reading"]
+
+Transaction = Callable[[], AbstractContextManager[psycopg.Connection[Any]]]
 
 # Sessions that have locked a table, as vacuum full does, or that wait for that and let all others wait behind them.
 _LOCKERS = """
@@ -29,23 +31,23 @@ where k.locktype = 'relation' and k.mode = 'AccessExclusiveLock' and c.relnamesp
 _PATIENCE = 5  # seconds that a reader waits for a lock
 
 
-def patience() -> str:
-    """The statement with which a transaction begins that is not to wait long for a lock."""
-    return f"set local lock_timeout = '{_PATIENCE}s'"
-
-
 @contextmanager
-def names_lockers(client: mqpg.Client) -> Iterator[None]:
-    """Translate the errors of a block. LockTimeout says who has the lock."""
+def reading(transaction: Transaction, settings: str = "") -> Iterator[psycopg.Connection[Any]]:
+    """Open a client's transaction that does not wait long for a lock, and begin it with further `settings`.
+
+    Errors of the block are translated. LockTimeout says who has the lock.
+    """
     try:
-        yield
+        with transaction() as conn:
+            conn.execute(f"set local lock_timeout = '{_PATIENCE}s'; {settings}", prepare=False)
+            yield conn
     except (psycopg.Error, errors.LockTimeout) as error:
-        raise _with_lockers(client, translate(error)) from error.__cause__ or error
+        raise _with_lockers(transaction, translate(error)) from error.__cause__ or error
 
 
-def _with_lockers(client: mqpg.Client, error: errors.Error) -> errors.Error:
+def _with_lockers(transaction: Transaction, error: errors.Error) -> errors.Error:
     if not isinstance(error, errors.LockTimeout):
         return error
-    with client.transaction() as conn:
+    with transaction() as conn:
         row = conn.execute(_LOCKERS.encode()).fetchone()
     return errors.LockTimeout(f"waited {_PATIENCE} s for a lock: {row[0]}") if row and row[0] else error
