@@ -1,6 +1,5 @@
 """Run what the killed processes do: whole programs of users and workers, with the public library."""
 
-import importlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -168,10 +167,5 @@ def consume_c3(dsn: str, lease: float, effects: str) -> None:
 def main(actor: str, arguments: dict[str, Any], step: str | None = None, when: str = "", nth: int = 1) -> None:
     """Run an actor, and die before or after the nth call of `module:name` or `module:Class.name`."""
     if step is not None:
-        module, _, path = step.partition(":")
-        owner: Any = importlib.import_module(module)
-        *parents, name = path.split(".")
-        for parent in parents:
-            owner = getattr(owner, parent)
-        die_at(owner, name, when, nth)
+        die_at(step, when, nth)
     globals()[actor](**arguments)

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 import mqpg
 from tests.support.business import INSERT, business, business_at, delivered
-from tests.support.crash import crash_at
+from tests.support.killing import die_at, killed
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.shared_database
@@ -100,7 +100,7 @@ def test_a_producer_that_is_killed_leaves_its_decision_to_the_check_back(
     mq.subscribe("readers", orders)
     ledger = mqpg.Ledger(shop)
     ledger.create()
-    crash_at("background_producer", dsn, local_url, when, "_sync.producer.background.BackgroundDecisions._send")
+    killed("tests.integration.test_background_decisions", dsn, local_url, when)
     assert business(shop) == [1]
     if when == "before":
         assert delivered(mq, orders) == []
@@ -108,7 +108,15 @@ def test_a_producer_that_is_killed_leaves_its_decision_to_the_check_back(
         assert ledger.verdict(half.handle) is mqpg.Verdict.COMMIT
         mq.commit(half.handle)
     assert db.execute("select count(*) from mqpg.half_pending").fetchone() == (0,)
-    assert delivered(mq, orders) == [{"id": 1}]
+    assert delivered(mq, orders) == [1]
+
+
+def main(dsn: str, local_url: str, when: str) -> None:
+    die_at("mqpg._sync.producer.background:BackgroundDecisions._send", when)
+    with mqpg.connect(dsn) as mq:
+        producer = mqpg.TransactionalProducer(mq, group="shop", ledger=local_url, decide_in_background=True)
+        send(producer, 1)
+        producer.close()
 
 
 async def test_an_asynchronous_producer_sends_all_before_it_is_closed(

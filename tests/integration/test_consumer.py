@@ -13,7 +13,6 @@ from mqpg import errors
 from tests.fixtures.databases import Databases
 from tests.support.business import INSERT
 from tests.support.consuming import drain, running, send
-from tests.support.crash import crash_at
 from tests.support.proven import prove
 from tests.support.waiting import eventually
 
@@ -274,58 +273,3 @@ def test_a_subscription_of_another_mode_is_refused(mq: mqpg.Client, topic: str, 
         consumer.step(mq)
     with pytest.raises(errors.ConfigurationError, match="mode must be 'pinned'"):
         mqpg.consumer(topic, group="g", database=engine, mode="exclusive")
-
-
-@pytest.mark.chaos
-@pytest.mark.parametrize(
-    ("when", "step", "applied"),
-    [
-        ("after", "_sync.consumer.assignment.QueueAssignment.receive", False),
-        ("after", "_sync.consumer.attempts.SavepointRunner.run", False),
-        ("after", "_sync.consumer.same_database.SameDatabase._apply", False),
-        ("after", "_sync.consumer.same_database.SameDatabase.step", True),
-    ],
-)
-def test_c1_killed(
-    mq: mqpg.Client, dsn: str, topic: str, here: psycopg.Connection[Any], when: str, step: str, applied: bool
-) -> None:
-    mq.subscribe("readers", topic)
-    send(mq, [1, 2])
-    crash_at("same_database", dsn, "", when, step)
-    assert [row[0] for row in here.execute("select id from business")] == ([1, 2] if applied else [])
-
-    @mqpg.consumer(topic, group="readers", journal=True)
-    def handle(message: mqpg.Message, conn: Any) -> None:
-        conn.execute("insert into business values (%s)", [message.payload["id"]])
-
-    drain(handle, mq)
-    assert [row[0] for row in here.execute("select id from business")] == [1, 2]
-    assert here.execute("select count(*) from mqpg_applied").fetchone() == (2,)
-
-
-@pytest.mark.chaos
-@pytest.mark.parametrize(
-    ("when", "step"),
-    [
-        ("after", "_sync.consumer.assignment.QueueAssignment.receive"),
-        ("after", "_sync.consumer.attempts.SavepointRunner.run"),
-        ("before", "_sync.consumer.own_database.OwnDatabase._report"),
-        ("after", "_sync.client.receive.Receive.nack_delivery"),
-        ("after", "_sync.consumer.own_database.OwnDatabase._report"),
-    ],
-)
-def test_c2_killed(mq: mqpg.Client, dsn: str, topic: str, local_url: str, engine: Engine, when: str, step: str) -> None:
-    """Message 13 fails at its first attempt, so that the inbox takes part."""
-    mq.subscribe("readers", topic, "pinned", retry_delay="10 ms")
-    send(mq, [1, 13, 2])
-    crash_at("own_database", dsn, local_url, when, step)
-
-    @mqpg.consumer(topic, group="readers", database=local_url, consumer="one", journal=True)
-    def handle(message: mqpg.Message, conn: Any) -> None:
-        conn.execute(INSERT, {"id": message.payload["id"]})
-
-    drain(handle, mq)
-    assert sorted(ids(engine)) == [1, 2, 13]
-    with engine.connect() as conn:
-        assert len(conn.execute(text("select * from mqpg_applied")).all()) == 3
-    handle.close()

@@ -11,20 +11,20 @@ from sqlalchemy import text
 import mqpg
 from mqpg import errors, migrate
 from tests.support.business import business_at
-from tests.support.crash import crash_at
 from tests.support.in_process import Run
+from tests.support.killing import die_at, killed
 
 pytestmark = pytest.mark.shared_database
 
 _AT_ONCE = timedelta(0)
-_MODULE = "_sync.producer.prepare_again"
-_REPLACE = "_sync.stores.ledger_messages.LedgerMessages.replace_handle"
+_MODULE = "mqpg._sync.producer.prepare_again"
+_REPLACE = "mqpg._sync.stores.ledger_messages:LedgerMessages.replace_handle"
 _STEPS = [
-    ("before", f"{_MODULE}.prepare_half"),
-    ("after", f"{_MODULE}.prepare_half"),
+    ("before", f"{_MODULE}:prepare_half"),
+    ("after", f"{_MODULE}:prepare_half"),
     ("before", _REPLACE),
     ("after", _REPLACE),
-    ("after", f"{_MODULE}.decide"),
+    ("after", f"{_MODULE}:decide"),
 ]
 
 
@@ -88,7 +88,7 @@ def test_a_recovery_that_is_killed_doubles_nothing(
     lost = sell(producer, 1)
     producer.recover(older_than=_AT_ONCE)
     lose(dsn, lost)
-    crash_at("recoverer", dsn, local_url, when, step)
+    killed("tests.integration.test_lost_halves", dsn, local_url, when, step)
     if local_url.startswith("sqlite"):
         check_back(mq, producer)
     producer.recover(older_than=_AT_ONCE)
@@ -97,6 +97,12 @@ def test_a_recovery_that_is_killed_doubles_nothing(
     (message,) = delivered(mq)
     assert message.payload == {"id": 1}
     assert message.headers == {"mqpg-earlier-ids": [int(lost.split(".")[2])]}
+
+
+def main(dsn: str, local_url: str, when: str, step: str) -> None:
+    die_at(step, when)
+    with mqpg.connect(dsn) as mq, mqpg.TransactionalProducer(mq, group="shop", ledger=local_url) as producer:
+        producer.recover()
 
 
 def test_every_message_of_a_transaction_comes_again_as_it_was(

@@ -11,7 +11,7 @@ import pytest
 import mqpg
 from mqpg import errors
 from tests.support.consuming import drain, running
-from tests.support.crash import crash_at
+from tests.support.killing import die_at, killed
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.shared_database
@@ -141,12 +141,20 @@ def test_a_replier_killed_before_its_commit_replies_once(
     while not mq.receive("readers", "sums", wait=5, lease=1):
         pass
     db.execute("select mqpg.seek('readers', 'sums', 'earliest')")
-    crash_at("replier", dsn, "", "after", "_sync.client.request_reply.RequestReply.reply")
+    killed("tests.integration.test_requests", dsn)
     assert asked == []
     with running(mqpg.consumer("sums", group="readers")(add), mq):
         thread.join(60)
     assert asked[0].payload == {"sum": 2}
     assert db.execute("select sum(next_offset) from mqpg.queue_depth where topic = 'mqpg-replies'").fetchone() == (1,)
+
+
+def main(dsn: str) -> None:
+    die_at("mqpg._sync.client.request_reply:RequestReply.reply", "after")
+    reply = mqpg.consumer("sums", group="readers", lease=1)(add)
+    with mqpg.connect(dsn) as mq:
+        while not reply.step(mq):
+            pass
 
 
 async def test_asynchronously(amq: mqpg.AsyncClient) -> None:

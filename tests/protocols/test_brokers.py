@@ -124,61 +124,6 @@ def test_a_broken_broker_is_left_out_and_tried_again(
     assert sorted(first + second) == [1, 2, *range(10, 16), *range(20, next(numbers))]
 
 
-def test_after_the_local_commit_there_is_no_failover(
-    producer: mqpg.TransactionalProducer, sites: list[Site], sqlite: Engine
-) -> None:
-    """Its broker is away when the decision is to be sent: recovery sends it there when it is back, nowhere else."""
-    with producer.transaction("orders", 1) as tx:
-        tx.execute(INSERT, {"id": 1})
-        home, other = sorted(sites, key=lambda site: site.broker_id != tx.handle.split(".")[0])
-        home.crash()
-    assert tx.outcome is None
-    assert business(sqlite) == [1]
-    # The other one's rows go on meanwhile.
-    assert producer.recover(older_than=AT_ONCE) == 0
-    assert other.delivered() == []
-    with mqpg.connect(other.dsn) as mq:
-        assert mq.commit(tx.handle) is mqpg.Outcome.UNKNOWN
-        assert mq.half_states([tx.handle])[0].state == "unknown"
-    home.start()
-    eventually(lambda: producer.recover(older_than=AT_ONCE) == 0 and not producer.ledger._open_rows())
-    assert (home.delivered(), other.delivered()) == ([1], [])
-
-
-def test_failover_before_the_local_transaction_leaves_nothing_visible(
-    producer: mqpg.TransactionalProducer, brokers: protocols.Brokers, sites: list[Site], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """FastMiniMQ's case 8: the first broker stored the half, its answer is lost, another one takes the message.
-
-    Only the handle in the ledger counts, so the first one's half is nobody's and its check-back rolls it back.
-    """
-    from mqpg._sync.producer import transactional
-
-    prepare = transactional.prepare_half  # type: ignore[attr-defined]
-    first: list[Any] = []
-
-    def unlucky(mq: mqpg.Client, **arguments: Any) -> str:
-        handle = prepare(mq, **arguments)
-        if not first:
-            first.append((mq.dsn, handle))
-            sites[0 if mq.dsn == brokers.endpoints[0].dsn else 1].crash()
-            raise errors.OutcomeUnknown("the answer is lost")
-        return handle
-
-    monkeypatch.setattr(transactional, "prepare_half", unlucky)
-    tx = send(producer, 1)
-    assert tx.outcome is mqpg.Outcome.COMMITTED
-    broken = next(site for site in sites if site.broker_id == first[0][1].split(".")[0])
-    other = next(site for site in sites if site is not broken)
-    broken.start()
-    assert broken.undecided() == 1
-    with mqpg.connect(broken.dsn) as mq:
-        eventually(lambda: bool(due := mq.due_checks("shop")) and due[0].handle == first[0][1])
-        assert producer.ledger.verdict(first[0][1]) is mqpg.Verdict.ROLLBACK
-        assert mq.rollback(first[0][1]) is mqpg.Outcome.ROLLED_BACK
-    assert (broken.delivered(), other.delivered()) == ([], [1])
-
-
 def test_all_away(producer: mqpg.TransactionalProducer, sites: list[Site], sqlite: Engine) -> None:
     for site in sites:
         site.crash()

@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, create_engine
 
 import mqpg
 from mqpg import errors
@@ -149,10 +149,10 @@ def test_a_fence_on_any_of_them_stops_all(
 
 @pytest.mark.chaos
 @pytest.mark.parametrize(("when", "step", "done"), [
-    ("after", "producer.local_transaction.prepare_half", False),
-    ("before", "producer.transactional.commit_local", False),
-    ("before", "producer.transactional.decide_all", True),
-    ("after", "producer.transactional.decide_all", True),
+    ("after", "local_transaction:prepare_half", False),
+    ("before", "transactional:commit_local", False),
+    ("before", "transactional:decide_all", True),
+    ("after", "transactional:decide_all", True),
 ])  # fmt: skip
 def test_killed_producer(
     producer: mqpg.TransactionalProducer, mq: mqpg.Client, dsn: str, topics: list[str], sqlite: Engine, when: str,
@@ -175,12 +175,7 @@ def test_killed_producer(
 
 
 def main(dsn: str, local_url: str, when: str, step: str) -> None:
-    from importlib import import_module
-
-    from sqlalchemy import create_engine
-
-    module, _, name = step.rpartition(".")
-    die_at(import_module(f"mqpg._sync.{module}"), name, when)
+    die_at(f"mqpg._sync.producer.{step}", when)
     with mqpg.connect(dsn) as mq:
         producer = mqpg.TransactionalProducer(mq, group="shop", ledger=create_engine(local_url))
         with producer.transaction("orders", 1) as tx:

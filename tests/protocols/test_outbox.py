@@ -119,37 +119,12 @@ def test_killed_producer(
 ) -> None:
     """Recovery alone, no check-back: the message follows the business, and nothing is left anywhere."""
     producer = outbox(mq, sqlite)
-    killed("tests.protocols.test_outbox", dsn, str(sqlite.url), when, step, "two")
+    killed("tests.protocols.test_outbox", dsn, str(sqlite.url), when, step)
     producer.recover(older_than=AT_ONCE)
     assert business(sqlite) == ([1] if done else [])
     assert delivered(mq, orders) == ([1] if done else [])
     assert (rows(sqlite, "mqpg_outbox"), undecided(dsn)) == (0, 0)
     assert producer.recover(older_than=AT_ONCE) == 0
-
-
-@pytest.mark.chaos
-@pytest.mark.parametrize(
-    ("when", "step", "done", "orphans"),
-    [
-        ("after", "prepare_message", False, 1),
-        ("before", "commit_local", False, 1),
-        ("after", "commit_local", True, 0),
-    ],
-)
-def test_merged_p1_leaves_the_orphan_that_is_documented(
-    mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine, when: str, step: str, done: bool, orphans: int
-) -> None:
-    """Case 4: invisible for ever, listed, and settled by hand."""
-    producer = outbox(mq, sqlite)
-    killed("tests.protocols.test_outbox", dsn, str(sqlite.url), when, step, "merged")
-    producer.recover(older_than=AT_ONCE)
-    assert (business(sqlite), delivered(mq, orders)) == (([1], [1]) if done else ([], []))
-    assert undecided(dsn) == orphans
-    if orphans:
-        with psycopg.connect(dsn) as conn:
-            handle = conn.execute("select handle from mqpg.half_pending").fetchall()[0][0]
-        assert mq.settle(handle, "rollback", "orphan") is mqpg.Outcome.ROLLED_BACK
-        assert delivered(mq, orders) == []
 
 
 def test_a_slow_transaction_is_not_rolled_back_under_its_feet(
@@ -196,20 +171,6 @@ def test_qos_1_sends_at_once_or_with_the_business(mq: mqpg.Client, orders: str, 
     assert delivered(mq, orders) == [1]
     assert producer.recover(older_than=AT_ONCE) == 1
     assert (delivered(mq, orders), business(engine), rows(engine, "mqpg_outbox")) == ([2], [2], 0)
-
-
-@pytest.mark.chaos
-@pytest.mark.parametrize(("when", "step", "sent"), [
-    ("before", "store_message", []), ("after", "store_message", [1]), ("after", "send_message", [1]),
-    ("after", "delete_message", [1]),
-])  # fmt: skip
-def test_qos_1_killed(
-    mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine, when: str, step: str, sent: list[int]
-) -> None:
-    producer = outbox(mq, sqlite)
-    killed("tests.protocols.test_outbox", dsn, str(sqlite.url), when, step, "one")
-    producer.recover(older_than=AT_ONCE)
-    assert (delivered(mq, orders), rows(sqlite, "mqpg_outbox")) == (sent, 0)
 
 
 def test_qos_0_is_sent_once_and_stored_nowhere(mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine) -> None:
@@ -522,7 +483,7 @@ def test_killed_producer_of_a_relay_topic(
     taken: list[int] = []
     reader = mqpg.consumer("orders", group="readers", database=str(sqlite.url), consumer="one")
     consumer: mqpg.Consumer = reader(lambda message, conn: taken.append(message.payload))
-    killed("tests.protocols.test_outbox", dsn, str(sqlite.url), when, step, "two")
+    killed("tests.protocols.test_outbox", dsn, str(sqlite.url), when, step)
 
     def drain() -> None:
         mq.append()
@@ -551,18 +512,11 @@ async def test_async(amq: mqpg.AsyncClient, mq: mqpg.Client, orders: str, sqlite
     assert (business(sqlite), delivered(mq, orders)) == ([1], [1, 2])
 
 
-def main(dsn: str, local_url: str, when: str, step: str, kind: str) -> None:
-    from sqlalchemy import create_engine
-
-    from mqpg._sync.producer import outbox as outboxing
-
-    die_at(outboxing, step, when)
+def main(dsn: str, local_url: str, when: str, step: str) -> None:
+    die_at(f"mqpg._sync.producer.outbox:{step}", when)
     with mqpg.connect(dsn) as mq:
         producer = protocols.OutboxProducer(mq, group="shop", database=create_engine(local_url))
-        if kind == "one":
-            producer.send("orders", 1)
-            return
-        with producer.transaction("orders", 1, merged=kind == "merged") as tx:
+        with producer.transaction("orders", 1) as tx:
             tx.execute(INSERT, {"id": 1})
 
 

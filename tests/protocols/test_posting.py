@@ -11,7 +11,6 @@ from sqlalchemy import Engine
 import mqpg
 from mqpg import errors, protocols
 from tests.support.business import INSERT, business, delivered
-from tests.support.killing import die_at, killed
 from tests.support.proxied import proxied
 from tests.support.waiting import eventually
 
@@ -37,11 +36,6 @@ def booking(engine: Engine, number: int, result: object = protocols.Result.SUCCE
     return callback
 
 
-def booked(engine: Engine) -> Callable[[mqpg.HalfCheck], protocols.Result]:
-    """The reverse flow's question: is the row there?"""
-    return lambda half: protocols.Result.SUCCESS if half.payload in business(engine) else protocols.Result.FAILURE
-
-
 def pending(mq: mqpg.Client, dsn: str) -> int:
     with psycopg.connect(dsn) as conn:
         return int(conn.execute("select count(*) from mqpg.half_pending").fetchall()[0][0])
@@ -54,32 +48,6 @@ def test_a_repeated_post_is_stored_once(mq: mqpg.Client, dsn: str, orders: str, 
         protocols.PostProducer(cut, group="shop").post(orders, 1, booking(sqlite, 1))
     assert between.cuts == 1
     assert (business(sqlite), delivered(mq, orders), pending(mq, dsn)) == ([1], [1], 0)
-
-
-STATES = [
-    ("before", "mqpg._sync.producer.post_message.store", [], []),
-    ("after", "mqpg._sync.producer.post_message.store", [], []),
-    ("before", "mqpg._sync.producer.post_message._result", [1], [1]),
-    ("before", "mqpg._sync.producer.post_message.decide", [1], [1]),
-    ("after", "mqpg._sync.producer.post_message.decide", [1], [1]),
-]
-
-
-@pytest.mark.chaos
-@pytest.mark.parametrize(("when", "step", "done", "sent"), STATES)
-def test_killed_application(
-    mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine, when: str, step: str, done: list[int], sent: list[int]
-) -> None:
-    """App's and middleware's rows: whatever state a crash leaves, the reverse flow makes both ends agree."""
-    killed("tests.protocols.test_posting", dsn, str(sqlite.url), when, step)
-    producer = protocols.PostProducer(mq, group="shop", check=booked(sqlite))
-
-    def settled() -> bool:
-        producer.answer()
-        return pending(mq, dsn) == 0
-
-    eventually(settled)
-    assert (business(sqlite), delivered(mq, orders)) == (done, sent)
 
 
 def test_a_check_that_raises_is_asked_again(
@@ -136,17 +104,6 @@ async def test_async(amq: mqpg.AsyncClient, mq: mqpg.Client, orders: str) -> Non
         if await producer.answer():
             break
     assert delivered(mq, orders) == [1]
-
-
-def main(dsn: str, local_url: str, when: str, step: str) -> None:
-    from importlib import import_module
-
-    from sqlalchemy import create_engine
-
-    module, _, name = step.rpartition(".")
-    die_at(import_module(module), name, when)
-    with mqpg.connect(dsn) as mq:
-        protocols.PostProducer(mq, group="shop").post("orders", 1, booking(create_engine(local_url), 1))
 
 
 @pytest.mark.parametrize(("checker", "target"), [("ledger", None), ("url", "shop")])

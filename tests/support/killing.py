@@ -4,6 +4,8 @@ import os
 import signal
 import tempfile
 from collections.abc import Callable
+from functools import reduce
+from importlib import import_module
 from typing import Any
 
 from tests.support.forking import Forked
@@ -25,9 +27,12 @@ def finished(module: str, *arguments: Any) -> None:
     assert status == 0, errors
 
 
-def die_at(owner: Any, name: str, when: str, nth: int = 1) -> None:
-    """Make this process kill itself before or after the nth call of function `name` of `owner`."""
-    step: Callable[..., Any] = getattr(owner, name)
+def die_at(step: str, when: str, nth: int = 1) -> None:
+    """Make this process kill itself before or after the nth call of a step: `module:name` or `module:Class.name`."""
+    module, _, path = step.partition(":")
+    *parents, name = path.split(".")
+    owner = reduce(getattr, parents, import_module(module))
+    call: Callable[..., Any] = getattr(owner, name)
     calls = 0
 
     def deadly(*args: Any, **kwargs: Any) -> Any:
@@ -35,7 +40,7 @@ def die_at(owner: Any, name: str, when: str, nth: int = 1) -> None:
         calls += 1
         if calls == nth and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        result = step(*args, **kwargs)
+        result = call(*args, **kwargs)
         if calls == nth:
             os.kill(os.getpid(), signal.SIGKILL)
         return result

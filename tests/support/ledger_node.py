@@ -8,13 +8,12 @@ import sys
 from sqlalchemy import create_engine, text
 
 import mqpg
-import mqpg._sync.producer.transactional as steps
 from tests.support.killing import die_at
 
 
 def main(dsn: str, url: str, group: str, number: str, step: str = "", when: str = "") -> None:
     if step:
-        die_at(steps, step, when)
+        die_at(f"mqpg._sync.producer.transactional:{step}", when)
     with mqpg.connect(dsn) as mq:
         producer = mqpg.TransactionalProducer(mq, group=group, ledger=create_engine(url))
         with producer.transaction(group, {"id": int(number)}) as tx:

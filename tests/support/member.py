@@ -8,10 +8,6 @@ from typing import Any
 from sqlalchemy import Connection, Engine, text
 
 import mqpg
-from mqpg._sync.client.client import Client
-from mqpg._sync.consumer.own_database import OwnDatabase
-from mqpg._sync.stores.offsets import Offsets
-from mqpg._sync.stores.prepared import PreparedMessages
 from mqpg.values.choices import TopicKind
 from tests.support.killing import die_at, killed
 from tests.support.waiting import eventually
@@ -19,7 +15,12 @@ from tests.support.waiting import eventually
 __all__ = ["GROUP", "TOPIC", "die_as_member", "due", "effects", "main", "member", "send", "subscribe", "work"]
 
 TOPIC, GROUP = "shared", "members"
-_OWNERS: dict[str, Any] = {one.__name__: one for one in (Client, OwnDatabase, Offsets, PreparedMessages)}
+_MODULES = {
+    "Client": "mqpg",
+    "OwnDatabase": "mqpg._sync.consumer.own_database",
+    "Offsets": "mqpg._sync.stores.offsets",
+    "PreparedMessages": "mqpg._sync.stores.prepared",
+}
 
 
 def member(database: str | Engine, name: str, *, fails: int = 2, **options: Any) -> mqpg.Consumer:
@@ -82,8 +83,7 @@ def die_as_member(dsn: str, local_url: str, name: str, when: str, step: str) -> 
 
 
 def main(dsn: str, local_url: str, name: str, when: str, step: str) -> None:
-    owner, method = step.split(".")
-    die_at(_OWNERS[owner], method, when)
+    die_at(f"{_MODULES[step.split('.')[0]]}:{step}", when)
     consumer = member(local_url, name)
     with mqpg.connect(dsn) as mq:
         while True:
