@@ -125,37 +125,27 @@ def test_the_same_in_other_modes(mq: mqpg.Client, effects: Callable[[], list[int
     _end_alone(mq, effects, {way: ENDS[way] for way in ways}, MODES[mode], True)
 
 
-def test_the_same_with_sqlalchemy(mq: mqpg.Client, effects: Callable[[], list[int]]) -> None:
-    ways: dict[str, Callable[[Any], object]] = {
-        "commit": lambda conn: conn.execute(text("commit")),
-        "rollback": lambda conn: conn.execute(text("rollback")),
-        "conn.commit()": lambda conn: conn.commit(),
-        "conn.rollback()": lambda conn: conn.rollback(),
-        "the driver's commit": lambda conn: conn.connection.commit(),
-        "the driver's rollback": lambda conn: conn.connection.rollback(),
-        "several": lambda conn: conn.exec_driver_sql("select 1; commit"),
-        "several, undone": lambda conn: conn.exec_driver_sql("select 1; rollback"),
-        "its savepoint": lambda conn: conn.get_nested_transaction().commit(),
-        "its savepoint, undone": lambda conn: conn.get_nested_transaction().rollback(),
-    }
-    _end_alone(mq, effects, ways, {"sqlalchemy": True}, True)
+WITH_SQLALCHEMY: dict[str, Callable[[Any], object]] = {
+    "commit": lambda conn: conn.execute(text("commit")),
+    "rollback": lambda conn: conn.execute(text("rollback")),
+    "conn.commit()": lambda conn: conn.commit(),
+    "conn.rollback()": lambda conn: conn.rollback(),
+    "the driver's commit": lambda conn: conn.connection.commit(),
+    "the driver's rollback": lambda conn: conn.connection.rollback(),
+    "several": lambda conn: conn.exec_driver_sql("select 1; commit"),
+    "several, again": lambda conn: conn.exec_driver_sql("select 1; commit and chain"),
+    "several, undone": lambda conn: conn.exec_driver_sql("select 1; rollback"),
+    "several, undone, again": lambda conn: conn.exec_driver_sql("select 1; rollback and chain"),
+    "its savepoint": lambda conn: conn.get_nested_transaction().commit(),
+    "its savepoint, undone": lambda conn: conn.get_nested_transaction().rollback(),
+    "error": lambda conn: sys.exit("not now"),
+}
 
 
-def test_the_same_in_a_database_of_its_own(mq: mqpg.Client, effects: Callable[[], list[int]]) -> None:
-    ways: dict[str, Callable[[Any], object]] = {
-        "commit": lambda conn: conn.execute(text("commit")),
-        "rollback": lambda conn: conn.execute(text("rollback")),
-        "conn.commit()": lambda conn: conn.commit(),
-        "the driver's commit": lambda conn: conn.connection.commit(),
-        "the driver's rollback": lambda conn: conn.connection.rollback(),
-        "several": lambda conn: conn.exec_driver_sql("select 1; commit"),
-        "several, again": lambda conn: conn.exec_driver_sql("select 1; commit and chain"),
-        "several, undone": lambda conn: conn.exec_driver_sql("select 1; rollback and chain"),
-        "its savepoint": lambda conn: conn.get_nested_transaction().commit(),
-        "its savepoint, undone": lambda conn: conn.get_nested_transaction().rollback(),
-        "error": lambda conn: sys.exit("not now"),
-    }
-    _end_alone(mq, effects, ways, {"database": mq.dsn, "consumer": "one"}, True)
+@pytest.mark.parametrize("own", [False, True], ids=["the broker's", "its own"])
+def test_the_same_with_sqlalchemy(mq: mqpg.Client, effects: Callable[[], list[int]], own: bool) -> None:
+    options = {"database": mq.dsn, "consumer": "one"} if own else {"sqlalchemy": True}
+    _end_alone(mq, effects, WITH_SQLALCHEMY, options, True)
 
 
 def does(sql: str) -> Callable[[Any], object]:
@@ -233,31 +223,17 @@ def _undoes_nothing(mq: mqpg.Client, effects: Callable[[], list[int]], sql: str,
         ("set @alter = 1", False),
     ],
 )
-def test_statements_that_commit_in_mariadb(mq: mqpg.Client, mariadb_url: Any, sql: str, refused: bool) -> None:
+def test_statements_that_commit_in_mariadb(mq: mqpg.Client, mariadb_engine: Engine, sql: str, refused: bool) -> None:
     """The message whose handler sends one becomes a dead letter, and no effect of others is doubled."""
-    mq.create_topic("orders", queues=1)
-    engine = create_engine(str(mariadb_url))
-    with engine.begin() as conn:
-        for table in ("effect", "other"):
-            conn.execute(text(f"create or replace table {table} (id int) engine=innodb"))
 
-    def effects() -> list[int]:
-        with engine.connect() as conn:
-            return list(conn.execute(text("select id from effect order by id")).scalars())
-
-    @mqpg.consumer("orders", group="g", database=str(mariadb_url), consumer="one", max_attempts=2, retry_delay=0.05)
+    @mqpg.consumer("orders", group="g", database=mariadb_engine, consumer="one", max_attempts=2, retry_delay=0.05)
     def handle(message: mqpg.Message, conn: Any) -> None:
         insert(message, conn)
         if message.payload == 3:
             conn.execute(text(sql))
 
-    handle.step(mq)
-    mq.send_batch("orders", [1, 2, 3, 4])
-    mq.append()
-    run(mq, handle, lambda: sorted(letters(mq) + effects()) == [1, 2, 3, 4])
+    handle_four(mq, handle, mariadb_engine)
     assert letters(mq) == [3] * refused
-    handle.close()
-    engine.dispose()
 
 
 @pytest.fixture
@@ -270,6 +246,31 @@ def mariadb_engine(mq: mqpg.Client, mariadb_url: str) -> Iterator[Engine]:
         conn.execute(text("insert into lockable values (1), (2)"))
     yield engine
     engine.dispose()
+
+
+@pytest.fixture
+def sqlite_engine(mq: mqpg.Client, tmp_path: Path) -> Iterator[Engine]:
+    mq.create_topic("orders", queues=1)
+    engine = create_engine(f"sqlite:///{tmp_path / 'shop.db'}")
+    with engine.begin() as conn:
+        for table in ("effect", "other"):
+            conn.execute(text(f"create table {table} (id int)"))
+    yield engine
+    engine.dispose()
+
+
+def own_effects(engine: Engine) -> list[int]:
+    with engine.connect() as conn:
+        return list(conn.execute(text("select id from effect order by id")).scalars())
+
+
+def handle_four(mq: mqpg.Client, consumer: mqpg.Consumer, engine: Engine) -> None:
+    """Let it handle the messages 1 to 4 until each has an effect or is a dead letter."""
+    consumer.step(mq)
+    mq.send_batch("orders", [1, 2, 3, 4])
+    mq.append()
+    run(mq, consumer, lambda: {*letters(mq), *own_effects(engine)} == {1, 2, 3, 4})
+    consumer.close()
 
 
 def lose_a_deadlock(engine: Engine, conn: Any) -> None:
@@ -325,32 +326,20 @@ def test_a_transaction_that_mariadb_ends_loses_no_effect(mq: mqpg.Client, mariad
             if way == "deadlock":
                 raise
 
-    def effects() -> list[int]:
-        with engine.connect() as conn:
-            return list(conn.execute(text("select id from effect order by id")).scalars())
-
-    handle.step(mq)
-    mq.send_batch("orders", [1, 2, 3, 4])
-    mq.append()
-    run(mq, handle, lambda: {*letters(mq), *effects()} == {1, 2, 3, 4})
-    handle.close()
+    handle_four(mq, handle, engine)
     if way in ("deadlock", "wrapped"):
-        assert (letters(mq), effects()) == ([1], [2, 3, 4])
+        assert (letters(mq), own_effects(engine)) == ([1], [2, 3, 4])
     else:  # it is not known whether the effects of 2 and 3 are committed
         assert {2, 3} <= set(letters(mq))
-        assert effects() == ([2, 4] if way == "procedure" else [4])
+        assert own_effects(engine) == ([2, 4] if way == "procedure" else [4])
 
 
 @pytest.mark.parametrize("way", ["rollback", "commit"])
 def test_a_driver_of_sqlite_that_ends_the_transaction_and_begins_another(
-    mq: mqpg.Client, tmp_path: Path, way: str
+    mq: mqpg.Client, sqlite_engine: Engine, way: str
 ) -> None:
     """No effect is doubled, no message is tried for ever, and one without an effect is a dead letter."""
-    mq.create_topic("orders", queues=1)
-    engine = create_engine(f"sqlite:///{tmp_path / 'shop.db'}")
-    with engine.begin() as conn:
-        conn.execute(text("create table effect (id int)"))
-        conn.execute(text("create table other (id int)"))
+    engine = sqlite_engine
     calls: list[int] = []
 
     @mqpg.consumer("orders", group="g", database=engine, consumer="one", max_attempts=2, retry_delay=0.05)
@@ -361,28 +350,15 @@ def test_a_driver_of_sqlite_that_ends_the_transaction_and_begins_another(
             getattr(conn.connection.driver_connection, way)()
             conn.execute(text("insert into other values (2)"))
 
-    def effects() -> list[int]:
-        with engine.connect() as conn:
-            return list(conn.execute(text("select id from effect order by id")).scalars())
-
-    handle.step(mq)
-    mq.send_batch("orders", [1, 2, 3, 4])
-    mq.append()
-    run(mq, handle, lambda: {*letters(mq), *effects()} == {1, 2, 3, 4})
-    handle.close()
-    assert effects() == sorted({*effects()})
+    handle_four(mq, handle, engine)
+    assert own_effects(engine) == sorted({*own_effects(engine)})
     assert len(calls) < 12
-    engine.dispose()
 
 
-def test_an_offset_that_cannot_be_written_is_not_passed_over(mq: mqpg.Client, tmp_path: Path) -> None:
+def test_an_offset_that_cannot_be_written_is_not_passed_over(mq: mqpg.Client, sqlite_engine: Engine) -> None:
     """Its row is locked, so only the end of the transaction can take it away, or the handler."""
-    mq.create_topic("orders", queues=1)
-    engine = create_engine(f"sqlite:///{tmp_path / 'shop.db'}")
-    with engine.begin() as conn:
-        conn.execute(text("create table effect (id int)"))
 
-    @mqpg.consumer("orders", group="g", database=engine, consumer="one")
+    @mqpg.consumer("orders", group="g", database=sqlite_engine, consumer="one")
     def handle(message: mqpg.Message, conn: Any) -> None:
         insert(message, conn)
         conn.execute(text("delete from mqpg_offsets"))
@@ -392,9 +368,7 @@ def test_an_offset_that_cannot_be_written_is_not_passed_over(mq: mqpg.Client, tm
     mq.append()
     with pytest.raises(errors.DatabaseError, match="rolled back by the server"):
         handle.step(mq)
-    with engine.connect() as conn:
-        assert conn.execute(text("select count(*) from effect")).scalar() == 0
-    engine.dispose()
+    assert own_effects(sqlite_engine) == []
 
 
 def _end_alone(

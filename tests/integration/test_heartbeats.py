@@ -20,6 +20,14 @@ pytestmark = [pytest.mark.shared_database, pytest.mark.waits]
 MODES: dict[str, dict[str, Any]] = {"C1 shared": {"mode": "shared"}, "C1": {}, "C3": {"effect": "external"}}
 
 
+def require_held(mq: mqpg.Client, seconds: float) -> None:
+    """Nobody else gets the message meanwhile."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        assert mq.receive("g", "orders") == []
+        time.sleep(0.1)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_handler_that_blocks_its_loop_keeps_its_lease(
     mq: mqpg.Client, dsn: str, mode: str, caplog: pytest.LogCaptureFixture
@@ -49,10 +57,7 @@ def test_a_handler_that_blocks_its_loop_keeps_its_lease(
         thread = threading.Thread(target=lambda: asyncio.run(run()))
         thread.start()
         eventually(lambda: calls)
-        until = time.monotonic() + 4.5
-        while time.monotonic() < until:
-            assert mq.receive("g", "orders") == []
-            time.sleep(0.1)
+        require_held(mq, 4.5)
         thread.join(30)
     assert calls == [1]
     assert mq.receive("g", "orders") == []
@@ -75,10 +80,7 @@ def test_handlers_that_hold_all_connections_keep_their_leases(mq: mqpg.Client, d
         thread = threading.Thread(target=handle.step, args=(client,))
         thread.start()
         eventually(lambda: calls)
-        until = time.monotonic() + 4
-        while time.monotonic() < until:
-            assert mq.receive("g", "orders") == []
-            time.sleep(0.1)
+        require_held(mq, 4)
         thread.join(30)
     assert calls == [1]
 
@@ -113,10 +115,7 @@ def test_heartbeats_begin_again(mq: mqpg.Client, dsn: str, monkeypatch: pytest.M
     @mqpg.consumer("orders", group="g", effect="external", lease=3)
     def handle(message: mqpg.Message) -> None:
         calls.append(message.attempt)
-        until = time.monotonic() + 4.5
-        while time.monotonic() < until:
-            assert mq.receive("g", "orders") == []
-            time.sleep(0.1)
+        require_held(mq, 4.5)
 
     mq.send("orders", 1)
     mq.append()

@@ -80,22 +80,6 @@ def test_here_what_must_not_overtake_is_not_applied(
     assert db.execute("select count(distinct message_id), count(*) from mqpg_applied").fetchone() == (5, 5)
 
 
-def test_a_rejected_message_blocks_nothing(mq: mqpg.Client, topic: str) -> None:
-    seen = []
-
-    @mqpg.consumer(topic, group="g", on_failure="block_queue")
-    def bill(message: mqpg.Message, conn: Any) -> None:
-        if message.payload["id"] == 1:
-            raise mqpg.Reject("never")
-        seen.append(message.payload["id"])
-
-    assert bill.step(mq) == 0
-    send_keyed(mq)
-    assert bill.step(mq) == 5
-    assert seen[-4:] == [0, 2, 3, 4]
-    assert [letter.payload["id"] for letter in mq.dead_letters("g", topic)] == [1]
-
-
 def test_there_the_offset_stops_before_the_failed_message(mq: mqpg.Client, topic: str, own: Own) -> None:
     """With block_queue and an own database messages are applied in order and once.
 
@@ -149,30 +133,6 @@ def test_there_what_the_filter_leaves_out_is_not_taken_from_the_log(mq: mqpg.Cli
         send(mq, range(start, start + 10), tags=["x" if n != 4 else "y" for n in range(start, start + 10)])
         drain(bill, mq)
     assert own.ids() == [n for n in range(30) if n % 3 == 1 and n != 4]
-    bill.close()
-
-
-def test_there_a_restored_database_gets_back_what_the_filter_chooses(mq: mqpg.Client, topic: str, own: Own) -> None:
-    @mqpg.consumer(topic, group="g", database=own.url, consumer="one", filter="$.id % 2 == 0")
-    def bill(message: mqpg.Message, conn: Any) -> None:
-        conn.execute(INSERT, {"id": message.payload["id"]})
-
-    assert bill.step(mq) == 0
-    send(mq, range(3))
-    drain(bill, mq)
-    with own.engine.connect() as conn:
-        backup = dict(conn.execute(text("select next_offset, last_message_id from mqpg_offsets")).one()._mapping)
-    send(mq, range(3, 8))
-    drain(bill, mq)
-    assert own.ids() == [0, 2, 4, 6]
-    with own.engine.begin() as conn:
-        conn.execute(text("delete from business where id > 2"))
-        conn.execute(
-            text("update mqpg_offsets set next_offset = :next_offset, last_message_id = :last_message_id"), backup
-        )
-    send(mq, [8])
-    drain(bill, mq)
-    assert own.ids() == [0, 2, 4, 6, 8]
     bill.close()
 
 

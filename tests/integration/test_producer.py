@@ -92,21 +92,13 @@ def test_a_block_that_rolls_back_by_itself_does_not_send(
     assert producer.ledger.verdict(tx.handle) is mqpg.Verdict.ROLLBACK
 
 
+@pytest.mark.parametrize("by_sql", [False, True])
 def test_a_block_that_commits_by_itself_sends(
-    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine, by_sql: bool
 ) -> None:
     with producer.transaction("orders", 1) as tx:
         tx.execute(INSERT, {"id": 1})
-        tx.connection.commit()
-    assert (business(engine), delivered(mq, "orders")) == ([1], [1])
-
-
-def test_a_block_that_commits_by_sql_sends(
-    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine
-) -> None:
-    with producer.transaction("orders", 1) as tx:
-        tx.execute(INSERT, {"id": 1})
-        tx.execute(text("commit"))
+        tx.execute(text("commit")) if by_sql else tx.connection.commit()
     assert tx.outcome is mqpg.Outcome.COMMITTED
     assert (business(engine), delivered(mq, "orders")) == ([1], [1])
 
@@ -373,15 +365,6 @@ def test_threads_share_a_producer(producer: mqpg.TransactionalProducer, mq: mqpg
         list(pool.map(work, (0, 10, 20, 30)))
     assert business(engine) == list(range(40))
     assert sorted(delivered(mq, "orders")) == list(range(40))
-
-
-def test_an_autocommit_engine_is_refused(mq: mqpg.Client, orders: str, empty_dsn: str) -> None:
-    engine = create_engine(to_sqlalchemy(empty_dsn), isolation_level="AUTOCOMMIT")
-    producer = mqpg.TransactionalProducer(mq, group="shop", ledger=engine)
-    producer.create_ledger()
-    with pytest.raises(errors.LedgerError, match="autocommit"), producer.transaction("orders", 1):
-        pass
-    engine.dispose()
 
 
 def test_no_half_is_left_open_when_the_ledger_is_missing(mq: mqpg.Client, orders: str, empty_dsn: str) -> None:

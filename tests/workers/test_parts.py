@@ -5,13 +5,12 @@ request to stop.
 import json
 import logging
 import os
-import signal
 import threading
 from collections.abc import Iterator
 
 import pytest
 
-from mqpg.cli.stop_signals import stop_on_eof, stop_on_signals
+from mqpg.cli.stop_signals import stop_on_eof
 from mqpg.connection.backoff import Backoff
 from mqpg.errors import ConfigurationError
 from mqpg.workers.append_pace import AppendPace
@@ -113,20 +112,6 @@ def test_ledgers_of_the_command_line_come_before_variables(monkeypatch: pytest.M
     for wrong in ("shop", "=sqlite://", "shop=shop.db"):
         with pytest.raises(ConfigurationError, match="--ledger must be name=url"):
             parse_ledgers([wrong])
-
-
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
-def test_signals_set_the_event(signum: signal.Signals) -> None:
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    stop = threading.Event()
-    try:
-        stop_on_signals(stop)
-        for _ in range(3):
-            os.kill(os.getpid(), signum)
-        assert stop.wait(10)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def test_the_end_of_the_parents_pipe_sets_the_event() -> None:
