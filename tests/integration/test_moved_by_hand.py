@@ -13,9 +13,11 @@ from tests.support.forking import run_mqpg
 pytestmark = [pytest.mark.shared_database, pytest.mark.usefixtures("topic")]
 
 
-def consumer(engine: Engine, group: str) -> mqpg.Consumer:
-    @mqpg.consumer("orders", group=group, database=engine, consumer="one", journal=True)
+def consumer(engine: Engine, group: str, *, failing: int = -1) -> mqpg.Consumer:
+    @mqpg.consumer("orders", group=group, database=engine, consumer="one", journal=True, retry_delay=0.01)
     def apply(message: mqpg.Message, conn: Any) -> None:
+        if message.payload["id"] == failing and message.attempt == 1:
+            raise ValueError("not at the first time")
         conn.execute(text("insert into business values (:id)"), {"id": message.payload["id"]})
 
     return apply
@@ -55,3 +57,33 @@ def test_a_replay_moves_the_offset_there_too(mq: mqpg.Client, engine: Engine) ->
         conn.execute(text("update mqpg_offsets set next_offset = 2, last_message_id = null"))
     consuming.drain(consumer(engine, "stock"), mq)
     assert business(engine) == [0, 1, 2, 2, 3, 3]
+
+
+def test_a_replay_of_a_message_that_fails_once_more(mq: mqpg.Client, engine: Engine) -> None:
+    """Its inbox row of the first time is in the database already."""
+    send(mq, 0, 1)
+    for _ in range(3):
+        consuming.drain(consumer(engine, "stock", failing=1), mq)
+        mq.seek("stock", "orders", "0", queue_id=0)
+        with engine.begin() as conn:
+            conn.execute(text("update mqpg_offsets set next_offset = 0, last_message_id = null"))
+    assert business(engine) == [0, 0, 0, 1, 1, 1]
+
+
+def test_a_group_that_subscribes_again_is_told_what_it_leaves_out(
+    mq: mqpg.Client, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, and with the statement that lets it apply them again."""
+    send(mq, 0, 1, 2, 3)
+    consuming.drain(consumer(engine, "stock"), mq)
+    assert not caplog.records
+    mq.unsubscribe("stock", "orders")
+    consuming.drain(consumer(engine, "stock"), mq)
+    assert business(engine) == [0, 1, 2, 3]
+    (told,) = caplog.messages
+    assert "stock/orders queue 0: offsets 0 to 3 are left out" in told
+    mq.unsubscribe("stock", "orders")
+    with engine.begin() as conn:
+        conn.execute(text(told.partition("stop it, ")[2]))
+    consuming.drain(consumer(engine, "stock"), mq)
+    assert business(engine) == [0, 0, 1, 1, 2, 2, 3, 3]

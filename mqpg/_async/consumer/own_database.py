@@ -81,7 +81,7 @@ class OwnDatabase:
         self._assignment = QueueAssignment(options)
         self._journal = Journal(options.group, options.topic, options.schema)
         self._recognised = AppliedBefore(self._offsets, self._journal)
-        self._log_check = LogCheck(options.topic, self._database)
+        self._log_check = LogCheck(options.group, options.topic, self._database)
         self._left: dict[int, int] = {}  # the next offset of each queue, as this process left it
 
     async def close(self) -> None:

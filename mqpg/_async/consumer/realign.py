@@ -122,7 +122,7 @@ class _Realignment:
             self._group, self._topic, queue_id, position.incarnation
         )
         try:
-            await LogCheck(self._topic, self._database).compare(self._mq, queue_id, position, end - 1)
+            await LogCheck(self._group, self._topic, self._database).compare(self._mq, queue_id, position, end - 1)
             return None
         except OffsetBeyondLog as error:
             if surviving is None or surviving >= position.next_offset:

@@ -121,7 +121,7 @@ class _Realignment:
         incarnation = self._mq.queries.incarnation()
         surviving, end = self._mq.queries.surviving_offset(self._group, self._topic, queue_id, position.incarnation)
         try:
-            LogCheck(self._topic, self._database).compare(self._mq, queue_id, position, end - 1)
+            LogCheck(self._group, self._topic, self._database).compare(self._mq, queue_id, position, end - 1)
             return None
         except OffsetBeyondLog as error:
             if surviving is None or surviving >= position.next_offset:

@@ -150,9 +150,15 @@ class Offsets:
         return found
 
     def defer(self, conn: Connection, broker_id: str, message: Message, reason: str) -> None:
-        """Note that the offset skips this message. Only a retry may apply it, under this row."""
-        values = {"message_id": message.message_id, "state": "deferred", "reason": reason, "updated_at": clock()}
-        self._database.execute(conn, insert(inbox).values(**self._mine, broker=broker_id, **values))
+        """Note that the offset skips this message. Only a retry may apply it, under this row.
+
+        It has a row already where it failed before, and the offset was moved back for a replay.
+        """
+        values = {"state": "deferred", "reason": reason, "updated_at": clock()}
+        where = (*self._where(inbox, broker_id), inbox.c.message_id == message.message_id)
+        if (self._database.execute(conn, update(inbox).where(*where).values(**values))).rowcount == 0:
+            values |= self._mine | {"broker": broker_id, "message_id": message.message_id}
+            self._database.execute(conn, insert(inbox).values(**values))
 
     def mark_applied(self, conn: Connection, broker_id: str, messages: Sequence[Message]) -> None:
         """Note that deferred messages have been applied. The commit waits for the disk.
