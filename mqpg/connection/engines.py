@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "closed_on_error",
     "forget_in_child",
+    "in_memory",
     "is_pinged",
     "prepare_engine",
     "reset_sessions",
@@ -99,8 +100,13 @@ async def _roll_back(driver: Any) -> None:
     await asyncio.wait([rollback])
 
 
+def in_memory(engine: Engine) -> bool:
+    """Whether the data of this engine end with its connection."""
+    return engine.dialect.name == "sqlite" and engine.url.database in (None, "", ":memory:")
+
+
 def _forget(engine: Engine) -> None:
-    if engine.dialect.name == "sqlite" and engine.url.database in (None, "", ":memory:"):
+    if in_memory(engine):
         return
     abandon(engine.pool)
     engine.dispose(close=False)

@@ -62,9 +62,13 @@ class Lent:
         self.by: Sequence[Message] | None = None  # whose handler has ended it, or its savepoint, if that is known
         self.savepoints: set[str] = set()  # those that SQL of the present message's handler has made
         self.depth: int | None = 0  # how many blocks of psycopg's transaction() were open
-        self.left_open = False  # whether the handler has left one open, or a stream, a COPY or a pipeline
+        self.taken = ""  # why nothing can be done on the connection any more, and it was closed
         self.savepoint: Any = None  # that of SQLAlchemy in which the handler works. None: it is another driver's.
         self.restore: Callable[[], None] = lambda: None  # undoes what one handler did to the connection's options
+        # Whether SQLAlchemy no longer knows the transaction, which it was not allowed to end.
+        self.is_forgotten: Callable[[], bool] = lambda: False
+        self.is_returned: Callable[[], bool] = lambda: False  # whether the driver's connection went back to its pool
+        self.is_guarded = True  # whether the driver's connection refuses to commit
 
     @property
     def lost_savepoint(self) -> bool:
@@ -123,28 +127,34 @@ def _lent_by_sqlalchemy(conn: Any, given: Lent) -> Generator[None]:
             cursor.execute(_ID)
             given.xid = cursor.fetchone()[0]
 
-    def ends() -> None:
+    def ends(*_: Any) -> None:
         raise WrongState(REFUSED)
 
     def restores() -> None:
         conn._execution_options = options
 
-    given.savepoint = conn.get_nested_transaction()
+    given.savepoint, root = conn.get_nested_transaction(), conn.get_transaction()
     options = conn._execution_options  # a handler may set others, such as stream_results, for all that follows
     given.restore = restores
-    event.listen(conn, "before_cursor_execute", sends)
+    given.is_forgotten = lambda: conn.get_transaction() is not root or not root.is_active
+    given.is_returned = lambda: not conn.connection.is_valid
+    listeners = {"before_cursor_execute": sends, "commit": ends, "rollback": ends}
+    for name, listener in listeners.items():
+        event.listen(conn, name, listener)
     refusing = [conn]
     conn.commit = conn.rollback = ends
     driver = conn.connection.dbapi_connection
     with suppress(AttributeError):  # one in C, such as sqlite3's, has no attributes of its own
         driver.commit = driver.rollback = ends
         refusing.append(driver)
+    given.is_guarded = driver in refusing
     try:
         yield
     finally:
         for one in refusing:
             del one.commit, one.rollback
-        event.remove(conn, "before_cursor_execute", sends)
+        for name, listener in listeners.items():
+            event.remove(conn, name, listener)
 
 
 class _Cursor(psycopg.Cursor[Any]):

@@ -35,7 +35,8 @@ __all__ = [
 ]
 
 # PostgreSQL: insufficient privilege, undefined table, invalid schema name, read-only transaction.
-_OUT_OF_REACH = ("42501", "42P01", "3F000", "25006")
+# MySQL: no right to the table, no such table, transaction is read only.
+_OUT_OF_REACH, _OUT_OF_REACH_STATES = (1142, 1146, 1792), ("42501", "42P01", "3F000", "25006")
 # MySQL: no right to the database, table, column, or statement.
 _DENIED = (1044, 1045, 1142, 1143, 1227, 1370)
 # MySQL: started with read_only, transaction is read only, server is in read only mode.
@@ -80,8 +81,11 @@ def is_denied(error: BaseException) -> bool:
 
 
 def is_out_of_reach(error: BaseException) -> bool:
-    """Whether a table is not found or may not be written, as after `set role` or `set search_path`."""
-    return attribute_of(attribute_of(error, "orig") or error, "sqlstate") in _OUT_OF_REACH
+    """Whether a table is not found or may not be written, as after `set role`, `set search_path` or MySQL's `use`."""
+    origin = attribute_of(error, "orig") or error
+    if attribute_of(origin, "sqlstate") in _OUT_OF_REACH_STATES or _number(error) in _OUT_OF_REACH:
+        return True
+    return "attempt to write a readonly database" in message_of(origin)  # SQLite, after `pragma query_only`
 
 
 def is_busy(error: BaseException) -> bool:

@@ -138,6 +138,12 @@ WITH_SQLALCHEMY: dict[str, Callable[[Any], object]] = {
     "several, undone, again": lambda conn: conn.exec_driver_sql("select 1; rollback and chain"),
     "its savepoint": lambda conn: conn.get_nested_transaction().commit(),
     "its savepoint, undone": lambda conn: conn.get_nested_transaction().rollback(),
+    # What SQLAlchemy takes for the end, although its driver does not end it.
+    "its transaction": lambda conn: conn.get_transaction().commit(),
+    "its transaction, undone": lambda conn: conn.get_transaction().rollback(),
+    "its transaction, closed": lambda conn: conn.get_transaction().close(),
+    "the driver's close": lambda conn: conn.connection.close(),
+    "the driver's end": lambda conn: conn.connection.invalidate(),
     "error": lambda conn: sys.exit("not now"),
 }
 
@@ -271,6 +277,20 @@ def handle_four(mq: mqpg.Client, consumer: mqpg.Consumer, engine: Engine) -> Non
     mq.append()
     run(mq, consumer, lambda: {*letters(mq), *own_effects(engine)} == {1, 2, 3, 4})
     consumer.close()
+
+
+@pytest.mark.mariadb
+def test_a_handler_that_changes_to_another_database_of_mariadb(mq: mqpg.Client, mariadb_engine: Engine) -> None:
+    """Neither a savepoint nor the end of the transaction undoes that."""
+
+    @mqpg.consumer("orders", group="g", database=mariadb_engine, consumer="one", max_attempts=2, retry_delay=0.05)
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        conn.execute(text("insert into effect values (:id)"), {"id": message.payload})
+        if message.payload == 2:
+            conn.exec_driver_sql("use mysql")
+
+    handle_four(mq, handle, mariadb_engine)
+    assert (letters(mq), own_effects(mariadb_engine)) == ([2], [1, 3, 4])
 
 
 def lose_a_deadlock(engine: Engine, conn: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -15,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 import mqpg
 from mqpg import errors
+from tests.support.business import INSERT, business, business_at
 from tests.support.consuming import drain, is_acknowledged
 from tests.support.proven import prove
 
@@ -166,6 +168,58 @@ def test_what_hides_the_offsets_of_a_database_of_its_own(
     [(payload, why)] = letters(mq)
     assert (effects(), payload) == ([1, 3, 4], 2)
     assert reason in str(why)
+
+
+def dict_rows(conn: sqlalchemy.Connection) -> None:
+    driver: Any = conn.connection.driver_connection
+    driver.row_factory = psycopg.rows.dict_row
+
+
+@pytest.mark.parametrize(
+    "act", [lambda conn: conn.execute(text("set default_transaction_read_only = on")), dict_rows], ids=["sql", "driver"]
+)
+def test_what_a_session_of_a_database_of_its_own_is_left_with(
+    mq: mqpg.Client, effects: Callable[[], list[int]], act: Callable[[Any], object]
+) -> None:
+    """It hinders the next delivery once, and not for as long as the session lives."""
+
+    @mqpg.consumer("orders", group="g", max_attempts=1, database=mq.dsn, consumer="one")
+    def handle(message: mqpg.Message, conn: sqlalchemy.Connection) -> None:
+        conn.execute(text("insert into effect values (:id)"), {"id": message.payload})
+        if message.payload == 1:
+            act(conn)
+
+    handle.step(mq)
+    mq.send("orders", 1)
+    drain(handle, mq)
+    mq.send("orders", 2)
+    mq.append()
+    with pytest.raises((errors.DatabaseError, TypeError)):
+        handle.step(mq)
+    drain(handle, mq)
+    handle.close()
+    assert (effects(), letters(mq)) == ([1, 2], [])
+
+
+@pytest.mark.parametrize("act", ["query_only", "closed"])
+def test_what_is_left_in_a_connection_of_sqlite(mq: mqpg.Client, tmp_path: Path, act: str) -> None:
+    mq.create_topic("orders", queues=1)
+    with business_at(f"sqlite:///{tmp_path}/local.db") as engine:
+
+        @mqpg.consumer("orders", group="g", max_attempts=2, retry_delay=0, database=engine, consumer="one")
+        def handle(message: mqpg.Message, conn: sqlalchemy.Connection) -> None:
+            conn.execute(INSERT, {"id": message.payload})
+            if message.payload == 2 and act == "closed":
+                conn.connection.invalidate()
+            elif message.payload == 2:
+                conn.exec_driver_sql("pragma query_only = 1")
+
+        handle.step(mq)
+        mq.send_batch("orders", [1, 2, 3, 4])
+        drain(handle, mq)
+        # Closed: it is not known whether the handler had committed what was there by then.
+        done, dead = ([1, 3, 4], [2]) if act == "query_only" else ([3, 4], [2, 1])
+        assert (business(engine), [payload for payload, _ in letters(mq)]) == (done, dead)
 
 
 def test_a_role_that_hides_the_inbox_of_a_relay_topic(mq: mqpg.Client, db: psycopg.Connection[Any]) -> None:

@@ -29,7 +29,7 @@ from mqpg._async._acompat import (
 from mqpg._async.client.execute import current_xid, savepoint
 from mqpg._async.consumer.call_handler import HandlerInvoker, Reply, is_lost
 from mqpg._async.consumer.relay_inbox import RelayInbox
-from mqpg.connection.lent import ENDED_SAVEPOINT, LEFT_OPEN, Lent, lent
+from mqpg.connection.lent import ENDED_SAVEPOINT, LEFT_OPEN, REFUSED, Lent, lent
 from mqpg.handlers.failures import (
     Failure,
     InboxFailed,
@@ -81,6 +81,7 @@ class DeliveryResult:
     waiting: list[Message] = field(default_factory=list)  # messages that must wait behind a failed one
     replies: list[Reply] = field(default_factory=list)  # the replies to send
     on_failure: OnFailure = "skip"  # what the subscription does on a failure, as it was when this delivery failed
+    called: list[Message] = field(default_factory=list)  # messages that the handler was called with, however it ended
 
     @property
     def unacknowledged(self) -> int:
@@ -233,6 +234,7 @@ class SavepointRunner:
             async with savepoint(conn):
                 admitted = await self._inbox.admit(messages, conn)
                 attempt.called = bool(admitted)
+                result.called += messages if admitted else []
                 with attempt.lends():
                     replies = await self._invoke(admitted, conn, partial(_has_ended, conn, driver, attempt.given))
                 await self._note(conn, messages, replies, after, admitted)
@@ -278,6 +280,8 @@ class SavepointRunner:
         if len(called) > 1 and ends_process(error):
             self._watchlist.add(called, error)
             return error
+        if given.taken and given.by is not None:
+            return _ended(given, attempt.messages, result)
         if called and is_lost(conn):
             self._watchlist.add(called, error)
             return IterationLost()
@@ -290,8 +294,8 @@ class SavepointRunner:
             return IterationLost()
         if given.by is not None or (called and _is_whole(conn, driver) is False):
             return _ended(given, attempt.messages, result)
-        if isinstance(error, InboxFailed) and result.applied and is_out_of_reach(error.__cause__ or error):
-            self._watchlist.add(result.applied, error)  # the inbox was in reach before their handlers
+        if isinstance(error, InboxFailed) and result.called and is_out_of_reach(error.__cause__ or error):
+            self._watchlist.add(result.called, error)  # the inbox was in reach before their handlers
             return IterationLost()
         if is_lost(conn) or (is_transient(error) and not attempt.foreign):
             return error
@@ -346,11 +350,16 @@ async def _has_ended(conn: PgConnection | Connection, driver: Any, given: Lent, 
     if is_lost(conn):
         return False
     if block_depth(driver) != given.depth:  # nothing else can be done on it, and some calls would wait for ever
+        given.taken = LEFT_OPEN
+    elif given.is_forgotten() or given.is_returned():
+        given.taken = REFUSED
+        if given.is_returned() and not given.is_guarded:
+            given.by = messages  # it may have been committed before that
+    if given.taken:
         if isinstance(conn, DriverConnection):
             await conn.close()
         else:
             await conn.invalidate()
-        given.left_open = True
         return True
     ended = given.lost_savepoint or (in_transaction(driver) is False and not has_failed(driver))
     if not ended and given.xid is not None and in_transaction(driver):
@@ -372,8 +381,8 @@ def _require_alive(driver: Any, given: Lent) -> None:
 
     Releasing the savepoint would not undo what the handler did before that error.
     """
-    if given.left_open:
-        raise WrongState(LEFT_OPEN)
+    if given.taken:
+        raise WrongState(given.taken)
     if given.lost_savepoint:
         raise WrongState(ENDED_SAVEPOINT)
     if given.by is not None or in_transaction(driver) is False:

@@ -29,10 +29,10 @@ class LogCheck:
         self._database = database
         self._generation = -1
         self._compared: set[int] = set()
-        self._told: set[tuple[int, int]] = set()  # queues and offsets below which messages came anew
+        self._told: set[tuple[int, int]] = set()  # queues and offsets below which messages came for the first time
 
     async def verify(self, mq: AsyncClient, position: Position | None, messages: Sequence[Message]) -> None:
-        """Compare position and log at a delivery, and say what of it is left out. Raises OffsetBeyondLog."""
+        """Compare position and log at a delivery, and say which offsets are left out. Raises OffsetBeyondLog."""
         queue_id, last = messages[0].queue_id, messages[-1].queue_offset
         if mq.generation != self._generation:
             self._generation = mq.generation

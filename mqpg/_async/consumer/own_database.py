@@ -121,6 +121,7 @@ class OwnDatabase:
             # This is no fault of the messages. They come again, and no attempt is counted.
             with suppress(Error):
                 await mq.release(str(delivery[0].receipt))
+            await self._database.renew()
             raise
         await self._reply(mq, result.replies)
         if stop is not None and not result.unacknowledged and len(tried) == len(delivery):
@@ -311,14 +312,13 @@ class OwnDatabase:
                 raise result.failures[0].error
             blocker = result.blocker
             behind = [m for m in messages if blocker is None or m.queue_offset < blocker.queue_offset]
-            applied = result.applied if claimed else []
-            with self._in_reach(applied):
+            with self._in_reach(result.called if claimed else []):
                 for failure in result.failures:
                     if failure.message is not blocker:
                         await self._offsets.defer(conn, info.broker_id, failure.message, failure.reason)
                 if behind and behind[-1].queue_offset >= position.next_offset:
                     await self._offsets.move(conn, behind[-1], position, info)
-            await self._commit(conn, applied)
+            await self._commit(conn, result.applied if claimed else [])
         if claimed and behind:
             self._left[behind[-1].queue_id] = max(position.next_offset, behind[-1].queue_offset + 1)
         result.failures = old + result.failures
@@ -363,7 +363,7 @@ class OwnDatabase:
             ]
             result = await self._run(mq, conn, due)
             failed = {failure.message.message_id for failure in result.failures}
-            with self._in_reach(result.applied):
+            with self._in_reach(result.called):
                 await self._offsets.mark_applied(conn, broker_id, [m for m in due if m.message_id not in failed])
             await self._commit(conn, result.applied)
         for message in strange:
@@ -409,7 +409,7 @@ class OwnDatabase:
         return (await mq.info()).broker_id
 
     @contextmanager
-    def _in_reach(self, applied: Sequence[Message]) -> Generator[None]:
+    def _in_reach(self, called: Sequence[Message]) -> Generator[None]:
         """Write rows of this module behind the handlers of these messages, one of which may have hidden the tables.
 
         They were in reach before the handlers, so one has set another role or search_path if they no longer are.
@@ -417,8 +417,8 @@ class OwnDatabase:
         try:
             yield
         except SQLAlchemyError as error:
-            if applied and is_out_of_reach(error):
-                self._runner.suspect(applied, error)
+            if called and is_out_of_reach(error):
+                self._runner.suspect(called, error)
                 raise IterationLost from error
             raise
 

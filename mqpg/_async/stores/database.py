@@ -32,7 +32,7 @@ from mqpg._async._acompat import (
     sync_engine,
 )
 from mqpg.connection.dsn import describe
-from mqpg.connection.engines import closed_on_error, forget_in_child, roll_back_when_cancelled
+from mqpg.connection.engines import closed_on_error, forget_in_child, in_memory, roll_back_when_cancelled
 from mqpg.user_tables import dialects
 from mqpg.user_tables.tables import by_hand, in_schema, located
 from mqpg.values.arguments import schema_of
@@ -102,6 +102,11 @@ class UserDatabase:
     async def close(self) -> None:
         """Close the connections, unless the engine is the caller's."""
         if self._own:
+            await self.engine.dispose()
+
+    async def renew(self) -> None:
+        """Use no idle connection again: a handler may have left anything in its session."""
+        if not in_memory(sync_engine(self.engine)):
             await self.engine.dispose()
 
     async def open(self) -> Connection:

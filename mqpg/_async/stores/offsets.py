@@ -156,8 +156,8 @@ class Offsets:
         values = {"state": "deferred", "reason": reason, "updated_at": clock()}
         where = (*self._where(inbox, broker_id), inbox.c.message_id == message.message_id)
         if (await self._database.execute(conn, update(inbox).where(*where).values(**values))).rowcount == 0:
-            values |= self._mine | {"broker": broker_id, "message_id": message.message_id}
-            await self._database.execute(conn, insert(inbox).values(**values))
+            key = self._mine | {"broker": broker_id, "message_id": message.message_id}
+            await self._database.execute(conn, insert(inbox).values(**key, **values))
 
     async def mark_applied(self, conn: Connection, broker_id: str, messages: Sequence[Message]) -> None:
         """Note that deferred messages have been applied. The commit waits for the disk.

@@ -122,6 +122,7 @@ class OwnDatabase:
             # This is no fault of the messages. They come again, and no attempt is counted.
             with suppress(Error):
                 mq.release(str(delivery[0].receipt))
+            self._database.renew()
             raise
         self._reply(mq, result.replies)
         if stop is not None and not result.unacknowledged and len(tried) == len(delivery):
@@ -312,14 +313,13 @@ class OwnDatabase:
                 raise result.failures[0].error
             blocker = result.blocker
             behind = [m for m in messages if blocker is None or m.queue_offset < blocker.queue_offset]
-            applied = result.applied if claimed else []
-            with self._in_reach(applied):
+            with self._in_reach(result.called if claimed else []):
                 for failure in result.failures:
                     if failure.message is not blocker:
                         self._offsets.defer(conn, info.broker_id, failure.message, failure.reason)
                 if behind and behind[-1].queue_offset >= position.next_offset:
                     self._offsets.move(conn, behind[-1], position, info)
-            self._commit(conn, applied)
+            self._commit(conn, result.applied if claimed else [])
         if claimed and behind:
             self._left[behind[-1].queue_id] = max(position.next_offset, behind[-1].queue_offset + 1)
         result.failures = old + result.failures
@@ -364,7 +364,7 @@ class OwnDatabase:
             ]
             result = self._run(mq, conn, due)
             failed = {failure.message.message_id for failure in result.failures}
-            with self._in_reach(result.applied):
+            with self._in_reach(result.called):
                 self._offsets.mark_applied(conn, broker_id, [m for m in due if m.message_id not in failed])
             self._commit(conn, result.applied)
         for message in strange:
@@ -408,7 +408,7 @@ class OwnDatabase:
         return (mq.info()).broker_id
 
     @contextmanager
-    def _in_reach(self, applied: Sequence[Message]) -> Generator[None]:
+    def _in_reach(self, called: Sequence[Message]) -> Generator[None]:
         """Write rows of this module behind the handlers of these messages, one of which may have hidden the tables.
 
         They were in reach before the handlers, so one has set another role or search_path if they no longer are.
@@ -416,8 +416,8 @@ class OwnDatabase:
         try:
             yield
         except SQLAlchemyError as error:
-            if applied and is_out_of_reach(error):
-                self._runner.suspect(applied, error)
+            if called and is_out_of_reach(error):
+                self._runner.suspect(called, error)
                 raise IterationLost from error
             raise
 
