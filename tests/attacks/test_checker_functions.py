@@ -210,8 +210,7 @@ def test_a_change_while_it_runs_is_rolled_back(mq: Session, app: Session, broker
     gate = broker.session()
     worker = broker.session()
     gate.execute("select pg_advisory_lock(77)")
-    checking = broker.background(worker.value, "compensate")
-    broker.wait_blocked(worker)
+    checking = broker.blocked(worker, worker.value, "compensate")
     app.execute("alter function planted.evil security invoker")
     gate.execute("select pg_advisory_unlock(77)")
     assert checking.result() == 1

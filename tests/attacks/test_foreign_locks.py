@@ -24,8 +24,7 @@ CURSOR, LEADER, SUBSCRIPTION = 1836150833, 1836150837, 1836150843
 def mq(broker: Broker) -> Session:
     """Topic `t` with one queue and one message, read by group `g`."""
     session = broker.session()
-    session.call("create_topic", "t", queues=1)
-    session.call("subscribe", "g", "t")
+    session.subscribed("t")
     session.send("t")
     return session
 
@@ -101,8 +100,7 @@ def test_a_migration_is_no_stranger_before_it_reads_a_table(
     mq: Session, broker: Broker, stranger: psycopg.Connection
 ) -> None:
     """On a slow machine that takes longer than a second."""
-    other = broker.session()
-    with other.transaction():
+    with broker.transaction() as other:
         other.execute(LOCK)
         mq.execute("select pg_sleep(1.1)")  # a call that has only begun is never listed
         assert foreign(mq) == []
@@ -184,8 +182,7 @@ def test_no_consumer_at_work_is_ever_a_stranger(broker: Broker, mq: Session) -> 
 def test_the_keys_are_no_secret(broker: Broker, mq: Session, stranger: psycopg.Connection) -> None:
     """Why random keys would not help: pg_locks shows them to everybody."""
     mq.append()
-    other = broker.session()
-    with other.transaction():
+    with broker.transaction() as other:
         other.receive("t")
         keys = stranger.execute(
             "select classid::bigint, objid::bigint from pg_locks where locktype = 'advisory' and pid = %s", (other.pid,)

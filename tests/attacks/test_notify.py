@@ -66,8 +66,7 @@ def watched(mq: Session, dsn: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 def require_wake(mq: Session, watched: Watched, otherwise: str = "the listener missed a message") -> None:
     """Send a message, and wait until it wakes the waiter."""
     watched.woken.clear()
-    mq.send("t")
-    mq.append()
+    mq.sent("t")
     assert watched.woken.wait(45), otherwise
 
 
@@ -151,7 +150,6 @@ def test_a_tick_that_was_announced_before_its_commit_still_wakes(
     mq.execute("select pg_notify('mqpg', (max(tick_id) + 1)::text) from mqpg.tick")
     assert forged.wait(45)
     watched.woken.clear()  # The waiter receives nothing.
-    mq.send("t")
-    mq.append()
+    mq.sent("t")
     committed.set()
     assert watched.woken.wait(45), "the notification of the tick woke nobody"

@@ -26,8 +26,7 @@ def mq(broker: Broker) -> Session:
     for group in ("victim", "mine"):
         session.call("subscribe", group, "t")
     session.call("create_producer_group", "pg")
-    session.send_batch("t", ["1"] * 5)
-    session.append()
+    session.sent_batch("t", ["1"] * 5)
     return session
 
 

@@ -15,8 +15,7 @@ def mq(broker: Broker) -> Session:
     """A broker with topics `kept` and `other`, which group `g` reads."""
     session = broker.session()
     for topic in ("kept", "other"):
-        session.call("create_topic", topic, queues=1)
-        session.call("subscribe", "g", topic)
+        session.subscribed(topic)
     session.call("create_producer_group", "pg")
     return session
 

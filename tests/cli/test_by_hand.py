@@ -31,8 +31,7 @@ MQPG = str(Path(sys.executable).with_name("mqpg"))
 def mq(broker: Broker) -> Session:
     """A session on a broker with the topic `orders` (2 queues) and the group `billing`."""
     session = broker.session()
-    session.call("create_topic", "orders", queues=2)
-    session.call("subscribe", "billing", "orders")
+    session.subscribed("orders", queues=2, group="billing")
     return session
 
 
@@ -84,8 +83,7 @@ def test_mistakes(mq: Session, run: Run) -> None:
 
 
 def test_tail_follows(mq: Session, dsn: str) -> None:
-    mq.send("orders", "1")
-    mq.append()
+    mq.sent("orders", "1")
     with subprocess.Popen(
         [MQPG, "tail", "orders", "--follow", "--json"],
         env=os.environ | {"MQPG_DATABASE_URL": dsn},
@@ -94,19 +92,16 @@ def test_tail_follows(mq: Session, dsn: str) -> None:
     ) as process:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["payload"] == 1
-        mq.send("orders", "2")
-        mq.append()
+        mq.sent("orders", "2")
         assert json.loads(process.stdout.readline())["payload"] == 2
         process.kill()
 
 
 def test_seek_says_what_it_does_before_it_does_it(mq: Session, run: Run) -> None:
-    mq.send_batch("orders", ["1"] * 5)
-    mq.append()
+    mq.sent_batch("orders", ["1"] * 5)
     while delivery := mq.receive("orders", group="billing"):
         mq.ack(delivery[0].receipt)
-    mq.send_batch("orders", ["1"] * 2)
-    mq.append()
+    mq.sent_batch("orders", ["1"] * 2)
     found = decoded(run, "subscription", "seek", "billing", "orders", "earliest", "--dry-run")
     assert found.items() >= {"skipped": 0, "repeated": 5, "queues": 1, "moved": False}.items()
     code, out, _ = run("subscription", "seek", "billing", "orders", "latest", "--dry-run")
@@ -135,8 +130,7 @@ def on_a_terminal(dsn: str, *arguments: str, answer: str = "") -> int:
 
 
 def test_seek_asks_on_a_terminal(mq: Session, dsn: str) -> None:
-    mq.send("orders", "1")
-    mq.append()
+    mq.sent("orders", "1")
 
     def seek(*arguments: str, answer: str = "") -> int:
         return on_a_terminal(dsn, "subscription", "seek", "billing", "orders", "latest", *arguments, answer=answer)
@@ -161,8 +155,7 @@ def test_seek_asks_on_a_terminal(mq: Session, dsn: str) -> None:
     ],
 )
 def test_what_cannot_be_taken_back_asks_on_a_terminal(mq: Session, dsn: str, command: tuple[str, ...]) -> None:
-    mq.send("orders", "1")
-    mq.append()
+    mq.sent("orders", "1")
     assert on_a_terminal(dsn, *command, answer="n\n") == 1
     assert mq.scalar("select sum(lag) from mqpg.subscription_lag") == 1
     force = ("--force",) if "drop" in command else ()
@@ -205,8 +198,7 @@ def test_a_role_whose_last_process_is_gone_is_missing(mq: Session, run: Run) -> 
 
 
 def test_the_sessions_that_hold_a_segment_up(mq: Session, run: Run, broker: Broker) -> None:
-    mq.send("orders", "1")
-    mq.append()
+    mq.sent("orders", "1")
     mq.drain("orders", group="billing")
     roll(mq)
     reader, other = broker.session(), broker.session()
@@ -288,16 +280,14 @@ def test_the_status_again_and_again(mq: Session, dsn: str, run: Run) -> None:
     ) as process:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["lag_change_per_second"] == {}
-        mq.send_batch("orders", ["1"] * 50)
-        mq.append()
+        mq.sent_batch("orders", ["1"] * 50)
         lines = process.stdout
         eventually(lambda: json.loads(lines.readline())["lag_change_per_second"]["billing orders"] > 0)
         process.kill()
 
 
 def test_what_runs_on_outlives_a_broker_that_is_away(mq: Session, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    mq.send("orders", "1")
-    mq.append()
+    mq.sent("orders", "1")
     reads, looks = [True, False, True], [True, False, True]
     read, look = overview_module.read_overview, messages_module._from
 

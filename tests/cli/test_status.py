@@ -186,8 +186,7 @@ def test_the_most_urgent_comes_first() -> None:
 
 
 def test_what_fails_again_and_again(mq: Session, run: Run) -> None:
-    mq.call("create_topic", "orders", queues=1)
-    mq.call("subscribe", "billing", "orders", max_attempts=9)
+    mq.subscribed("orders", group="billing", max_attempts=9)
     sent = mq.send("orders", "1")
     for delay in ("1 ms", "1 hour"):
         eventually(lambda: mq.append() or mq.scalar("select sum(lag) > 0 from mqpg.subscription_lag"))
@@ -200,11 +199,9 @@ def test_what_fails_again_and_again(mq: Session, run: Run) -> None:
 
 
 def test_the_reason_of_the_newest_dead_letter(mq: Session, run: Run) -> None:
-    mq.call("create_topic", "orders", queues=1)
-    mq.call("subscribe", "billing", "orders", max_attempts=1)
+    mq.subscribed("orders", group="billing", max_attempts=1)
     for reason in ("older", "newer"):
-        mq.send("orders", "1")
-        mq.append()
+        mq.sent("orders", "1")
         (got,) = mq.receive("orders", group="billing")
         mq.nack(got.receipt, [got.message_id], reason=reason)
     assert "has 2 dead letters, the newest because of newer: see mqpg dead-letters list" in run("status")[1]
@@ -319,20 +316,17 @@ def test_commits_that_wait_for_a_synchronous_standby(own_server: OwnServer) -> N
 
 
 def test_filters_and_causes_of_a_real_broker(mq: Session, run: Run) -> None:
-    mq.call("create_topic", "orders", queues=1)
-    mq.call("subscribe", "typo", "orders", filter='$.stat == "paid"')
+    mq.subscribed("orders", group="typo", filter='$.stat == "paid"')
     mq.call("subscribe", "wide", "orders", mode="broadcast", filter='$.stat == "paid"')
     mq.call("subscribe", "right", "orders", filter='$.state == "paid"')
     mq.call("subscribe", "billing", "orders")
-    mq.send("orders", '{"state": "paid"}')
-    mq.append()
+    mq.sent("orders", '{"state": "paid"}')
     for group in ("typo", "right", "billing"):
         mq.receive("orders", group=group, consumer="one", lease="1 hour")
     for _ in range(2):  # a new member begins behind the messages of the first call
         for member in ("one", "two"):
             mq.receive("orders", group="wide", consumer=member)
-        mq.send("orders", '{"state": "paid"}')
-        mq.append()
+        mq.sent("orders", '{"state": "paid"}')
     filters = [one["consumer_group"] for one in json.loads(run("status", "--json")[1])["filters"]]
     assert filters == ["typo", "wide"]
     page = run("status")[1]
@@ -347,8 +341,7 @@ def test_filters_and_causes_of_a_real_broker(mq: Session, run: Run) -> None:
 
 
 def test_status_of_a_real_broker(mq: Session, run: Run) -> None:
-    mq.call("create_topic", "orders", queues=2)
-    mq.call("subscribe", "board", "orders")
+    mq.subscribed("orders", queues=2, group="board")
     mq.call("subscribe", "all", "orders", mode="broadcast")
     mq.call("create_producer_group", "shop", check_after="00:10:00")
     mq.send("orders", "1", key="k")
@@ -379,8 +372,7 @@ def test_status_of_a_real_broker(mq: Session, run: Run) -> None:
 
 def test_when_the_next_limit_is_reached(mq: Session, run: Run) -> None:
     mq.call("create_topic", "orders")
-    mq.send_batch("orders", ['"x"'] * 20)
-    mq.append()
+    mq.sent_batch("orders", ['"x"'] * 20)
     roll(mq)
     mq.execute("update mqpg.segment set opened_at = closed_at - interval '1 day' where closed_at is not null")
 
@@ -396,11 +388,9 @@ def test_when_the_next_limit_is_reached(mq: Session, run: Run) -> None:
 
 
 def test_oldest_unread_message_and_dead_letters(mq: Session) -> None:
-    mq.call("create_topic", "orders", queues=1)
-    mq.call("subscribe", "board", "orders", max_attempts=1)
+    mq.subscribed("orders", group="board", max_attempts=1)
     for n in range(3):
-        mq.send("orders", str(n))
-        mq.append()
+        mq.sent("orders", str(n))
     status = "select lag, claims, dead_letters, oldest_unread_at from mqpg.group_status"
     ticks = [
         row[0] for row in mq.rows("select k.at from mqpg.tick k join mqpg.consume_queue using (tick_id) order by 1")

@@ -127,8 +127,7 @@ def test_a_worker_that_is_killed(mq: Session, why: Why, start: Start) -> None:
 
 
 def test_a_handler_that_hangs(mq: Session, why: Why, start: Start) -> None:
-    sent = mq.send("orders")
-    mq.append()
+    sent = mq.sent("orders")
     start("consume", "shop:hang", "--consumer", "hang-1")
     eventually(lambda: mq.scalar("select count(*) from mqpg.cursor where claimed > 0") > 0)
     mq.execute("update mqpg.cursor set at = at - interval '2 minutes'")  # so it was for two minutes
@@ -156,8 +155,7 @@ def test_a_consumer_waits_for_its_topic(mq: Session, dsn: str, start: Start) -> 
 
 
 def test_what_holds_several_queues_up_is_said_once(mq: Session, run: Run) -> None:
-    mq.call("create_topic", "mails", queues=3)
-    mq.call("subscribe", "mailer", "mails", mode="shared")
+    mq.subscribed("mails", queues=3, group="mailer", mode="shared")
     for n in range(300):
         mq.send("mails", "1", key=f"k-{n}")
     mq.append()
@@ -172,8 +170,7 @@ def test_what_holds_several_queues_up_is_said_once(mq: Session, run: Run) -> Non
 
 
 def test_consumers_that_work_are_said_once(mq: Session, run: Run) -> None:
-    mq.call("create_topic", "mails", queues=2)
-    mq.call("subscribe", "mailer", "mails")
+    mq.subscribed("mails", queues=2, group="mailer")
     for n in range(20):
         mq.send("mails", "1", key=f"k-{n}")
     mq.append()
@@ -245,11 +242,9 @@ def test_without_arguments_all_that_is_stuck_is_explained(mq: Session, why: Why,
 
 
 def test_causes_of_a_group_are_said_of_what_they_cause(mq: Session, why: Why) -> None:
-    mq.call("create_topic", "letters", queues=1)
-    mq.call("subscribe", "billing", "letters", max_attempts=1)
+    mq.subscribed("letters", group="billing", max_attempts=1)
     for reason in ("ValueError", None):
-        mq.send("letters", "1")
-        mq.append()
+        mq.sent("letters", "1")
         if reason:
             (got,) = mq.receive("letters", group="billing")
             mq.nack(got.receipt, [got.message_id], reason=reason)

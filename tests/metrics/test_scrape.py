@@ -95,8 +95,7 @@ def test_what_committed_late_waits_too(mq: Session, source: Source, dsn: str) ->
     busy(mq)
     with psycopg.connect(dsn) as late:
         late.execute("select mqpg.send('orders', '5'::text)")
-        mq.send("orders", "6")
-        mq.append()
+        mq.sent("orders", "6")
         assert value(scrape(source), "mqpg_append_backlog") == 0
         late.commit()
     assert value(scrape(source), "mqpg_append_backlog") == 1
@@ -191,10 +190,8 @@ def pages(dsn: str, meanwhile: Callable[[], object] = lambda: None) -> int:
 
 
 def test_the_cost_does_not_follow_the_log(mq: Session, dsn: str) -> None:
-    mq.call("create_topic", "orders", queues=2)
-    mq.call("subscribe", "board", "orders")
-    mq.send_batch("orders", ["1"] * 1000)
-    mq.append()
+    mq.subscribed("orders", queues=2, group="board")
+    mq.sent_batch("orders", ["1"] * 1000)
     short = pages(dsn)
     for _ in range(100):
         mq.execute("select count(mqpg.send('orders', '1'::text)) from generate_series(1, 100)")

@@ -63,10 +63,8 @@ def broker(request: pytest.FixtureRequest) -> Broker:
 
 
 def furnish(session: Session) -> None:
-    session.call("create_topic", "t", queues=4)
-    session.call("create_topic", "one", queues=1)
-    session.call("subscribe", "g", "t")
-    session.call("subscribe", "g", "one")
+    session.subscribed("t", queues=4)
+    session.subscribed("one")
     session.call("create_producer_group", "pg")
 
 

@@ -11,8 +11,7 @@ from tests.support.broker import Session, refused, seconds
 def moded(request: pytest.FixtureRequest, mq: Session) -> Session:
     """A broker whose group `s` reads topic `one`, with five messages, in each mode."""
     mq.call("subscribe", "s", "one", mode=request.param, retry_delay=seconds(0))
-    mq.send_batch("one", [str(n) for n in range(5)])
-    mq.append()
+    mq.sent_batch("one", [str(n) for n in range(5)])
     return mq
 
 
@@ -85,16 +84,14 @@ def test_together_with_the_other_calls(moded: Session) -> None:
 
 
 def test_a_purge_does_not_count_what_was_acknowledged(mq: Session) -> None:
-    mq.send_batch("one", ["1"] * 5)
-    mq.append()
+    mq.sent_batch("one", ["1"] * 5)
     mq.ack(mq.receive("one")[0].receipt, offsets=[1, 1, 3])
     assert mq.value("purge_topic", "one") == 3
 
 
 def test_of_a_filtered_delivery(mq: Session) -> None:
     mq.call("subscribe", "s", "one", filter="$ > 0")
-    mq.send_batch("one", ["1", "0", "2", "3"])
-    mq.append()
+    mq.sent_batch("one", ["1", "0", "2", "3"])
     rows = receive(mq, 0.05)
     mq.ack(rows[0].receipt, offsets=[1])  # not chosen, so there is nothing to acknowledge
     mq.ack(rows[0].receipt, offsets=[2])
@@ -104,8 +101,7 @@ def test_of_a_filtered_delivery(mq: Session) -> None:
 def test_behind_a_blocked_message(mq: Session) -> None:
     """What was acknowledged is not returned with the failed message of its key."""
     mq.call("subscribe", "s", "one", on_failure="block_key", retry_delay=seconds(0))
-    ids = mq.send_batch("one", ["0", "1", "2", "3"], keys=["a", "a", "a", "b"])
-    mq.append()
+    ids = mq.sent_batch("one", ["0", "1", "2", "3"], keys=["a", "a", "a", "b"])
     receipt = receive(mq)[0].receipt
     mq.ack(receipt, offsets=[1])
     mq.nack(receipt, [ids[0]])
@@ -129,8 +125,7 @@ def test_behind_a_blocked_message(mq: Session) -> None:
     ],
 )
 def test_offsets_outside_the_delivery_change_nothing(mq: Session, arguments: str) -> None:
-    mq.send_batch("one", ["1"] * 5)
-    mq.append()
+    mq.sent_batch("one", ["1"] * 5)
     mq.ack(mq.receive("one", max_messages=1)[0].receipt)
     receipt = mq.receive("one")[0].receipt
     versions = mq.scalar("select count(*) from mqpg.cursor")

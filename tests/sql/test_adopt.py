@@ -42,8 +42,7 @@ def source(server_here: EmbeddedServer) -> Iterator[Session]:
     migrate.upgrade(dsn)
     broker = Broker(dsn)
     session = broker.session()
-    session.call("create_topic", "one", queues=1)
-    session.call("subscribe", "g", "one")
+    session.subscribed("one")
     session.call("create_producer_group", "pg", check_after=seconds(0.01))
     yield session
     broker.close()
@@ -95,14 +94,12 @@ def incarnation(mq: Session) -> int:
 def test_a_dump_restored_elsewhere_goes_on_where_it_was(source: Session, restore: Callable[[], Session]) -> None:
     for _ in range(400):  # the other cluster's transaction ids are smaller
         source.execute("select pg_current_xact_id()")
-    source.send_batch("one", ['"done"', '"in flight"', '"queued"'])
-    source.append()
+    source.sent_batch("one", ['"done"', '"in flight"', '"queued"'])
     source.ack(source.receive("one", max_messages=1)[0].receipt)
     old = source.receive("one", max_messages=1)[0].receipt
     handles = [source.prepare("one", f'"half {i}"') for i in range(3)]
     source.commit(handles[0])
-    source.send("one", '"delayed"', delay=seconds(0.5))
-    source.append()
+    source.sent("one", '"delayed"', delay=seconds(0.5))
     source.send("one", '"sent"')
     source.prepare("one", '"never mind"')
     source.commit(handles[1])
@@ -126,8 +123,7 @@ def test_a_dump_restored_elsewhere_goes_on_where_it_was(source: Session, restore
 
 
 def test_after_a_restore_ids_are_new_and_every_part_works(source: Session, restore: Callable[[], Session]) -> None:
-    last = source.send("one", '"last"')
-    source.append()
+    last = source.sent("one", '"last"')
     undecided = source.prepare("one", '"u"')
     source.call("alter_subscription", "g", "one", max_attempts=1)
     (message,) = source.receive("one")
@@ -156,8 +152,7 @@ def test_what_had_an_offset_gets_no_second_one(source: Session, restore: Callabl
     with psycopg.connect(source.conn.info.dsn + f" password={source.conn.info.password}") as slow:
         slow.execute("select mqpg.send('one', '\"slow\"'::text)")
         for i in range(20):
-            source.send("one", str(i))
-            source.append()
+            source.sent("one", str(i))
         slow.commit()
     mq = restore()
     mq.value("adopt")
@@ -169,8 +164,7 @@ def test_what_had_an_offset_gets_no_second_one(source: Session, restore: Callabl
 
 def test_adopt_in_the_same_cluster_keeps_the_transaction_ids(mq: Session) -> None:
     """What adopt() does after a promotion. Row 1.3.25 of the failures has a real one."""
-    first = mq.send("one", "1")
-    mq.append()
+    first = mq.sent("one", "1")
     (message,) = mq.receive("one")
     handle = mq.prepare("one", '"half"')
     mq.send("one", "2")
@@ -188,8 +182,7 @@ def test_adopt_in_the_same_cluster_keeps_the_transaction_ids(mq: Session) -> Non
 
 
 def test_a_copy_without_the_sequences_is_received_before_anything_is_appended(mq: Session) -> None:
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     mq.execute("alter sequence mqpg.tick_mark restart")
     mq.value("adopt")
     assert got(mq) == [1]
@@ -200,8 +193,7 @@ def test_a_receipt_from_behind_the_copys_time_fits_nothing(mq: Session) -> None:
 
     None of its receipts acknowledges anything.
     """
-    mq.send_batch("one", ["1", "2", "3"])
-    mq.append()
+    mq.sent_batch("one", ["1", "2", "3"])
     mq.value("adopt")
     (subscription,) = mq.rows(
         "select s.subscription_id from mqpg.subscription s join mqpg.topic t using (topic_id) where t.name = 'one'"
@@ -219,8 +211,7 @@ def test_a_receipt_from_behind_the_copys_time_fits_nothing(mq: Session) -> None:
 
 
 def test_an_upgraded_cluster_brings_its_transaction_ids_along(mq: Session) -> None:
-    sent = mq.send("one", "1")
-    mq.append()
+    sent = mq.sent("one", "1")
     mq.send("one", "2")
     mq.execute("update mqpg.broker set system_identifier = 1")
     with refused("MQ016"):
@@ -232,8 +223,7 @@ def test_an_upgraded_cluster_brings_its_transaction_ids_along(mq: Session) -> No
 
 
 def test_transaction_ids_that_did_not_come_along_are_not_believed(mq: Session) -> None:
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     mq.execute(
         "update mqpg.tick set snapshot_xmax = (snapshot_xmax::text::bigint + 1000000)::text::xid8"
         " where tick_id = (select max(tick_id) from mqpg.tick)"
@@ -247,8 +237,7 @@ def test_adopt_runs_alone(mq: Session, broker: Broker) -> None:
         mq.send("one", "1")
         mq.value("adopt")
     mq.execute("update mqpg.settings set value = '100 ms' where name = 'lock_timeout'")
-    other = broker.session()
-    with other.transaction():
+    with broker.transaction() as other:
         other.receive("one")
         other.execute("lock table mqpg.cursor in row exclusive mode")
         with refused("55P03"):
@@ -317,8 +306,7 @@ def test_no_sender_fails_while_adopt_commits(mq: Session, broker: Broker) -> Non
 
 def test_what_was_under_way_writes_no_version_behind_adopt(mq: Session, broker: Broker) -> None:
     """It has begun before adopt() commits, and writes afterwards. Its claim is gone."""
-    mq.send_batch("one", ["1", "2"])
-    mq.append()
+    mq.sent_batch("one", ["1", "2"])
     (message,) = mq.receive("one", max_messages=1)
     adopter, consumer = broker.session(), broker.session()
     with ThreadPoolExecutor(1) as pool:
@@ -334,8 +322,7 @@ def test_what_was_under_way_writes_no_version_behind_adopt(mq: Session, broker: 
 
 def test_append_refuses_another_timeline(mq: Session) -> None:
     """A promotion and a recovery to a point in time begin a new one."""
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     mq.execute("update mqpg.broker set timeline = '000000FF'")
     with refused("MQ016", "promoted or recovered"):
         mq.append()
@@ -362,8 +349,7 @@ def test_adopt_promoted_runs_alone(mq: Session) -> None:
 
 def test_several_callers_of_adopt_promoted_raise_the_incarnation_once(mq: Session, broker: Broker) -> None:
     """Two workers, or a worker and the hook of a failover manager, notice a promotion together."""
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     mq.execute("update mqpg.broker set timeline = '000000FF'")
     callers = [broker.session() for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:

@@ -26,8 +26,7 @@ def test_a_row_has_at_most_64_runs(mq: Session) -> None:
 
 
 def test_a_row_has_at_most_4096_messages(mq: Session) -> None:
-    ids = mq.send_batch("one", ["1"] * 10_000)
-    mq.append()
+    ids = mq.sent_batch("one", ["1"] * 10_000)
     rows = mq.rows("select n from mqpg.consume_queue")
     assert max(r.n for r in rows) <= 4096
     assert messages_by_queue(mq, "one") == {0: ids}
@@ -51,11 +50,9 @@ def test_both_inserts_append_the_same_sends(mq: Session, broker: Broker, rng: ra
         "_write_offsets(t, pg_current_snapshot(), t.due_until, true, false, false)",
     )
     for _ in range(6):
-        slow = broker.session()
-        with slow.transaction():
+        with broker.transaction() as slow:
             slow.send_batch("t", ["1"] * rng.randint(1, 1500))
-            mq.send("one", "1")
-            mq.append()
+            mq.sent("one", "1")
         for _ in range(rng.randint(0, 200)):
             mq.send("t", "1", key=str(rng.randint(0, 20)))
             if rng.random() < 0.1:
@@ -72,11 +69,9 @@ def test_both_inserts_append_the_same_sends(mq: Session, broker: Broker, rng: ra
 @pytest.mark.parametrize("what", ["send", "send_batch", "commit", "commit with a final payload"])
 def test_one_alone_is_appended_as_among_others(mq: Session, broker: Broker, what: str) -> None:
     """Beside a transaction that was running in the pass before, which then ends without a message."""
-    other = broker.session()
-    with other.transaction():
+    with broker.transaction() as other:
         other.execute("select pg_current_xact_id()")
-        mq.send("one", "1")
-        mq.append()
+        mq.sent("one", "1")
         if what.startswith("commit"):
             mq.commit(mq.prepare("one", "2"), *(["3"] if "final" in what else []))
         else:
@@ -103,8 +98,7 @@ def one_appended_by_both(mq: Session, is_commit: bool) -> list[Any]:
 
 
 def test_a_tick_names_the_topics_that_it_touched(mq: Session) -> None:
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     named = mq.scalar(
         """select array_agg(t.name) from mqpg.tick as k cross join unnest(k.topic_ids) as u(id)
            join mqpg.topic as t on t.topic_id = u.id
@@ -117,8 +111,7 @@ def test_a_pass_that_moved_something_notifies_once(mq: Session, broker: Broker) 
     listener = broker.session("listen mqpg")
     mq.append()
     mq.send("one", "1")
-    mq.send("t", "1")
-    mq.append()
+    mq.sent("t", "1")
     got = list(listener.conn.notifies(timeout=45, stop_after=1))
     assert [n.channel for n in got] == ["mqpg"]
     assert int(got[0].payload) == mq.scalar("select max(tick_id) from mqpg.tick")
@@ -169,8 +162,7 @@ def half_ticks_after(mq: Session, ages: tuple[str, str]) -> int:
     second, count = "select date_trunc('second', clock_timestamp())", "select count(*) from mqpg.half_tick"
     while True:
         for _ in range(2):
-            mq.send("one", "1")
-            mq.append()
+            mq.sent("one", "1")
         mq.prepare("one", "1")
         mq.execute("update mqpg.half_tick set at = at - interval '1 hour'")
         before, now = mq.scalar(count), mq.scalar(second)
@@ -200,12 +192,11 @@ def test_a_message_put_off_comes_once_where_its_first_row_is_due_in_the_same_pas
     """
     recaller = broker.session()
     message_id = mq.send("one", "1", key="k", delay=seconds(0.05))
-    with recaller.transaction() as tx:
+    with recaller.transaction(force_rollback=True):
         recaller.value("recall", message_id)
         mq.execute("select pg_sleep(0.06)")
         assert mq.append() == 0
         assert mq.call("find_by_key", "one", "k")[0].state == "delayed"
-        tx.force_rollback = True
     mq.execute("select pg_sleep(1.1)")
     assert mq.append() == 1
     assert positions(mq, "one") == [(0, 0, message_id)]

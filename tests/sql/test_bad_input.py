@@ -314,16 +314,14 @@ def furnished(databases: Databases, template: str) -> Iterator[Furnished]:
     with databases.lent(template) as dsn:
         broker = Broker(dsn)
         mq = broker.session()
-        mq.call("create_topic", "t", queues=4)
+        mq.subscribed("t", queues=4)
         mq.call("create_topic", "one", queues=1)
-        mq.call("subscribe", "g", "t")
         mq.call("subscribe", "pin", "t", mode="pinned")
         mq.call("subscribe", "share", "t", mode="shared")
         mq.call("subscribe", "cast", "t", mode="broadcast")
         mq.call("subscribe", "block", "t", on_failure="block_key")
         mq.call("create_producer_group", "pg")
-        mq.call("create_topic", "open", queues=1)
-        mq.call("subscribe", "g", "open")
+        mq.subscribed("open")
         mq.send_batch("open", ["1"] * 3)
         message_id = mq.send("t", "1")
         handle = mq.prepare("t", "1")
@@ -374,9 +372,8 @@ def test_names_outside_the_form_are_refused(furnished: Furnished, name: str) -> 
 
 @pytest.mark.parametrize("name", GOOD_NAMES)
 def test_names_are_data_and_never_identifiers(mq: Session, name: str) -> None:
-    mq.call("create_topic", name, queues=1)
+    mq.subscribed(name, group=name)
     mq.call("create_producer_group", name)
-    mq.call("subscribe", name, name)
     message_id = mq.send(name, "1")
     handle = mq.prepare(name, "2", name)
     mq.commit(handle)
@@ -388,8 +385,7 @@ def test_names_are_data_and_never_identifiers(mq: Session, name: str) -> None:
 
 def test_names_are_case_sensitive(mq: Session) -> None:
     mq.call("create_topic", "T", queues=2)
-    mq.send("T", "1")
-    mq.append()
+    mq.sent("T", "1")
     assert mq.receive("t") == []
 
 

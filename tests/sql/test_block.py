@@ -13,9 +13,8 @@ from tests.support.broker import Session, offsets, refused, seconds
 
 
 def subscribe(mq: Session, policy: str, **settings: Any) -> None:
-    mq.call("create_topic", "k", queues=1)
-    settings = {"max_attempts": 4, "retry_delay": seconds(0.05)} | settings
-    mq.call("subscribe", "g", "k", on_failure=policy, **settings)
+    options: dict[str, Any] = {"max_attempts": 4, "retry_delay": seconds(0.05)} | settings
+    mq.subscribed("k", on_failure=policy, **options)
 
 
 @pytest.fixture
@@ -387,8 +386,7 @@ def test_key_an_expired_claim_keeps_its_order(by_key: Session) -> None:
 def test_key_a_hot_key_is_held_back_to_a_limit_and_the_order_holds(mq: Session) -> None:
     subscribe(mq, "block_key", retry_delay=seconds(0.01))
     fill(mq, ["hot"] * 6000)
-    mq.send("k", "1", key="cold")
-    mq.append()
+    mq.sent("k", "1", key="cold")
     got = mq.receive("k", max_messages=10)
     fail(mq, got, 0)
     assert mq.receive("k") == []  # 4096 wait: the queue waits as a whole
@@ -407,8 +405,7 @@ def test_key_a_hot_key_is_held_back_to_a_limit_and_the_order_holds(mq: Session) 
 def test_key_with_a_filter(by_key: Session) -> None:
     by_key.call("alter_subscription", "g", "k", filter='$tag != "no"')
     tags = [None, None, None, "no", None, "no", None]
-    by_key.send_batch("k", ["1"] * 7, keys=list("aabaaab"), tags=tags)
-    by_key.append()
+    by_key.sent_batch("k", ["1"] * 7, keys=list("aabaaab"), tags=tags)
     got = by_key.receive("k", max_messages=2)
     fail(by_key, got, 0)
     got = by_key.receive("k")

@@ -77,24 +77,21 @@ def test_ten_thousand_cursors_are_carried_with_at_most_500_locks(mq: Session) ->
 
 def test_a_receive_waits_for_the_keep_that_carries_its_queue(mq: Session, broker: Broker) -> None:
     """It would return nothing, as it does where another consumer has the queue."""
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     keeper, consumer = broker.session(), broker.session()
     age(mq, "0 s")
     mutate(mq, "_claim_next", "v_waits < 5", "v_waits < 150")  # A slow machine needs longer than a second.
     broker.watch()
     with keeper.transaction():
         assert ("carried", "cursor") in {row[:2] for row in keeper.call("keep")}
-        receiving = broker.background(consumer.receive, "one")
-        broker.wait_blocked(consumer)
+        receiving = broker.blocked(consumer, consumer.receive, "one")
     assert payloads(receiving.result(40)) == [1]
     assert slot_of(mq) == 2
 
 
 def test_a_receive_leaves_no_lock_behind_that_stops_keep(mq: Session, broker: Broker) -> None:
     """A transaction that found a queue locked stays open, and keep() still carries."""
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     consumer, other = broker.session(), broker.session()
     with consumer.transaction(), other.transaction():
         assert consumer.receive("one")
@@ -104,8 +101,7 @@ def test_a_receive_leaves_no_lock_behind_that_stops_keep(mq: Session, broker: Br
 
 def test_a_queue_that_is_always_inside_a_transaction_is_carried_by_its_holder(mq: Session, broker: Broker) -> None:
     """keep() never finds the queue free, because the next consumer is inside before it looks."""
-    mq.send_batch("one", ["1", "2", "3"])
-    mq.append()
+    mq.sent_batch("one", ["1", "2", "3"])
     consumers = [broker.session() for _ in range(3)]
     transactions = [consumer.transaction() for consumer in consumers]
     transactions[0].__enter__()
@@ -130,8 +126,7 @@ def test_a_queue_that_is_always_inside_a_transaction_is_carried_by_its_holder(mq
 
 def test_a_receipt_stays_what_it_is_at_each_step_of_its_slots_end(mq: Session) -> None:
     """It is valid or stale also between the keep() that seals the slot and the one that drops it."""
-    mq.send_batch("one", ["1", "2"])
-    mq.append()
+    mq.sent_batch("one", ["1", "2"])
     (taken_over,) = mq.receive("one", max_messages=1, lease="10 ms")
     mq.execute("select pg_sleep(0.02)")
     (valid,) = mq.receive("one", max_messages=1)
@@ -148,15 +143,12 @@ def test_a_receipt_stays_what_it_is_at_each_step_of_its_slots_end(mq: Session) -
 
 
 def test_a_holder_that_rolls_back_leaves_its_queue_to_keep(mq: Session, broker: Broker) -> None:
-    mq.send("one", "1")
-    mq.append()
-    consumer = broker.session()
-    with consumer.transaction() as tx:
+    mq.sent("one", "1")
+    with broker.transaction(force_rollback=True) as consumer:
         (message,) = consumer.receive("one")
         aged(mq)
         consumer.ack(message.receipt)
         assert slot_of(consumer) == 2
-        tx.force_rollback = True
     assert slot_of(mq) == 1
     keep(mq)
     assert slot_of(mq) == 2
@@ -166,10 +158,8 @@ def test_a_holder_that_rolls_back_leaves_its_queue_to_keep(mq: Session, broker: 
 def test_a_queue_that_stays_in_use_lets_no_more_than_four_slots_stand_open(mq: Session, broker: Broker) -> None:
     """A slot was begun at every pass, however many could not be closed yet."""
     unclosed = "select count(*) from mqpg.segment where family = 'cursor' and closed_at is null"
-    mq.send("one", "1")
-    mq.append()
-    consumer = broker.session()
-    with consumer.transaction():
+    mq.sent("one", "1")
+    with broker.transaction() as consumer:
         (message,) = consumer.receive("one")
         age(mq, "0 s")
         for _ in range(30):
@@ -185,10 +175,8 @@ def test_a_queue_that_stays_in_use_lets_no_more_than_four_slots_stand_open(mq: S
 
 def test_a_subscription_that_is_being_made_keeps_its_slot_open(mq: Session, broker: Broker) -> None:
     """keep() cannot see the new cursors, which lie in the older slot."""
-    mq.send("one", "1")
-    mq.append()
-    other = broker.session()
-    with other.transaction():
+    mq.sent("one", "1")
+    with broker.transaction() as other:
         other.call("subscribe", "late", "one")
         reported = aged(mq) + keep(mq)
         assert ("blocked", "cursor", 2, "a subscription is being made") in reported
@@ -203,8 +191,7 @@ def test_a_subscription_that_is_being_made_keeps_its_slot_open(mq: Session, brok
 def test_a_subscription_begins_where_its_transaction_can_write(mq: Session, broker: Broker, joins: bool) -> None:
     """The transaction wrote cursors before keep() made the new partition, and has every lock already."""
     mq.call("subscribe", "all", "one", mode="broadcast")
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     other = broker.session()
 
     def begin(name: str) -> None:
@@ -227,8 +214,7 @@ def test_a_subscription_begins_where_its_transaction_can_write(mq: Session, brok
 
 def test_a_subscription_under_an_old_snapshot_starts_over(mq: Session, broker: Broker) -> None:
     """It would begin in a slot that is closed, and vanish with it."""
-    other = broker.session()
-    with other.transaction():
+    with broker.transaction() as other:
         other.execute("set transaction isolation level repeatable read")
         other.rows("select 1")
         roll(mq, closes=False)
@@ -270,8 +256,7 @@ def test_slots_roll_while_transactions_roll_back_and_each_message_takes_effect_o
     def send() -> bool:
         nonlocal sent
         numbers = [str(sent + i) for i in range(50)]
-        brisk.send_batch("t", numbers, keys=numbers)
-        brisk.append()
+        brisk.sent_batch("t", numbers, keys=numbers)
         sent += 50
         return sent >= 500 or any(thread.done() for thread in threads)
 
@@ -310,14 +295,12 @@ def work(mq: Session, call: str, rows: int = 0) -> tuple[int, int]:
 
 def fill_wide(mq: Session) -> None:
     """Send three messages to each queue of the topic, about."""
-    mq.send_batch("wide", ["1"] * 3000, keys=[str(i) for i in range(3000)])
-    mq.append()
+    mq.sent_batch("wide", ["1"] * 3000, keys=[str(i) for i in range(3000)])
 
 
 def test_an_empty_receive_of_a_thousand_queues_looks_at_each_in_two_places(brisk: Session) -> None:
     """It called a function for each of the first 16 queues, and looked at cursors and ends apart."""
-    brisk.call("create_topic", "wide", queues=1000)
-    brisk.call("subscribe", "g", "wide")
+    brisk.subscribed("wide", queues=1000)
     brisk.execute("update mqpg.topic set retention = '1 hour'")
     call = "select * from mqpg.receive('g', 'wide')"
 
@@ -342,8 +325,7 @@ def test_an_empty_receive_of_a_thousand_queues_looks_at_each_in_two_places(brisk
 
 def test_a_receive_of_a_thousand_full_queues_looks_at_the_ends_of_a_few(brisk: Session) -> None:
     """The ends are looked up in the order in which the queues waited, not all of them at first."""
-    brisk.call("create_topic", "wide", queues=1000)
-    brisk.call("subscribe", "g", "wide")
+    brisk.subscribed("wide", queues=1000)
     brisk.receive("wide")
     _, empty = work(brisk, "select * from mqpg.receive('g', 'wide')")
     fill_wide(brisk)
@@ -355,8 +337,7 @@ def test_a_receive_of_a_thousand_full_queues_looks_at_the_ends_of_a_few(brisk: S
 
 def test_a_message_in_any_of_a_thousand_queues_is_found(brisk: Session) -> None:
     """The ends of queues lie in closed segments, in queue_tail, or in the newest rows."""
-    brisk.call("create_topic", "wide", queues=1000)
-    brisk.call("subscribe", "g", "wide")
+    brisk.subscribed("wide", queues=1000)
     brisk.execute("update mqpg.topic set retention = '1 hour'")
     sent = 0
     for _ in range(3):
@@ -365,8 +346,7 @@ def test_a_message_in_any_of_a_thousand_queues_is_found(brisk: Session) -> None:
         brisk.append()
         roll(brisk)
     assert sorted(payloads(brisk.drain("wide"))) == list(range(sent))
-    brisk.send("wide", "7", key="seven")
-    brisk.append()
+    brisk.sent("wide", "7", key="seven")
     (message,) = brisk.receive("wide")
     brisk.nack(message.receipt, [message.message_id], delay=seconds(0))
     brisk.append()
@@ -394,14 +374,12 @@ def test_receive_against_unsubscribe_says_that_the_group_has_ended(
 ) -> None:
     """It makes a dead letter of a subscription that is being deleted."""
     mq.call("alter_subscription", "g", "one", max_attempts=1, on_failure=on_failure)
-    mq.send("one", "1", key="k")
-    mq.append()
+    mq.sent("one", "1", key="k")
     spoil(mq)
     other = broker.session()
     with mq.transaction():
         mq.call("unsubscribe", "g", "one")
-        receiving = broker.background(other.receive, "one")
-        broker.wait_blocked(other)
+        receiving = broker.blocked(other, other.receive, "one")
     with refused("MQ005", "unsubscribed"):
         receiving.result(45)
 

@@ -18,18 +18,15 @@ def quick(mq: Session) -> Session:
     (due_checks, two checks).
     """
     mq.execute(ANSWER)
-    due = seconds(0.01)
-    mq.call("create_producer_group", "led", check_after=due, checker="ledger", max_checks=2)
-    mq.call(
-        "create_producer_group",
-        "asks",
-        check_after=due,
-        checker="function",
-        checker_target="public.answer",
-        max_checks=2,
-    )
-    mq.call("create_producer_group", "app", check_after=due, max_checks=2)
+    make_group(mq, "led", checker="ledger", max_checks=2)
+    make_group(mq, "asks", checker="function", checker_target="public.answer", max_checks=2)
+    make_group(mq, "app", max_checks=2)
     return mq
+
+
+def make_group(mq: Session, name: str, **options: Any) -> None:
+    """Create a producer group that checks after 10 ms."""
+    mq.call("create_producer_group", name, check_after=seconds(0.01), **options)
 
 
 def compensated(mq: Session, times: int = 1) -> None:
@@ -86,8 +83,7 @@ def test_an_undecided_half_gets_one_entry_however_often_a_pass_looks(quick: Sess
 
 
 def test_a_half_that_commits_late_is_not_forgotten(quick: Session, broker: Broker) -> None:
-    slow = broker.session()
-    with slow.transaction():
+    with broker.transaction() as slow:
         handle = slow.prepare("one", "1", "led")
         for _ in range(3):
             quick.commit(quick.prepare("one", "1", "led"))
@@ -132,11 +128,9 @@ def test_an_open_local_transaction_is_waited_for(quick: Session, broker: Broker,
 def test_a_fence_rolled_back_leaves_the_local_transaction_its_chance(quick: Session, broker: Broker) -> None:
     handle = enqueued(quick)
     local, checker = broker.session(), broker.session()
-    with checker.transaction() as tx:
+    with checker.transaction(force_rollback=True):
         assert checker.value("compensate") == 1
-        waiting = broker.background(local.call, "local_begin", handle)
-        broker.wait_blocked(local)
-        tx.force_rollback = True
+        waiting = broker.blocked(local, local.call, "local_begin", handle)
     waiting.result(45)
     overdue_now(quick)
     compensated(quick)
@@ -158,11 +152,9 @@ def test_the_producer_wins_where_it_decided_while_the_fence_was_set(quick: Sessi
     mutate(quick, "_check_back", "SET lock_timeout TO '50ms'", "SET lock_timeout TO '60s'")  # for a slow machine
     handle = enqueued(quick)
     quick.call("local_begin", handle)
-    producer = broker.session()
-    with producer.transaction():
+    with broker.transaction() as producer:
         assert producer.commit(handle) == "committed"
-        asking = broker.background(quick.value, "compensate")
-        broker.wait_blocked(quick)
+        asking = broker.blocked(quick, quick.value, "compensate")
     assert asking.result(45) == 1
     assert decision(quick, handle) == ("c", "producer")
 
@@ -210,9 +202,7 @@ def test_a_function_with_jsonb_gets_key_headers_and_payload(quick: Session) -> N
         " security definer language sql as $$ select case when k = 'k' and hs = '{\"h\": 1}' and p = '{\"a\": 1}' then 'commit'"
         " else 'rollback' end::mqpg.verdict $$"
     )
-    quick.call(
-        "create_producer_group", "picky", check_after=seconds(0.01), checker="function", checker_target="public.picky"
-    )
+    make_group(quick, "picky", checker="function", checker_target="public.picky")
     handle = quick.prepare("one", '{"a":1}', "picky", key="k", headers='{"h": 1}')
     compensated(quick)
     assert decision(quick, handle) == ("c", "checker")
@@ -368,7 +358,7 @@ def test_check_wait_of_a_decided_half_does_nothing(quick: Session) -> None:
 
 
 def test_exhausted_with_policy_rollback(quick: Session) -> None:
-    quick.call("create_producer_group", "rude", check_after=seconds(0.01), max_checks=1, on_exhausted="rollback")
+    make_group(quick, "rude", max_checks=1, on_exhausted="rollback")
     handle = quick.prepare("one", "1", "rude")
     due(quick, "rude", lease=seconds(0.01))
     eventually(lambda: quick.call("due_checks", "rude") == [] and decision(quick, handle))
@@ -378,14 +368,7 @@ def test_exhausted_with_policy_rollback(quick: Session) -> None:
 @pytest.mark.parametrize("checker", ["ledger", "due_checks"])  # local_begin() does not look at the checker
 @pytest.mark.parametrize(("local", "op"), [(True, "c"), (False, "b")])
 def test_exhausted_rollback_with_a_ledger_fences_first(quick: Session, checker: str, local: bool, op: str) -> None:
-    quick.call(
-        "create_producer_group",
-        "rude",
-        check_after=seconds(0.01),
-        max_checks=1,
-        on_exhausted="rollback",
-        checker=checker,
-    )
+    make_group(quick, "rude", max_checks=1, on_exhausted="rollback", checker=checker)
     handle = quick.prepare("one", "1", "rude")
     if local:
         quick.call("local_begin", handle)
@@ -396,15 +379,7 @@ def test_exhausted_rollback_with_a_ledger_fences_first(quick: Session, checker: 
 
 
 def test_exhausted_rollback_with_a_ledger_elsewhere_parks(quick: Session) -> None:
-    quick.call(
-        "create_producer_group",
-        "far",
-        check_after=seconds(0.01),
-        max_checks=1,
-        on_exhausted="rollback",
-        checker="url",
-        checker_target="shop",
-    )
+    make_group(quick, "far", max_checks=1, on_exhausted="rollback", checker="url", checker_target="shop")
     handle = quick.prepare("one", "1", "far")
     due(quick, "far", lease=seconds(0.01))
     eventually(lambda: quick.call("due_checks", "far") == [] and quick.rows("select from mqpg.half_parked"))
@@ -454,8 +429,7 @@ def test_rearm_by_two_at_once_enters_it_once(quick: Session, parked: str, broker
     other = broker.session()
     with quick.transaction():
         quick.call("rearm", parked)
-        racing = broker.background(other.call, "rearm", parked)
-        broker.wait_blocked(other)
+        racing = broker.blocked(other, other.call, "rearm", parked)
     with refused("MQ018"):
         racing.result(45)
     assert entries(quick) == 1
@@ -514,8 +488,7 @@ def test_a_function_is_asked_about_what_was_prepared_before_its_group_had_anothe
     quick: Session, broker: Broker
 ) -> None:
     replace_answer(quick, "return 'commit';")
-    other = broker.session()
-    with other.transaction():
+    with broker.transaction() as other:
         handle = other.prepare("one", "1", "app")
         quick.call("alter_producer_group", "app", checker="ledger")
         quick.call("alter_producer_group", "app", checker="function", checker_target="public.answer")
@@ -534,7 +507,7 @@ def test_a_dead_group_does_not_slow_the_others(quick: Session, broker: Broker) -
     local = broker.session()
     later = seconds(3600)
     stuck = [row[0] for row in quick.call("prepare_batch", "one", ["1"] * 200, "led", check_after=later)]
-    quick.call("create_producer_group", "lively", check_after=seconds(0.01), checker="ledger")
+    make_group(quick, "lively", checker="ledger")
     with local.transaction():
         for handle in stuck:
             local.call("local_begin", handle)

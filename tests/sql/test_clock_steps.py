@@ -25,8 +25,7 @@ MARK = "select setval('mqpg.due_mark', (date_part('epoch', max(due_until)) * 100
 
 def was_ahead(mq: Session, by: str) -> None:
     """As if the newest append() had run while the clock was ahead."""
-    mq.send("t")
-    mq.append()
+    mq.sent("t")
     mq.drain("t")
     mq.execute(
         "update mqpg.tick set due_until = clock_timestamp() + %s::interval, at = at + %s::interval"
@@ -38,8 +37,7 @@ def was_ahead(mq: Session, by: str) -> None:
 
 
 def notice(mq: Session) -> None:
-    mq.send("t")
-    mq.append()
+    mq.sent("t")
     mq.drain("t")
 
 
@@ -103,8 +101,7 @@ def test_delays_are_kept(noticed: bool, by: str, mq: Session) -> None:
 def test_back_offs_are_kept(on_failure: str, by: str, mq: Session) -> None:
     was_ahead(mq, by)
     mq.call("alter_subscription", "g", "one", retry_delay="0.6 s", on_failure=on_failure)
-    message = mq.send("one", key="k")
-    mq.append()
+    message = mq.sent("one", key="k")
     began = time.monotonic()
     mq.nack(mq.receive("one")[0].receipt, [message])
     mq.append()
@@ -116,8 +113,7 @@ def test_back_offs_are_kept(on_failure: str, by: str, mq: Session) -> None:
 
 def test_retries_from_the_wrong_time_come(mq: Session) -> None:
     """They were written while the clock was ahead, and are due as long after that."""
-    message = mq.send("one")
-    mq.append()
+    message = mq.sent("one")
     mq.nack(mq.receive("one")[0].receipt, [message], delay="0.5 s")
     delayed = mq.send("one", delay="0.5 s")
     shift(mq, "30 days")
@@ -157,8 +153,7 @@ def shift(mq: Session, by: str) -> None:
 @pytest.mark.parametrize("idle", ["0 days", "10 days"])
 def test_leases_from_the_wrong_time_end(mq: Session, idle: str) -> None:
     """Also where nothing was appended for days, so that the newest tick is much older than the lease."""
-    mq.send("one")
-    mq.append()
+    mq.sent("one")
     mq.receive("one", lease="0.3 s")
     shift(mq, "30 days")
     mq.execute(f"update mqpg.tick set at = at - interval '{idle}', due_until = due_until - interval '{idle}'")
@@ -178,8 +173,7 @@ def of_cursors_only(mq: Session) -> None:
 @pytest.mark.parametrize("on_failure", ["skip", "block_queue"])
 def test_leases_from_the_wrong_time_end_although_no_append_noticed_it(on_failure: str, mq: Session) -> None:
     mq.call("alter_subscription", "g", "one", on_failure=on_failure)
-    sent = mq.send("one")
-    mq.append()
+    sent = mq.sent("one")
     (message,) = mq.receive("one", lease="0.3 s")
     if on_failure == "block_queue":
         mq.nack(message.receipt, [sent], delay="0.3 s")
@@ -189,14 +183,12 @@ def test_leases_from_the_wrong_time_end_although_no_append_noticed_it(on_failure
 
 
 def test_a_queue_that_was_used_at_the_wrong_time_gets_its_turn(mq: Session) -> None:
-    mq.send_batch("t", ["1"] * 8, keys=list("abcdefgh"))
-    mq.append()
+    mq.sent_batch("t", ["1"] * 8, keys=list("abcdefgh"))
     first = mq.receive("t", max_messages=1)
     mq.ack(first[0].receipt)
     of_cursors_only(mq)
     mq.execute("update mqpg.cursor set at = at - interval '30 days' where queue_id <> %s", first[0].queue_id)
-    mq.send_batch("t", ["1"] * 8, keys=list("abcdefgh"))
-    mq.append()
+    mq.sent_batch("t", ["1"] * 8, keys=list("abcdefgh"))
     turns = [mq.receive("t", max_messages=1)[0].queue_id for _ in range(2)]
     assert turns[0] == first[0].queue_id != turns[1]
 
@@ -205,8 +197,7 @@ def test_half_messages_from_the_wrong_time_are_checked(mq: Session) -> None:
     mq.call("create_producer_group", "polled", checker="due_checks")
     enqueued = mq.prepare("one", group="polled", check_after="0.2 s")
     mq.execute("select pg_sleep(1.1)")
-    mq.send("one")
-    mq.append()
+    mq.sent("one")
     fresh = mq.prepare("one", group="polled", check_after="0.2 s")
     shift(mq, "30 days")
     found: set[str] = set()
@@ -297,8 +288,7 @@ def test_an_id_is_free_after_its_window_though_no_keeper_makes_slots(mq: Session
 @pytest.mark.parametrize("away", ["3 days", "30 days"])
 def test_a_keeper_that_was_away(away: str, mq: Session) -> None:
     keeper_away(mq, away)
-    message = mq.send("one")
-    mq.append()
+    message = mq.sent("one")
     mq.nack(mq.receive("one")[0].receipt, [message], delay="10 ms")
     mq.send("one", delay="10 ms")
     first = mq.send("one", dedup_id="x")
@@ -315,13 +305,11 @@ def test_a_keeper_that_was_away(away: str, mq: Session) -> None:
 def test_what_happened_is_said(mq: Session, broker: Broker) -> None:
     from mqpg.status import findings, read_overview
 
-    message = mq.send("one")
-    mq.append()
+    message = mq.sent("one")
     mq.nack(mq.receive("one")[0].receipt, [message], reason="too late", final=True)
     shift(mq, "30 days")
     notice(mq)
-    honest = mq.send("one")
-    mq.append()
+    honest = mq.sent("one")
     mq.nack(mq.receive("one")[0].receipt, [honest], reason="bad", final=True)
     reasons: dict[int, Any] = {row.message_id: row.reason for row in mq.call("dead_letters", "g", "one")}
     assert "clock was ahead" in reasons[message]
@@ -338,8 +326,7 @@ def test_the_broker_comes_near_the_clock_again(mq: Session) -> None:
     mq.execute("update mqpg.clock set seen_at = seen_at - interval '20 hours'")  # and then it jumps forward
     notice(mq)
     assert mq.scalar("select extract(epoch from ahead) < 60 from mqpg.clock")
-    mq.send("one", delay="1 hour")
-    mq.append()
+    mq.sent("one", delay="1 hour")
     assert not mq.receive("one")
 
 
@@ -360,5 +347,4 @@ def test_segments_that_are_open_stay_open(mq: Session) -> None:
     mq.execute("select mqpg._note_clock_step('2 days')")
     assert mq.rows(open_ones) == before
     assert mq.scalar("select count(*) from mqpg.segment where greatest(made_at, opened_at) > clock_timestamp()") == 0
-    mq.call("create_topic", "later")
-    mq.call("subscribe", "g", "later")
+    mq.subscribed("later", queues=8)

@@ -27,8 +27,7 @@ def halves(mq: Session) -> dict[str, str]:
     mq.call("create_producer_group", "url", checker="url", checker_target="shop")
     mq.call("create_producer_group", "polled", checker="due_checks")
     found = {group: mq.prepare("one", group=group, check_after="10 ms") for group in ("local", "url", "polled")}
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     mq.send("one", "2")
     return found
 

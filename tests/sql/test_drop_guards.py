@@ -11,23 +11,20 @@ def orphans(mq: Session) -> list[tuple[str, int, int]]:
 
 
 def test_an_open_send_to_a_dropped_topic_is_reported(mq: Session, broker: Broker) -> None:
-    sender = broker.session()
-    with sender.transaction():
+    with broker.transaction() as sender:
         sender.send_batch("one", ["1", "2"])
         mq.call("drop_topic", "one")
         assert orphans(mq) == [("one", 0, 0)]
     assert mq.append() == 2
     assert orphans(mq) == [("one", 2, 0)]
-    mq.call("create_topic", "one", queues=1)
-    mq.call("subscribe", "g", "one")
+    mq.subscribed("one")
     assert mq.receive("one") == []
     with refused("MQ003"):
         mq.send("gone", "1")
 
 
 def test_what_was_there_before_the_drop_is_no_orphan(mq: Session) -> None:
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     with refused("MQ012"):
         mq.call("drop_topic", "one")
     mq.call("drop_topic", "one", True)
@@ -36,8 +33,7 @@ def test_what_was_there_before_the_drop_is_no_orphan(mq: Session) -> None:
 
 
 def test_an_open_prepare_on_a_dropped_topic_is_reported_and_decided(mq: Session, broker: Broker) -> None:
-    sender = broker.session()
-    with sender.transaction():
+    with broker.transaction() as sender:
         handle = sender.prepare("one", "1")
         mq.call("drop_topic", "one")
     mq.execute("select mqpg._enqueue_halves_now('test')")
@@ -49,8 +45,7 @@ def test_an_open_prepare_on_a_dropped_topic_is_reported_and_decided(mq: Session,
 
 def test_an_open_prepare_of_a_dropped_group_is_listed_and_decided(mq: Session, broker: Broker) -> None:
     mq.call("create_producer_group", "brief", check_after=seconds(0.01))
-    sender = broker.session()
-    with sender.transaction():
+    with broker.transaction() as sender:
         handles = [sender.prepare("one", str(i), "brief") for i in range(2)]
         mq.call("drop_producer_group", "brief")
     mq.value("compensate")

@@ -36,16 +36,14 @@ def test_a_message_for_a_broadcast_group_that_nobody_has_joined_keeps_the_topic(
 
 
 def test_a_group_that_starts_at_the_end_wants_nothing_that_was_there(free: Session) -> None:
-    free.send("free", "1")
-    free.append()
+    free.sent("free", "1")
     free.call("subscribe", "g", "free", mode="broadcast", start="latest")
     free.call("drop_topic", "free")
 
 
 def test_what_a_group_has_read_keeps_no_topic_and_what_it_left_unread_does_without_it(free: Session) -> None:
     free.call("subscribe", "g", "free")
-    free.send("free", "1")
-    free.append()
+    free.sent("free", "1")
     free.drain("free")
     with free.conn.transaction(force_rollback=True):
         free.call("drop_topic", "free")
@@ -65,8 +63,7 @@ def test_a_recalled_message_keeps_no_topic_and_a_delayed_one_beside_it_does(free
 
 def test_a_recall_that_is_not_committed_yet_keeps_the_topic(free: Session, broker: Broker) -> None:
     message_id = free.send("free", "1", delay=seconds(3600))
-    other = broker.session()
-    with other.transaction():
+    with broker.transaction() as other:
         assert other.value("recall", message_id)
         with refused("MQ012", "delayed"):
             free.call("drop_topic", "free")
@@ -75,8 +72,7 @@ def test_a_recall_that_is_not_committed_yet_keeps_the_topic(free: Session, broke
 
 def test_a_purged_retry_keeps_no_topic(free: Session) -> None:
     free.call("subscribe", "g", "free", retry_delay=seconds(3600))
-    free.send("free", "1")
-    free.append()
+    free.sent("free", "1")
     got = free.receive("free")
     free.nack(got[0].receipt, [got[0].message_id])
     with refused("MQ012", "delayed"):
@@ -110,8 +106,7 @@ def test_what_is_dropped_meanwhile_is_unknown(
     other = broker.session()
     with free.transaction():
         free.execute(f"select mqpg.{first}")
-        waiting = broker.background(other.execute, f"select mqpg.{second}")
-        broker.wait_blocked(other)
+        waiting = broker.blocked(other, other.execute, f"select mqpg.{second}")
     with refused(code, "meanwhile"):
         waiting.result(45)
 
@@ -120,11 +115,9 @@ def test_a_group_may_subscribe_where_the_drop_rolled_back(free: Session, broker:
     other = broker.session()
     with free.conn.transaction(force_rollback=True):
         free.call("drop_topic", "free")
-        waiting = broker.background(other.call, "subscribe", "late", "free")
-        broker.wait_blocked(other)
+        waiting = broker.blocked(other, other.call, "subscribe", "late", "free")
     waiting.result(45)
-    free.send("free", "1")
-    free.append()
+    free.sent("free", "1")
     assert len(free.drain("free", group="late")) == 1
 
 

@@ -18,8 +18,7 @@ pytestmark = pytest.mark.own_database  # segments roll
 def drained(brisk: Session) -> Session:
     """Queue 0 of `one` has five messages, read by its group, in a closed segment that is kept."""
     retain(brisk, "7 days")
-    brisk.send_batch("one", ["1"] * 5)
-    brisk.append()
+    brisk.sent_batch("one", ["1"] * 5)
     brisk.drain("one")
     roll(brisk)
     return brisk
@@ -51,8 +50,7 @@ def test_a_half_whose_segment_is_dropped_meanwhile_is_not_lost(brisk: Session, b
     brisk.append()
     brisk.drain("one")
     brisk.value("adopt")
-    old = broker.session()
-    with old.transaction():
+    with broker.transaction() as old:
         old.execute("set transaction isolation level repeatable read")
         old.rows("select from mqpg.topic")
         gone(brisk, {"commit_log_1"}, roll(brisk))
@@ -88,8 +86,7 @@ def test_what_begins_while_the_rows_are_dropped_begins_at_the_end(drained: Sessi
     answers: list[Any] = []
     eventually(drop_in_transaction, interval=0)
     assert answers[0].result(45) == 5
-    drained.send("one", '"new"')
-    drained.append()
+    drained.sent("one", '"new"')
     assert payloads(drained.drain("one")) == ["new"]
     if call == "member":
         assert payloads(drained.receive("one", group="all", consumer="x")) == ["new"]
@@ -97,11 +94,9 @@ def test_what_begins_while_the_rows_are_dropped_begins_at_the_end(drained: Sessi
 
 def from_before_the_note(brisk: Session, broker: Broker) -> Session:
     """A session whose snapshot is older than the note of a queue's end, of which the rows are dropped."""
-    brisk.send_batch("one", ["1"] * 5)
-    brisk.append()
+    brisk.sent_batch("one", ["1"] * 5)
     brisk.drain("one")
-    old = broker.session()
-    old.execute("begin isolation level repeatable read")
+    old = broker.session("begin isolation level repeatable read")
     old.rows("select from mqpg.topic")
     gone(brisk, {"consume_queue_1"}, roll(brisk))
     return old
@@ -164,8 +159,7 @@ def test_nobody_begins_at_an_offset_that_is_about_to_be_dropped(drained: Session
     old.execute("rollback")
     calls[call]()
     drop(drained, "consume_queue_1")
-    drained.send("one", '"new"')
-    drained.append()
+    drained.sent("one", '"new"')
     for group, consumer in (("g", None), ("new", None), ("all", "x")):
         if group == "g" or group in call + "new" * (call == "subscribe") + "all" * (call == "member"):
             assert payloads(drained.receive("one", group=group, consumer=consumer)) == ["new"]
@@ -191,19 +185,16 @@ def test_who_begins_at_an_oldest_offset_holds_the_release_up(drained: Session, b
 
 def test_a_transaction_that_subscribes_late_keeps_its_cursor_slot(brisk: Session, broker: Broker) -> None:
     """Its first position goes into the old slot, because it began before there was a newer one."""
-    late = broker.session()
-    with late.transaction():
+    with broker.transaction() as late:
         late.call("subscribe", "late", "one")
         assert "cursor_1" not in dropped(roll(brisk, closes=False))
     gone(brisk, {"cursor_1"}, roll(brisk))
-    brisk.send("one", '"x"')
-    brisk.append()
+    brisk.sent("one", '"x"')
     assert payloads(brisk.receive("one", group="late")) == ["x"]
 
 
 def test_a_sealed_slot_refuses_a_writer_with_an_old_snapshot(brisk: Session, broker: Broker) -> None:
-    old = broker.session()
-    old.execute("begin isolation level repeatable read")
+    old = broker.session("begin isolation level repeatable read")
     old.rows("select from mqpg.topic")
     aged(brisk)
     released(brisk, "cursor_1")
@@ -275,8 +266,7 @@ def test_a_drop_that_waits_for_a_reader_holds_nobody_up(drained: Session, broker
         reader.rows("select count(*) from mqpg.commit_log")
         keeping = broker.background(keep_in_vain, broker.session(), 6)
         while not keeping.done():
-            sender.send("one", "1")
-            sender.append()
+            sender.sent("one", "1")
             sender.drain("one")
         keeping.result()
     drop(drained, "consume_queue_1")
@@ -288,8 +278,7 @@ def test_a_call_tries_each_table_once(drained: Session, broker: Broker) -> None:
     for no in (2, 3):
         aged(drained)
         released(drained, f"cursor_{no}")
-    reader = broker.session()
-    with reader.transaction():
+    with broker.transaction() as reader:
         reader.rows("select count(*) from mqpg.cursor")
         assert [row.segment_no for row in drained.call("keep") if row.action == "blocked"] == [2]
     gone(drained, {"cursor_2", "cursor_3"}, keep(drained))
@@ -298,8 +287,7 @@ def test_a_call_tries_each_table_once(drained: Session, broker: Broker) -> None:
 def test_a_call_releases_a_table_of_each_family(drained: Session, broker: Broker) -> None:
     """A keeper that has much to do must not leave out a family until it has nothing else to do."""
     early_in_the_hour(drained)
-    writer = broker.session()
-    with writer.transaction():
+    with broker.transaction() as writer:
         writer.execute("lock table mqpg.cursor_2 in row exclusive mode")
         aged(drained)
         eventually(lambda: ("blocked", "cursor") in {row[:2] for row in keep(drained)}, interval=0)
@@ -327,8 +315,7 @@ def test_keep_finishes_what_a_killed_keeper_began_to_detach(
     reader, detacher = broker.session(), broker.session()
     with reader.transaction():
         reader.rows(f"select count(*) from mqpg.{parent}")
-        detaching = broker.background(detach, detacher, parent, no)
-        broker.wait_blocked(detacher)
+        detaching = broker.blocked(detacher, detach, detacher, parent, no)
         assert state(drained, f"{parent}_{no}") == "detaching"
         works(drained)
         drained.execute("select pg_terminate_backend(%s)", detacher.pid)
@@ -353,8 +340,7 @@ def test_keep_drops_what_a_killed_keeper_detached(drained: Session, broker: Brok
 
 
 def works(mq: Session) -> None:
-    mq.send("one", '"new"')
-    mq.append()
+    mq.sent("one", '"new"')
     assert payloads(mq.drain("one")) == ["new"]
 
 
@@ -376,8 +362,7 @@ def test_partitions_are_made_while_another_is_being_detached(drained: Session, b
     reader, detacher = broker.session(), broker.session()
     with reader.transaction():
         reader.rows("select count(*) from mqpg.consume_queue")
-        detaching = broker.background(detach, detacher, "consume_queue", 1)
-        broker.wait_blocked(detacher)
+        detaching = broker.blocked(detacher, detach, detacher, "consume_queue", 1)
         drained.execute("update mqpg.settings set value = '5' where name = 'segments_ahead'")
         assert sum(row.action == "made" and row.family == "tick" for row in drained.call("keep")) > 2
     detaching.result(45)
@@ -406,8 +391,7 @@ def test_survivors_are_read_while_their_bodies_are_being_detached(brisk: Session
         reader.rows("select count(*) from mqpg.commit_log")
         old.execute("begin isolation level repeatable read")
         old.rows("select from mqpg.topic")
-        detaching = broker.background(detach, detacher, "commit_log", 1)
-        broker.wait_blocked(detacher)
+        detaching = broker.blocked(detacher, detach, detacher, "commit_log", 1)
         look(brisk)
         look(reader)
     detaching.result(45)

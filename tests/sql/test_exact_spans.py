@@ -46,8 +46,7 @@ def checked_by_group(mq: Session, days: int) -> str:
 
 
 def nacked(mq: Session, days: int, **named: str) -> str:
-    message = mq.send("one")
-    mq.append()
+    message = mq.sent("one")
     mq.nack(mq.receive("one")[0].receipt, [message], **named)
     return due(mq, message)
 
@@ -58,8 +57,7 @@ def backed_off(mq: Session, days: int) -> str:
 
 
 def leased(mq: Session, days: int) -> str:
-    mq.send("one")
-    mq.append()
+    mq.sent("one")
     mq.ack(mq.receive("one", lease=f"{days} days")[0].receipt)
     return (
         "(select c.lease_until from mqpg.cursor cross join lateral unnest(claims) as c order by version desc limit 1)"
@@ -67,8 +65,7 @@ def leased(mq: Session, days: int) -> str:
 
 
 def taken_over(mq: Session, days: int) -> str:
-    mq.send("one")
-    mq.append()
+    mq.sent("one")
     mq.call("release", mq.receive("one")[0].receipt)
     mq.ack(mq.receive("one", lease=f"{days} days")[0].receipt)
     return (

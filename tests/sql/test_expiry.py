@@ -114,8 +114,7 @@ def test_a_half_that_its_app_keeps_waiting_for_does_not_expire(expiring: Session
 
 def test_a_half_of_a_group_that_was_dropped_is_parked(mq: Session, broker: Broker) -> None:
     mq.call("create_producer_group", "brief", check_after=SOON)
-    sender = broker.session()
-    with sender.transaction():
+    with broker.transaction() as sender:
         handle = sender.prepare("one", "1", "brief")
         mq.call("drop_producer_group", "brief")
     enqueue(mq)
@@ -150,8 +149,7 @@ def test_an_expired_half_of_a_ledger_group_is_ruled_by_its_fence(expiring: Sessi
 @pytest.mark.parametrize("group", ["app", "asks", "led"])
 def test_an_open_local_transaction_is_waited_for(expiring: Session, broker: Broker, group: str) -> None:
     handle = expiring.prepare("one", "1", group)
-    local = broker.session()
-    with local.transaction():
+    with broker.transaction() as local:
         local.call("local_begin", handle)
         for _ in range(3):
             enqueue(expiring)
@@ -240,8 +238,7 @@ def test_a_half_whose_ledger_stays_away_stays_parked(expiring: Session) -> None:
 
 def test_a_half_that_was_prepared_under_another_ledger_is_not_asked_there(expiring: Session, broker: Broker) -> None:
     expiring.call("create_producer_group", "moves", check_after=SOON, expire_after=SOON)
-    sender = broker.session()
-    with sender.transaction():
+    with broker.transaction() as sender:
         handle = sender.prepare("one", "1", "moves")
         expiring.call("alter_producer_group", "moves", checker="url", checker_target="shop")
     parked(expiring, handle)
@@ -255,8 +252,7 @@ def test_a_half_that_was_prepared_under_another_ledger_is_not_asked_there(expiri
 
 def test_an_open_commit_wins_over_the_expiry(expiring: Session, broker: Broker) -> None:
     handle = expiring.prepare("one", "1", "app")
-    other = broker.session()
-    with other.transaction():
+    with broker.transaction() as other:
         assert other.commit(handle) == "committed"
         for _ in range(3):
             expiring.value("compensate")
@@ -274,8 +270,7 @@ def test_a_commit_that_meets_an_open_expiry_is_told_that_it_came_late(expiring: 
     pass_time(expiring, "1 s")
     with ending.transaction():
         assert ending.value("compensate") == 1
-        racing = broker.background(late.commit, handle)
-        broker.wait_blocked(late)
+        racing = broker.blocked(late, late.commit, handle)
     assert racing.result(45) == "already_rolled_back"
     assert decision(expiring, handle) == ("b", "expiry")
 
@@ -285,8 +280,7 @@ def test_an_expiry_that_dies_between_fence_and_ruling_leaves_neither(expiring: S
     handle = expiring.prepare("one", "1", "app")
     enqueue(expiring)
     pass_time(expiring, "1 s")
-    dying = broker.session()
-    dying.execute("begin")
+    dying = broker.session("begin")
     assert dying.value("compensate") == 1
     assert dying.scalar("select entry from mqpg.ledger where handle = %s", handle) == "fence"
     expiring.execute("select pg_terminate_backend(%s, 5000)", dying.pid)

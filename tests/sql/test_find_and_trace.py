@@ -38,8 +38,7 @@ def test_a_delayed_send_and_a_delayed_half(mq: Session) -> None:
     assert [f[0] for f in found(mq)] == ["delayed", "delayed"]
     make_due(mq)
     for i in range(5):
-        mq.send("one", str(i))
-        mq.append()
+        mq.sent("one", str(i))
     eventually(lambda: (mq.append(), [f[0] for f in found(mq)] == ["appended"] * 2)[1])
     offsets = {mid: offset for _, offset, mid in positions(mq, "one")}
     for row in mq.call("find_by_key", "one", "k"):
@@ -53,13 +52,10 @@ def test_offsets_of_whole_batches_and_of_transactions_that_outlived_ticks(mq: Se
     with slow.transaction():
         slow.send_batch("t", ["1"] * 5, keys=keys)
         for i in range(20):
-            mq.send("t", str(i), key="k" if i % 3 else "j")
-            mq.append()
-    mq.send_batch("t", ["2"] * 5, keys=keys)
-    mq.append()
+            mq.sent("t", str(i), key="k" if i % 3 else "j")
+    mq.sent_batch("t", ["2"] * 5, keys=keys)
     for i in range(5):
-        mq.send("t", str(i))
-        mq.append()
+        mq.sent("t", str(i))
     offsets = {mid: (queue_id, offset) for queue_id, offset, mid in positions(mq, "t")}
     rows = mq.call("find_by_key", "t", "k") + mq.call("find_by_key", "t", "j")
     assert len(rows) == 20 + 8
@@ -106,8 +102,7 @@ def test_trace_of_a_delivered_message(mq: Session) -> None:
 
 
 def test_trace_of_redeliveries_among_many_versions(mq: Session) -> None:
-    ids = mq.send_batch("one", ["1"] * 40)
-    mq.append()
+    ids = mq.sent_batch("one", ["1"] * 40)
     for _ in range(15):
         mq.ack(mq.receive("one", max_messages=1)[0].receipt)
     assert len(mq.receive("one", max_messages=1, lease=seconds(0.05))) == 1
@@ -145,8 +140,7 @@ def test_dead_letters_latest_first_with_the_final_payload(mq: Session) -> None:
     mq.call("subscribe", "strict", "one", max_attempts=1)
     handle = mq.prepare("one", "1", key="k")
     mq.commit(handle, '{"final":  true}')
-    mq.send("one", "2")
-    mq.append()
+    mq.sent("one", "2")
     while got := mq.receive("one", group="strict", max_messages=1):
         (message,) = got
         mq.nack(message.receipt, [message.message_id], reason=f"no {message.queue_offset}")

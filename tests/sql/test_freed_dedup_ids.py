@@ -43,15 +43,13 @@ def settled(mq: Session) -> None:
 
 
 def purged(mq: Session) -> None:
-    mq.send("one", '"old"', dedup_id="x")
-    mq.append()
+    mq.sent("one", '"old"', dedup_id="x")
     mq.value("purge_topic", "one")
 
 
 def expired(mq: Session) -> None:
     mq.call("alter_topic", "one", message_ttl="10 ms")
-    mq.send("one", '"old"', dedup_id="x")
-    mq.append()
+    mq.sent("one", '"old"', dedup_id="x")
     mq.execute("select pg_sleep(0.1)")
     assert not mq.receive("one")
     mq.call("alter_topic", "one", message_ttl="1 hour")
@@ -136,8 +134,7 @@ def test_the_window_after_one_with_many_begins_at_the_newest(mq: Session) -> Non
 
 @pytest.mark.parametrize("state", ["pending", "delivered", "delivered and purged", "in flight", "dead", "sought"])
 def test_the_id_of_a_message_that_exists_or_was_delivered_is_taken(state: str, mq: Session) -> None:
-    message = mq.send("one", dedup_id="x", **({"delay": "1 hour"} if state == "pending" else {}))
-    mq.append()
+    message = mq.sent("one", dedup_id="x", **({"delay": "1 hour"} if state == "pending" else {}))
     if state == "dead":
         mq.nack(mq.receive("one")[0].receipt, [message], final=True)
         mq.value("purge_topic", "one")
@@ -155,8 +152,7 @@ def test_the_id_of_a_message_that_exists_or_was_delivered_is_taken(state: str, m
 
 def test_a_purge_for_one_of_two_groups(mq: Session) -> None:
     mq.call("subscribe", "h", "one")
-    message = mq.send("one", dedup_id="x")
-    mq.append()
+    message = mq.sent("one", dedup_id="x")
     mq.drain("one", group="h")
     mq.value("purge_topic", "one")
     assert mq.send("one", dedup_id="x") == message
@@ -170,8 +166,7 @@ def test_an_open_recall_is_waited_for(many: bool, broker: Broker, mq: Session) -
     mq.execute("begin")
     for message in [*others, old]:
         mq.value("recall", message)
-    again = broker.background(other.send, "one", '"new"', dedup_id="x")
-    broker.wait_blocked(other)
+    again = broker.blocked(other, other.send, "one", '"new"', dedup_id="x")
     mq.execute("commit")
     assert again.result() != old
     mq.append()
@@ -183,7 +178,6 @@ def test_two_senders_at_once_store_one(broker: Broker, mq: Session) -> None:
     other = broker.session()
     mq.execute("begin")
     new = mq.send("one", '"new"', dedup_id="x")
-    again = broker.background(other.send, "one", '"third"', dedup_id="x")
-    broker.wait_blocked(other)
+    again = broker.blocked(other, other.send, "one", '"third"', dedup_id="x")
     mq.execute("commit")
     assert again.result() == new

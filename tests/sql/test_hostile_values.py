@@ -236,19 +236,15 @@ class Stage:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.mq = mq = broker.session()
-        mq.call("create_topic", "t", queues=2)
-        mq.call("create_topic", "r", queues=1, kind="relay")
-        mq.call("create_topic", "blocked", queues=1)
-        mq.call("create_topic", "dying", queues=1)
+        mq.subscribed("t", queues=2)
+        mq.subscribed("r", kind="relay")
+        mq.subscribed("blocked", on_failure="block_key")
+        mq.subscribed("dying", max_attempts=1)
         mq.call("create_topic", "empty", queues=1)
-        mq.call("subscribe", "g", "t")
         mq.call("subscribe", "shared", "t", mode="shared")
         mq.call("subscribe", "pin", "t", mode="pinned")
         mq.call("subscribe", "cast", "t", mode="broadcast")
         mq.execute("select mqpg.subscribe('filtered', 't', filter => '$.a > 0')")
-        mq.call("subscribe", "g", "r")
-        mq.call("subscribe", "g", "blocked", on_failure="block_key")
-        mq.call("subscribe", "g", "dying", max_attempts=1)
         mq.execute("create function public.answer(text, text, jsonb, json) returns mqpg.verdict"
                    " security definer language sql as $$ select 'wait'::mqpg.verdict $$")  # fmt: skip
         mq.execute("select mqpg.create_producer_group('pg', check_after => '10 ms')")
@@ -259,8 +255,7 @@ class Stage:
         handle, relay_handle = mq.prepare("t", "1"), mq.prepare("r", "1")
         first_half, second_half = (row[0] for row in mq.call("prepare_batch", "t", ["1", "2"], "pg"))
         for topic in ("blocked", "dying"):
-            mq.send_batch(topic, ["1"] * 5)
-        mq.append()
+            mq.sent_batch(topic, ["1"] * 5)
         dead = mq.receive("dying", max_messages=2)
         mq.nack(dead[0].receipt, [m.message_id for m in dead])
         blocked = mq.receive("blocked", max_messages=2)[0]

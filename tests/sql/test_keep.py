@@ -124,13 +124,11 @@ def test_the_dedup_window_changes_between_two_sends_and_never_within_one(mq: Ses
     sender, other = broker.session(), broker.session()
     with sender.transaction():
         first = sender.send("one", "1", dedup_id="x")
-        changed = broker.background(other.execute, change)
-        broker.wait_blocked(other)
+        changed = broker.blocked(other, other.execute, change)
     changed.result(45)
     with other.transaction():
         other.execute(change.replace("2 hours", "10 minutes"))
-        again = broker.background(sender.send, "one", "1", dedup_id="x")
-        broker.wait_blocked(sender)
+        again = broker.blocked(sender, sender.send, "one", "1", dedup_id="x")
     assert again.result(45) == first
 
 
@@ -178,8 +176,7 @@ def test_making_a_segment_does_not_wait_for_senders_nor_they_for_it(mq: Session,
 
 
 def test_a_log_segment_is_closed_by_age_and_its_ids_are_left_out(brisk: Session) -> None:
-    before = brisk.send("one", "1")
-    brisk.append()
+    before = brisk.sent("one", "1")
     assert ("rolled", "log", 1) in [row[:3] for row in aged(brisk)]
     after = brisk.send("one", "2")
     assert before < 268435456 * 1024 <= after
@@ -190,8 +187,7 @@ def test_a_log_segment_is_closed_by_age_and_its_ids_are_left_out(brisk: Session)
 def test_a_message_of_an_open_transaction_is_known_after_its_segment(brisk: Session, broker: Broker) -> None:
     """No id of the next segment has been given out yet, and all ids before it have."""
     brisk.send("one", "1")
-    sender = broker.session()
-    with sender.transaction():
+    with broker.transaction() as sender:
         about = sender.send("one", "2"), sender.prepare("one", "3")
         assert ("rolled", "log", 1) in [row[:3] for row in aged(brisk)]
         assert [row.cause for one in about for row in brisk.call("why", one)] == ["transaction_open"] * 2
@@ -200,8 +196,7 @@ def test_a_message_of_an_open_transaction_is_known_after_its_segment(brisk: Sess
 
 
 def test_an_idle_log_is_not_rolled(brisk: Session) -> None:
-    brisk.send("one", "1")
-    brisk.append()
+    brisk.sent("one", "1")
     brisk.drain("one")
     roll(brisk)
     last = brisk.scalar("select last_value from mqpg.batch_id")
@@ -216,8 +211,7 @@ def test_a_sequence_near_the_end_is_not_set(brisk: Session) -> None:
 
 
 def test_ticks_go_on_in_the_next_segment_and_lose_nothing(brisk: Session, broker: Broker) -> None:
-    slow = broker.session()
-    with slow.transaction():
+    with broker.transaction() as slow:
         slow.send("one", "2")
         brisk.send("one", "1")
         assert brisk.append() == 1
@@ -241,8 +235,7 @@ def test_half_ticks_follow_and_forget_no_half(brisk: Session, broker: Broker) ->
         handle = slow.prepare("one", "1", "led")
         brisk.prepare("one", "1", "led")
         brisk.value("compensate")
-        brisk.send("one", "1")
-        brisk.append()
+        brisk.sent("one", "1")
         roll(brisk, closes=False)
         assert brisk.scalar("select max(half_tick_id) from mqpg.half_tick") >= 1073741824
     eventually(lambda: (brisk.value("compensate"), brisk.scalar("select count(*) = 2 from mqpg.op_log"))[1])
@@ -253,8 +246,7 @@ def test_half_ticks_follow_and_forget_no_half(brisk: Session, broker: Broker) ->
 
 
 def test_I11_what_is_delivered_and_past_retention_goes(brisk: Session) -> None:
-    brisk.send_batch("t", ["1"] * 50)
-    brisk.append()
+    brisk.sent_batch("t", ["1"] * 50)
     assert len(brisk.drain("t")) == 50
     reported = roll(brisk)
     gone(brisk, {"consume_queue_1", "tick_1", "half_tick_1", "commit_log_1", "op_log_1", "check_log_1"}, reported)
@@ -265,8 +257,7 @@ def test_I11_what_is_delivered_and_past_retention_goes(brisk: Session) -> None:
 def test_I11_nothing_goes_before_the_longest_retention_in_it(brisk: Session) -> None:
     retain(brisk, "1 h", "t")
     brisk.send("one", "1")
-    brisk.send("t", "1")
-    brisk.append()
+    brisk.sent("t", "1")
     brisk.drain("one")
     brisk.drain("t")
     assert not dropped(roll(brisk)) & {"commit_log_1", "consume_queue_1"}
@@ -276,15 +267,13 @@ def test_I11_nothing_goes_before_the_longest_retention_in_it(brisk: Session) -> 
 
 def test_I11_a_longer_retention_of_a_topic_elsewhere_keeps_nothing(brisk: Session) -> None:
     retain(brisk, "1 h", "t")
-    brisk.send("one", "1")
-    brisk.append()
+    brisk.sent("one", "1")
     brisk.drain("one")
     gone(brisk, {"commit_log_1", "consume_queue_1"}, roll(brisk))
 
 
 def test_I11_undelivered_pins_and_is_reported(brisk: Session) -> None:
-    brisk.send("one", '"wanted"')
-    brisk.append()
+    brisk.sent("one", '"wanted"')
     reported = roll(brisk)
     assert "consume_queue_1" not in dropped(reported)
     assert ("pinned", "tick", 1, "g has one queue 0 at 0 of 1") in reported
@@ -295,8 +284,7 @@ def test_I11_undelivered_pins_and_is_reported(brisk: Session) -> None:
 def test_I11_the_oldest_of_many_shared_claims_pins(brisk: Session) -> None:
     """The claims of one queue end in any order, and their cursors are carried meanwhile."""
     brisk.call("subscribe", "crowd", "one", mode="shared", retry_delay=seconds(0))
-    brisk.send_batch("one", [str(i) for i in range(5)])
-    brisk.append()
+    brisk.sent_batch("one", [str(i) for i in range(5)])
     brisk.drain("one")
     held = [brisk.receive("one", group="crowd", max_messages=1)[0] for _ in range(5)]
     for message in held[1:4]:
@@ -321,8 +309,7 @@ def test_I11_messages_with_offsets_that_can_be_read_are_held(brisk: Session) -> 
     that remains.
     """
     retain(brisk, "1 h", "t")
-    ids = brisk.send_batch("one", ["1", "2", "3"])
-    brisk.append()
+    ids = brisk.sent_batch("one", ["1", "2", "3"])
     brisk.send("t", "1")  # keeps the tick segment
     brisk.append()
     brisk.drain("one")
@@ -369,14 +356,7 @@ def test_I11_undecided_parked_delayed_and_retried_are_held_and_work_on(brisk: Se
     gone(brisk, {"commit_log_1", "consume_queue_1"}, reported)
     assert "op_log_1" not in dropped(reported)
     held = brisk.rows("select payload, kind::text from mqpg.held")
-    assert sorted(row.payload for row in held) == [
-        "delayed",
-        "late",
-        "late, final",
-        "parked",
-        "retried",
-        "undecided",
-    ]
+    assert sorted(row.payload for row in held) == ["delayed", "late", "late, final", "parked", "retried", "undecided"]
     assert [row.handle for row in brisk.rows("select handle from mqpg.half_pending")] == [undecided]
     assert [row.handle for row in brisk.rows("select handle from mqpg.half_parked")] == [parked]
     assert brisk.commit(undecided) == "committed"
@@ -392,22 +372,15 @@ def test_I11_undecided_parked_delayed_and_retried_are_held_and_work_on(brisk: Se
 
 def test_I11_dead_letters_are_held(brisk: Session) -> None:
     brisk.call("alter_subscription", "g", "one", max_attempts=1)
-    dead = brisk.send("one", '"dead"', key="k")
-    brisk.append()
+    dead = brisk.sent("one", '"dead"', key="k")
     (message,) = brisk.receive("one")
     brisk.nack(message.receipt, [dead], reason="poison")
     gone(brisk, {"commit_log_1", "consume_queue_1"}, roll(brisk))
     (letter,) = brisk.call("dead_letters", "g", "one")
-    assert (letter.message_id, letter.key, letter.payload, letter.attempts, letter.reason) == (
-        dead,
-        "k",
-        "dead",
-        1,
-        "poison",
-    )
+    assert (letter.message_id, letter.key, letter.payload) == (dead, "k", "dead")
+    assert (letter.attempts, letter.reason) == (1, "poison")
     brisk.call("unsubscribe", "g", "one")
-    brisk.send("t", "1")
-    brisk.append()
+    brisk.sent("t", "1")
     brisk.drain("t")
     roll(brisk)
     assert brisk.scalar("select count(*) from mqpg.held") == 0
@@ -416,8 +389,7 @@ def test_I11_dead_letters_are_held(brisk: Session) -> None:
 def test_I11_more_survivors_than_may_be_held_pin(brisk: Session) -> None:
     brisk.execute("update mqpg.settings set value = '3' where name = 'held_limit'")
     handles = [brisk.prepare("one", "1") for _ in range(4)]
-    brisk.send("one", "1")
-    brisk.append()
+    brisk.sent("one", "1")
     brisk.drain("one")
     reported = roll(brisk)
     assert "commit_log_1" not in dropped(reported)
@@ -433,12 +405,10 @@ def test_a_snapshot_older_than_a_drop_must_be_taken_again(brisk: Session, broker
 
     The caller is asked to retry, and no body counts as missing.
     """
-    brisk.send("one", '"a"')
-    brisk.append()
+    brisk.sent("one", '"a"')
     retain(brisk, "7 days")
     roll(brisk)
-    reader = broker.session()
-    reader.execute("begin isolation level repeatable read")
+    reader = broker.session("begin isolation level repeatable read")
     reader.rows("select from mqpg.topic")
     retain(brisk, "0 s")
     gone(brisk, {"commit_log_1"}, keep(brisk))
@@ -456,8 +426,7 @@ def test_I11_the_same_few_many_times_do_not_hide_the_others(brisk: Session) -> N
     groups = [f"g{i}" for i in range(10)]
     for group in groups:
         brisk.call("subscribe", group, "one", max_attempts=1)
-    brisk.send_batch("one", ['"a"', '"b"'])
-    brisk.append()
+    brisk.sent_batch("one", ['"a"', '"b"'])
     for group in groups:
         died = "b" if group == groups[-1] else "a"
         while got := brisk.receive("one", group=group, max_messages=1):
@@ -496,8 +465,7 @@ def test_a_held_half_is_unknown_after_the_op_log_went(brisk: Session) -> None:
 
 def test_op_log_stays_while_a_held_half_is_undecided(brisk: Session) -> None:
     handle = brisk.prepare("one", '"x"')
-    brisk.send("one", "1")
-    brisk.append()
+    brisk.sent("one", "1")
     brisk.drain("one")
     reported = roll(brisk)
     gone(brisk, {"commit_log_1"}, reported)
@@ -521,15 +489,13 @@ def test_a_repeated_decision_is_unknown_after_the_op_log_went(brisk: Session) ->
 
 
 def test_tails_never_go_back(brisk: Session) -> None:
-    brisk.send_batch("one", ["1"] * 7)
-    brisk.append()
+    brisk.sent_batch("one", ["1"] * 7)
     brisk.drain("one")
     gone(brisk, {"consume_queue_1"}, roll(brisk))
     (depth,) = brisk.rows("select oldest_offset, next_offset from mqpg.queue_depth where topic = 'one'")
     assert tuple(depth) == (7, 7)
     brisk.call("subscribe", "new", "one")
-    brisk.send("one", "8")
-    brisk.append()
+    brisk.sent("one", "8")
     (message,) = brisk.drain("one")
     assert (message.queue_offset, message.payload) == (7, 8)
     assert [m.queue_offset for m in brisk.drain("one", group="new")] == [7]
@@ -569,8 +535,7 @@ def test_a_ledger_that_gets_more_rows_than_one_call_deletes_does_not_grow(brisk:
         "insert into mqpg.ledger (handle, at) select 'gone ' || i, now() - interval '31 days'"
         " from generate_series(1, 20001) as i"
     )
-    brisk.send("one")
-    brisk.append()
+    brisk.sent("one")
     brisk.drain("one")
     gone(brisk, {"half_tick_1"}, roll(brisk))
     assert brisk.rows("select from mqpg.ledger") == []
@@ -580,10 +545,8 @@ def test_a_ledger_that_gets_more_rows_than_one_call_deletes_does_not_grow(brisk:
 
 
 def test_a_closed_slot_refuses_a_writer_with_an_old_snapshot(brisk: Session, broker: Broker) -> None:
-    brisk.send("one", "1")
-    brisk.append()
-    old = broker.session()
-    with old.transaction():
+    brisk.sent("one", "1")
+    with broker.transaction() as old:
         old.execute("set transaction isolation level repeatable read")
         old.rows("select 1 from mqpg.topic")
         aged(brisk)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Broker, Session, ids_of, refused, seconds
+from tests.support.broker import Broker, Session, ids_of, refused, seconds, spread
 from tests.support.waiting import eventually
 
 SOON = seconds(0.01)
@@ -18,11 +18,8 @@ SOON = seconds(0.01)
 @pytest.fixture
 def pinned(mq: Session) -> Session:
     """Queue 0 belongs to a, queue 1 to b, and each has acknowledged one message of it."""
-    mq.call("create_topic", "p", queues=2)
-    mq.call("subscribe", "g", "p", mode="pinned", max_attempts=4, retry_delay=SOON)
-    for _ in range(16):
-        mq.send("p")
-    mq.append()
+    mq.subscribed("p", queues=2, mode="pinned", max_attempts=4, retry_delay=SOON)
+    spread(mq, 16, "p")
     for queue_id, consumer in enumerate("ab"):
         mq.ack(mq.receive("p", consumer=consumer, queue_id=queue_id, max_messages=1)[0].receipt)
     return mq
@@ -192,8 +189,7 @@ def test_a_queue_without_owner_that_another_one_reads_brings_no_retry(pinned: Se
     mine = fail(pinned, "a")
     in_lane(pinned, 1)
     pinned.call("unpin", "g", "p", consumer="a")
-    other = broker.session()
-    with other.transaction():
+    with broker.transaction() as other:
         assert other.receive("p", consumer="d", queue_id=0)
         assert lane(pinned, "c") == []
     assert lane(pinned, "c") == []

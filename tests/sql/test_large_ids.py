@@ -35,8 +35,7 @@ def last_id(mq: Session) -> int:
 
 def ticked(mq: Session, ago: str) -> None:
     """Append something that long ago."""
-    mq.send("one")
-    mq.append()
+    mq.sent("one")
     mq.execute("update mqpg.tick set at = at - cast(%s as interval)", ago)
 
 
@@ -91,8 +90,7 @@ def test_a_broker_that_was_idle_for_thirty_years_is_adopted(mq: Session) -> None
 
 
 def test_segments_that_are_begun_by_age_leave_ids_below_2_53_for_twenty_years(mq: Session) -> None:
-    mq.send("one")
-    mq.append()
+    mq.sent("one")
     before = last_id(mq)
     mq.execute("update mqpg.settings set value = '0 s' where name = 'segment_age'")
     assert "rolled" in [row.action for row in mq.call("keep")]
@@ -100,8 +98,7 @@ def test_segments_that_are_begun_by_age_leave_ids_below_2_53_for_twenty_years(mq
 
 
 def test_append_goes_on_in_the_segment_that_ticks_were_moved_to(mq: Session) -> None:
-    mq.send("one")
-    mq.append()
+    mq.sent("one")
     mq.execute("update mqpg.settings set value = '0 s' where name = 'segment_age'")
     mq.call("keep")
     moved = mq.scalar("select max(tick_id) from mqpg.tick")
@@ -133,8 +130,7 @@ def test_the_end_of_subscription_ids_is_said(mq: Session) -> None:
     mq.call("subscribe", "all", "one", "broadcast")
     mq.execute("alter sequence mqpg.subscription_subscription_id_seq restart 2097150")
     mq.call("subscribe", "last", "one")
-    mq.send("one")
-    mq.append()
+    mq.sent("one")
     assert len(mq.receive("one", group="last")) == 1
     with refused("MQ027", "2097150"):
         mq.call("subscribe", "more", "one")

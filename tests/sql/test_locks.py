@@ -36,9 +36,7 @@ def within(limit: float) -> Iterator[None]:
 
 
 def filled(mq: Session, topic: str = "one", n: int = 2) -> list[int]:
-    ids = mq.send_batch(topic, ["1"] * n)
-    mq.append()
-    return ids
+    return mq.sent_batch(topic, ["1"] * n)
 
 
 # the lock of a queue's cursor
@@ -89,11 +87,10 @@ def test_a_call_waits_for_a_lock_with_a_time_out(mq: Session, other: Session, he
     calls = SETTLING | CHANGING | OTHERS
     mq.call("subscribe", "pin", "one", mode="pinned")
     ids, receipt = filled(mq), mq.receive("one")[0].receipt
-    with mq.transaction() as tx:
+    with mq.transaction(force_rollback=True):
         calls[held](mq, receipt, ids)
         with within(10), refused("55P03"):
             calls[call](other, receipt, ids)
-        tx.force_rollback = True
     calls[call](other, receipt, ids)
     assert other.scalar("show lock_timeout") == "0"
 
@@ -116,13 +113,11 @@ def test_who_moves_all_queues_waits_for_open_receipts_and_stops_new_ones(
     consumer, mover, other = broker.session(), broker.session(), broker.session()
     with consumer.transaction():
         (message,) = consumer.receive("t", group="p", max_messages=1, **named)
-        moving = broker.background(move, mover)
-        broker.wait_blocked(mover)
+        moving = broker.blocked(mover, move, mover)
         assert other.receive("t", group="p", **named) == []  # it does not overtake
         consumer.ack(message.receipt)
     moving.result(45)
-    mq.send_batch("t", ["2"] * 4)
-    mq.append()
+    mq.sent_batch("t", ["2"] * 4)
     (message, *_) = mq.receive("t", group="p", max_messages=1, **named)
     with mover.transaction():
         move(mover)
@@ -138,8 +133,7 @@ def test_an_ack_that_gets_the_lock_in_time_counts(mq: Session, broker: Broker) -
     other = broker.session()
     with mq.transaction():
         mq.call("extend", receipt, seconds(60))
-        acking = broker.background(other.ack, receipt)
-        broker.wait_blocked(other)
+        acking = broker.blocked(other, other.ack, receipt)
     acking.result(45)
     with refused("MQ008"):
         mq.call("release", receipt)
@@ -156,8 +150,7 @@ def test_a_pass_waits_for_the_pass_before(mq: Session, broker: Broker, impatient
         ids += [other.send("one", "2")]
         with refused("55P03"):
             impatient.append()
-        passing = broker.background(other.append)
-        broker.wait_blocked(other)
+        passing = broker.blocked(other, other.append)
     assert passing.result(45) == 1
     assert [m for _, _, m in positions(mq, "one")] == ids
 
@@ -177,11 +170,10 @@ def test_nobody_waits_for_another_half_pass_and_no_half_is_forgotten(mq: Session
 
 def test_a_second_keeper_has_nothing_to_do(mq: Session, other: Session) -> None:
     mq.execute("update mqpg.settings set value = '5' where name = 'segments_ahead'")
-    with mq.transaction() as tx:
+    with mq.transaction(force_rollback=True):
         assert mq.call("keep")
         with within(10):
             assert other.call("keep") == []
-        tx.force_rollback = True
     assert other.call("keep")
 
 
@@ -226,8 +218,7 @@ def test_recalls_of_one_message_are_one_after_the_other(mq: Session, broker: Bro
         with refused("55P03"):
             impatient.value("recall", first)
         assert impatient.value("recall", second) is True
-        recalling = broker.background(other.value, "recall", first)
-        broker.wait_blocked(other)
+        recalling = broker.blocked(other, other.value, "recall", first)
     assert recalling.result(45) is True
 
 
@@ -239,8 +230,7 @@ def test_a_recall_waits_for_the_pass_that_delivers_the_message(mq: Session, brok
         assert mq.append() == 1
         with refused("55P03"):
             impatient.value("recall", message_id)
-        recalling = broker.background(other.value, "recall", message_id)
-        broker.wait_blocked(other)
+        recalling = broker.blocked(other, other.value, "recall", message_id)
     assert recalling.result(45) is False
 
 
@@ -264,19 +254,16 @@ def test_the_second_decider_waits_and_is_told_what_stands(
         assert mq.commit(handle) == "committed"
         with refused("55P03"):
             DECIDING[second](impatient, handle)
-        deciding = broker.background(DECIDING[second], other, handle)
-        broker.wait_blocked(other)
+        deciding = broker.blocked(other, DECIDING[second], other, handle)
     assert deciding.result(45) == "already_committed"
 
 
 @pytest.mark.parametrize("second", DECIDING)
 def test_the_second_decider_decides_when_the_first_rolls_back(mq: Session, broker: Broker, second: str) -> None:
     other, handle = broker.session(), mq.prepare("one", "1")
-    with mq.transaction() as tx:
+    with mq.transaction(force_rollback=True):
         mq.commit(handle)
-        deciding = broker.background(DECIDING[second], other, handle)
-        broker.wait_blocked(other)
-        tx.force_rollback = True
+        deciding = broker.blocked(other, DECIDING[second], other, handle)
     assert deciding.result(45) == ("committed" if "commit" in second else "rolled_back")
 
 
@@ -292,8 +279,7 @@ def test_a_dedup_id_that_is_pending_is_waited_for(
         first = mq.send("one", "1", dedup_id="d")
         with refused("55P03"):
             impatient.send("one", "2", dedup_id="d")
-        sending = broker.background(other.send, "one", "2", dedup_id="d")
-        broker.wait_blocked(other)
+        sending = broker.blocked(other, other.send, "one", "2", dedup_id="d")
         tx.force_rollback = not commits
     assert (sending.result(45) == first) is commits
     assert mq.append() == 1
@@ -303,8 +289,7 @@ def test_a_dedup_id_of_a_half_that_is_pending_is_waited_for(mq: Session, broker:
     other = broker.session()
     with mq.transaction():
         first = mq.prepare("one", "1", dedup_id="d")
-        preparing = broker.background(other.prepare, "one", "1", dedup_id="d")
-        broker.wait_blocked(other)
+        preparing = broker.blocked(other, other.prepare, "one", "1", dedup_id="d")
     assert preparing.result(45) == first
 
 
@@ -373,8 +358,7 @@ def test_two_local_transactions_of_one_half_are_one(mq: Session, broker: Broker)
     handle, other = mq.prepare("one", "1"), broker.session()
     with mq.transaction():
         mq.call("local_begin", handle)
-        beginning = broker.background(other.call, "local_begin", handle)
-        broker.wait_blocked(other)
+        beginning = broker.blocked(other, other.call, "local_begin", handle)
     with refused("MQ018"):
         beginning.result(45)
 
@@ -395,8 +379,7 @@ def test_two_changes_at_once_are_both_there(mq: Session, broker: Broker, call: s
     other = broker.session()
     with mq.transaction():
         mq.call(call, *who, **{name: value})
-        altering = broker.background(other.call, call, *who, **{other_name: other_value})
-        broker.wait_blocked(other)
+        altering = broker.blocked(other, other.call, call, *who, **{other_name: other_value})
     altering.result(45)
     sql = f"select count(*) from mqpg.{table} where ({name}, {other_name}) = (%s, %s)"
     assert mq.scalar(sql, value, other_value) == 1
@@ -409,8 +392,7 @@ def test_a_change_of_what_ends_meanwhile_is_refused(mq: Session, broker: Broker,
     other = broker.session()
     with mq.transaction():
         mq.call("unsubscribe" if topic else "drop_producer_group", *who)
-        altering = broker.background(other.call, call, *who, **{name: value})
-        broker.wait_blocked(other)
+        altering = broker.blocked(other, other.call, call, *who, **{name: value})
     with refused("MQ005" if topic else "MQ004", "meanwhile"):
         altering.result(45)
 
@@ -430,8 +412,7 @@ def test_a_last_nack_while_the_group_ends_is_refused(mq: Session, other: Session
     mq.execute("update mqpg.settings set value = '10 s' where name = 'lock_timeout'")
     with mq.transaction():
         mq.call("unsubscribe", "n", "one")
-        nacking = broker.background(other.nack, message.receipt, [message.message_id], final=how == "final")
-        broker.wait_blocked(other)
+        nacking = broker.blocked(other, other.nack, message.receipt, [message.message_id], final=how == "final")
     with refused("MQ007", "subscription"):
         nacking.result(45)
 

@@ -22,9 +22,7 @@ def halves(mq: Session, n: int) -> list[str]:
 
 
 def sent(mq: Session, n: int) -> list[int]:
-    ids = mq.send_batch("t", ["1"] * n)
-    mq.append()
-    return ids
+    return mq.sent_batch("t", ["1"] * n)
 
 
 def each(function: str, kind: str) -> Callable[[Session, list[Any]], object]:
@@ -72,8 +70,7 @@ def test_locks_do_not_grow_with_messages(name: str, mq: Session) -> None:
 def test_other_messages_are_due_while_many_are_recalled(broker: Broker, mq: Session) -> None:
     many = mq.rows("select mqpg.send('t', '1', delay => '0.5 s') from generate_series(1, 300)")
     others = {mq.send("t", delay="0.5 s") for _ in range(20)}
-    open_session = broker.session()
-    open_session.execute("begin")
+    open_session = broker.session("begin")
     open_session.execute("select mqpg.recall(u.id) from unnest(%s) as u(id)", [row[0] for row in many])
 
     def delivered() -> bool:
@@ -90,8 +87,7 @@ def test_other_messages_are_due_while_many_are_recalled(broker: Broker, mq: Sess
 
 def test_what_many_recalls_gave_back_is_due(broker: Broker, mq: Session) -> None:
     many = {row[0] for row in mq.rows("select mqpg.send('t', '1', delay => '0.3 s') from generate_series(1, 200)")}
-    open_session = broker.session()
-    open_session.execute("begin")
+    open_session = broker.session("begin")
     open_session.execute("select mqpg.recall(u.id) from unnest(%s) as u(id)", list(many))
     mq.execute("select pg_sleep(0.4)")
     mq.append()
@@ -115,11 +111,9 @@ QUEUES = 300
 @pytest.fixture
 def wide(mq: Session) -> Session:
     """A topic of many queues, each with a message, and one session that knows its plans."""
-    mq.call("create_topic", "wide", queues=QUEUES)
-    mq.call("subscribe", "g", "wide")
+    mq.subscribed("wide", queues=QUEUES)
     keys = "select min(k::text) from generate_series(1, 5000) k group by mqpg._queue_of(k::text, %s)"
-    mq.send_batch("wide", ["1"] * QUEUES, keys=[row[0] for row in mq.rows(keys, QUEUES)])
-    mq.append()
+    mq.sent_batch("wide", ["1"] * QUEUES, keys=[row[0] for row in mq.rows(keys, QUEUES)])
     return mq
 
 
@@ -139,8 +133,7 @@ def test_leases_of_many_queues_are_shortened_with_few_locks(wide: Session, broke
     while wide.receive("wide", lease="2 hours"):
         pass
     wide.execute("update mqpg.cursor set at = at + interval '1 hour' where claims <> '{}'")
-    user = broker.session()
-    with user.transaction():
+    with broker.transaction() as user:
         if used:
             user.call("seek", "g", "wide", "earliest", queue_id=0)
         with wide.transaction():

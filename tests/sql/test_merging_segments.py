@@ -142,8 +142,7 @@ def test_a_retention_of_a_hundred_years_stays_bounded(mq: Session) -> None:
 def test_where_nothing_can_be_merged_segments_become_longer(mq: Session, broker: Broker) -> None:
     """Somebody holds a snapshot for months: the segments get as long as the retention needs."""
     setting(mq, "segments_most", "4")
-    reader = broker.session()
-    with reader.transaction():
+    with broker.transaction() as reader:
         reader.execute("set transaction isolation level repeatable read")
         reader.rows("select count(*) from mqpg.commit_log")
         mq.execute(
@@ -220,8 +219,7 @@ def test_a_decision_made_while_segments_are_merged_is_kept(mq: Session, broker: 
     handle = mq.prepare("year", '"half"')
     segment(mq)
     begun(mq)
-    reader = broker.session()
-    with reader.transaction():
+    with broker.transaction() as reader:
         reader.execute("set transaction isolation level repeatable read")
         reader.rows("select 1")
         steps(mq, "merge: 1 sessions have a snapshot from before the copying")
@@ -280,8 +278,7 @@ def test_an_old_snapshot_reads_the_same_and_the_merge_waits(mq: Session, broker:
     """A REPEATABLE READ transaction that began before the copying."""
     begun(mq)
     before = [tuple(row) for row in mq.call("fetch", "year", 0, 0)]
-    reader = broker.session()
-    with reader.transaction():
+    with broker.transaction() as reader:
         reader.execute("set transaction isolation level repeatable read")
         reader.rows("select 1")
         for _ in range(30):
@@ -297,8 +294,7 @@ def test_an_old_snapshot_reads_the_same_and_the_merge_waits(mq: Session, broker:
 def test_a_merge_waits_for_no_table_and_holds_nobody_up(mq: Session, broker: Broker) -> None:
     """A transaction that has read the log delays the merge, not the senders."""
     begun(mq)
-    reader = broker.session()
-    with reader.transaction():
+    with broker.transaction() as reader:
         reader.rows("select count(*) from mqpg.commit_log")
         while mq.scalar("select parent from mqpg.segment_merge where family = 'log'") is not None:
             mq.call("keep")
@@ -487,8 +483,7 @@ def test_a_call_takes_few_locks_however_long_retention_is(mq: Session, broker: B
     assert len(closed(mq)) <= 29
     taken(mq, "year")
     handles = [mq.prepare("year") for _ in range(10)]
-    mq.send_batch("year", ["1"] * 10)
-    mq.append()
+    mq.sent_batch("year", ["1"] * 10)
 
     def receive(session: Session) -> None:
         got = session.receive("year", max_messages=1)
@@ -522,7 +517,6 @@ def test_the_newest_rows_are_found_without_a_look_at_old_segments(mq: Session) -
 
     before = scans()
     for _ in range(5):
-        mq.send("year")
-        mq.append()
+        mq.sent("year")
         mq.drain("month")
     assert scans() == before

@@ -19,8 +19,7 @@ CHANGES: dict[str, tuple[object, ...]] = {
 @pytest.fixture
 def cast(mq: Session) -> Session:
     """Topic `b` with two queues, read by group `g` in mode broadcast."""
-    mq.call("create_topic", "b", queues=2)
-    mq.call("subscribe", "g", "b", mode="broadcast", max_attempts=2, retry_delay=seconds(0.02))
+    mq.subscribed("b", queues=2, mode="broadcast", max_attempts=2, retry_delay=seconds(0.02))
     return mq
 
 
@@ -151,9 +150,8 @@ def test_drop_topic_refuses_while_a_member_has_not_read_all(cast: Session) -> No
 
 def test_a_member_whose_first_receive_rolls_back_is_none(cast: Session) -> None:
     fill(cast, 2)
-    with cast.transaction() as tx:
+    with cast.transaction(force_rollback=True):
         assert cast.receive("b", consumer="a")
-        tx.force_rollback = True
     assert members(cast) == set()
     assert len(cast.drain("b", consumer="a")) == 2
 
@@ -174,11 +172,10 @@ def test_one_name_that_joins_twice_at_once_is_one_member(cast: Session, broker: 
 def test_a_member_does_not_wait_for_a_change_of_its_group(cast: Session, broker: Broker, call: str) -> None:
     fill(cast, 4)
     other = broker.session("set lock_timeout = '100 ms'")
-    with cast.transaction() as changing:
+    with cast.transaction(force_rollback=True):
         cast.call(call, *CHANGES[call])
         assert other.receive("b", consumer="a") == []
         assert other.receive("b", consumer="a") == []
-        changing.force_rollback = True
     assert other.receive("b", consumer="a")
     assert members(cast) == {"a"}
 
@@ -189,8 +186,7 @@ def test_a_group_that_ends_waits_for_a_member_that_joins(cast: Session, broker: 
     other = broker.session()
     with cast.transaction():
         assert cast.receive("b", consumer="a")
-        ending = broker.background(other.call, "unsubscribe", "g", "b")
-        broker.wait_blocked(other)
+        ending = broker.blocked(other, other.call, "unsubscribe", "g", "b")
     ending.result(45)
     assert cast.scalar("select count(*) from mqpg.subscription where consumer_group = 'g' and mode = 'broadcast'") == 0
 
@@ -204,8 +200,7 @@ def test_what_moves_a_group_waits_for_a_member_that_joins(cast: Session, broker:
     other = broker.session()
     with cast.transaction():
         assert cast.receive("b", max_messages=1, consumer="a")
-        moving = broker.background(other.call, call, *CHANGES[call])
-        broker.wait_blocked(other)
+        moving = broker.blocked(other, other.call, call, *CHANGES[call])
     moving.result(45)
     assert cast.receive("b", consumer="a") == [] or call == "alter_subscription"
     assert cast.scalar("select min(max_attempts) from mqpg.subscription") == (7 if call == "alter_subscription" else 2)
@@ -222,10 +217,8 @@ def test_what_moves_a_group_waits_no_longer_than_the_lock_timeout(cast: Session,
 
 @pytest.mark.parametrize("policy", ["block_key", "block_queue"])
 def test_members_may_block(mq: Session, policy: str) -> None:
-    mq.call("create_topic", "k", queues=1)
-    mq.call("subscribe", "g", "k", mode="broadcast", on_failure=policy, retry_delay=seconds(0.02))
-    ids = mq.send_batch("k", ["1"] * 3, keys=["x", "y", "x"])
-    mq.append()
+    mq.subscribed("k", mode="broadcast", on_failure=policy, retry_delay=seconds(0.02))
+    ids = mq.sent_batch("k", ["1"] * 3, keys=["x", "y", "x"])
     (first, *_) = mq.receive("k", consumer="a")
     mq.nack(first.receipt, [ids[0]])
     assert [m.message_id for m in mq.drain("k", consumer="b")] == ids

@@ -14,8 +14,7 @@ def shared(mq: Session) -> Session:
     """Topic `s` with one queue, which group `g` reads in mode shared with three attempts and a
     short back-off.
     """
-    mq.call("create_topic", "s", queues=1)
-    mq.call("subscribe", "g", "s", mode="shared", max_attempts=3, retry_delay=seconds(0.05))
+    mq.subscribed("s", mode="shared", max_attempts=3, retry_delay=seconds(0.05))
     return mq
 
 

@@ -36,6 +36,14 @@ def moved(mq: Session) -> str:
     return str(mq.scalar(MOVED))
 
 
+def add_queue(mq: Session, moved: str) -> int:
+    """Give topic `one` a second queue, and send a message that goes there."""
+    mq.call("alter_topic", "one", queues=2)
+    message_id = mq.send("one", key=moved)
+    settle(mq)
+    return message_id
+
+
 @pytest.mark.parametrize("queues", [0, -4, 1, 2, 3, 6, 1001])
 def test_other_numbers_are_refused(queues: int, mq: Session) -> None:
     with refused("MQ001", "queues"):
@@ -49,11 +57,8 @@ def test_the_same_number_changes_nothing(mq: Session) -> None:
 
 
 def test_an_added_queue_is_read_after_the_older_messages_of_its_keys(mq: Session, moved: str) -> None:
-    first = mq.send("one", key=moved)
-    mq.append()
-    mq.call("alter_topic", "one", queues=2)
-    second = mq.send("one", key=moved)
-    settle(mq)
+    first = mq.sent("one", key=moved)
+    second = add_queue(mq, moved)
     delivery = mq.receive("one", max_messages=1)
     assert [row.message_id for row in delivery] == [first]
     settle(mq)
@@ -66,12 +71,9 @@ def test_an_added_queue_is_read_after_the_older_messages_of_its_keys(mq: Session
 
 
 def test_a_transaction_that_began_before_is_waited_for(broker: Broker, mq: Session, moved: str) -> None:
-    late = broker.session()
-    with late.transaction():
+    with broker.transaction() as late:
         first = late.send("one", key=moved)
-        mq.call("alter_topic", "one", queues=2)
-        second = mq.send("one", key=moved)
-        settle(mq)
+        second = add_queue(mq, moved)
         assert mq.receive("one") == []
         third = late.send("one", key=moved)
     settle(mq, rounds=1)
@@ -87,9 +89,7 @@ def test_a_snapshot_from_before_is_waited_for(broker: Broker, mq: Session, moved
     """The sender sees the old number of queues, although it touches the topic later than all others."""
     late = broker.session("begin isolation level repeatable read")
     late.scalar("select 1")
-    mq.call("alter_topic", "one", queues=2)
-    mq.send("one", key=moved)
-    settle(mq)
+    add_queue(mq, moved)
     first = late.send("one", key=moved)
     settle(mq)
     assert mq.receive("one") == []
@@ -105,8 +105,7 @@ def test_a_prepared_transaction_is_waited_for() -> None:
         migrate.upgrade(dsn)
         broker = Broker(dsn)
         mq, late = broker.session(), broker.session("begin")
-        mq.call("create_topic", "one", queues=1)
-        mq.call("subscribe", "g", "one")
+        mq.subscribed("one")
         key = mq.scalar(MOVED)
         late.execute("select mqpg.send('one', '{}', key => %s)", key)
         mq.call("alter_topic", "one", queues=2)
@@ -132,9 +131,7 @@ def test_an_owner_without_rights_sees_the_transactions_of_others(broker: Broker,
 
 def test_a_half_message_from_before_is_waited_for(mq: Session, moved: str) -> None:
     handle = mq.prepare("one", key=moved)
-    mq.call("alter_topic", "one", queues=2)
-    mq.send("one", key=moved)
-    settle(mq)
+    add_queue(mq, moved)
     assert mq.receive("one") == []
     mq.commit(handle)
     settle(mq)
@@ -144,9 +141,7 @@ def test_a_half_message_from_before_is_waited_for(mq: Session, moved: str) -> No
 def test_an_overdue_half_message_is_not_waited_for(mq: Session, moved: str) -> None:
     mq.prepare("one", key=moved, check_after="10 ms")
     mq.execute("select pg_sleep(0.02)")
-    mq.call("alter_topic", "one", queues=2)
-    mq.send("one", key=moved)
-    settle(mq)
+    add_queue(mq, moved)
     assert [row.queue_id for row in mq.receive("one")] == [1]
 
 
@@ -154,17 +149,14 @@ def test_other_databases_and_idle_sessions_are_not_waited_for(broker: Broker, mq
     broker.session().scalar("select count(*) from mqpg.topic")
     with psycopg.connect(broker.dsn, dbname="postgres") as elsewhere:
         elsewhere.execute("select 1")
-        mq.call("alter_topic", "one", queues=2)
-        mq.send("one", key=moved)
-        settle(mq)
+        add_queue(mq, moved)
         assert len(mq.receive("one")) == 1
 
 
 def test_queues_that_are_added_to_added_queues(mq: Session) -> None:
     """The key goes from queue 0 to 1 to 3, and the messages in 0 come first although 1 is empty."""
     key = mq.scalar("select min(k::text) from generate_series(1, 100) as k where mqpg._queue_of(k::text, 4) = 3")
-    first = mq.send("one", key=key)
-    mq.append()
+    first = mq.sent("one", key=key)
     mq.call("alter_topic", "one", queues=2)
     mq.call("alter_topic", "one", queues=4)
     second = mq.send("one", key=key)
@@ -178,11 +170,8 @@ def test_queues_that_are_added_to_added_queues(mq: Session) -> None:
 
 
 def test_who_subscribes_later_waits_if_it_reads_what_was_before(mq: Session, moved: str) -> None:
-    first = mq.send("one", key=moved)
-    mq.append()
-    mq.call("alter_topic", "one", queues=2)
-    second = mq.send("one", key=moved)
-    settle(mq)
+    first = mq.sent("one", key=moved)
+    second = add_queue(mq, moved)
     mq.call("subscribe", "early", "one")
     mq.call("subscribe", "late", "one", start="latest")
     mq.call("subscribe", "all", "one", "broadcast")
@@ -202,21 +191,17 @@ def test_who_subscribes_later_waits_if_it_reads_what_was_before(mq: Session, mov
 
 def test_mode_shared_does_not_wait(mq: Session, moved: str) -> None:
     mq.call("subscribe", "many", "one", "shared")
-    mq.send("one", key=moved)
-    mq.append()
+    mq.sent("one", key=moved)
     mq.call("alter_topic", "one", queues=2)
-    mq.send("one", key=moved)
-    mq.append()
+    mq.sent("one", key=moved)
     assert {row.queue_id for row in mq.receive("one", group="many") + mq.receive("one", group="many")} == {0, 1}
 
 
 def test_a_group_that_is_shared_no_longer_waits(mq: Session, moved: str) -> None:
     mq.call("subscribe", "many", "one", "shared")
-    first = mq.send("one", key=moved)
-    mq.append()
+    first = mq.sent("one", key=moved)
     mq.call("alter_topic", "one", queues=2)
-    second = mq.send("one", key=moved)
-    mq.append()
+    second = mq.sent("one", key=moved)
     mq.call("alter_subscription", "many", "one", mode="exclusive")
     delivery = mq.receive("one", group="many") + mq.receive("one", group="many")
     assert [row.message_id for row in delivery] == [first]
@@ -227,11 +212,9 @@ def test_a_group_that_is_shared_no_longer_waits(mq: Session, moved: str) -> None
 
 def test_a_queue_that_waits_since_a_moment_ago_is_not_claimed(mq: Session, moved: str) -> None:
     """A call that chose the queue before, and a consumer without a name."""
-    mq.send("one", key=moved)
-    mq.append()
+    mq.sent("one", key=moved)
     mq.call("alter_topic", "one", queues=2)
-    mq.send("one", key=moved)
-    mq.append()
+    mq.sent("one", key=moved)
     claim = (
         "select mqpg._claim(s, t, 1, 1, 10, '30 s', null, null) from mqpg.subscription s"
         " join mqpg.topic t using (topic_id) where s.consumer_group = 'g' and t.name = 'one'"
@@ -242,11 +225,8 @@ def test_a_queue_that_waits_since_a_moment_ago_is_not_claimed(mq: Session, moved
 
 def test_unpin_opens_nothing(mq: Session, moved: str) -> None:
     mq.call("subscribe", "pin", "one", "pinned")
-    mq.send("one", key=moved)
-    mq.append()
-    mq.call("alter_topic", "one", queues=2)
-    mq.send("one", key=moved)
-    settle(mq)
+    mq.sent("one", key=moved)
+    add_queue(mq, moved)
     mq.call("unpin", "pin", "one")
     mq.call("unpin", "pin", "one", queue_id=1)
     assert [row.queue_id for row in mq.receive("one", group="pin", consumer="a")] == [0]
@@ -255,14 +235,10 @@ def test_unpin_opens_nothing(mq: Session, moved: str) -> None:
 
 
 def test_why_says_what_a_queue_waits_for(broker: Broker, mq: Session, moved: str) -> None:
-    mq.send("one", key=moved)
-    mq.append()
-    other = broker.session()
-    with other.transaction():
+    mq.sent("one", key=moved)
+    with broker.transaction() as other:
         other.scalar("select 1")
-        mq.call("alter_topic", "one", queues=2)
-        message = mq.send("one", key=moved)
-        settle(mq)
+        message = add_queue(mq, moved)
         (row,) = mq.call("why", message_id=message)
         assert row.cause == "queue_waits"
         assert (row.detail["after_queue"], row.detail["transactions"]) == (0, 1)
@@ -294,8 +270,7 @@ def test_a_subscription_that_begins_meanwhile_has_all_queues(broker: Broker, mq:
     adding, joining = broker.session("begin"), broker.session()
     mq.call("subscribe", "all", "one", "broadcast")
     adding.call("alter_topic", "one", queues=2)
-    made = broker.background(joining.call, "subscribe", "new", "one")
-    broker.wait_blocked(joining)
+    made = broker.blocked(joining, joining.call, "subscribe", "new", "one")
     assert mq.receive("one", group="all", consumer="a") == []
     adding.execute("commit")
     made.result(45)

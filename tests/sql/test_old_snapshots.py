@@ -54,8 +54,7 @@ def test_what_came_later_is_not_denied(name: str, old: Session, mq: Session) -> 
 def test_what_was_parked_later_is_not_denied(broker: Broker, mq: Session) -> None:
     handle = mq.prepare("one", check_after="10 ms")
     eventually(lambda: (mq.append(), mq.rows("select from pgmq.q_mqpg_oplog"))[1])
-    old = broker.session()
-    old.execute("begin isolation level repeatable read")
+    old = broker.session("begin isolation level repeatable read")
     old.execute("select 1 from mqpg.tick limit 1")
     mq.execute("select pgmq.archive('mqpg_oplog', q.msg_id) from pgmq.q_mqpg_oplog as q")
     with refused("40001"):
@@ -91,8 +90,7 @@ def test_what_was_made_later_is_not_denied(name: str, old: Session, mq: Session)
 def test_a_receipt_that_was_issued_later_is_not_denied(call: str, subscribed: str, old: Session, mq: Session) -> None:
     if subscribed == "later":
         mq.call("subscribe", "late", "one")
-    mq.send("one")
-    mq.append()
+    mq.sent("one")
     (message,) = mq.receive("one", group="late" if subscribed == "later" else "g")
     more: dict[str, Any] = {"nack": ([message.message_id], "bad"), "extend": ("1 minute",)}
     arguments = more.get(call, ())
@@ -111,8 +109,7 @@ def test_what_does_not_exist_is_unknown(appended: bool, broker: Broker, mq: Sess
     mq.execute("rollback")
     if appended:
         for _ in range(3):
-            mq.send("one")
-            mq.append()
+            mq.sent("one")
     session = broker.session()
 
     def asks() -> bool:

@@ -26,16 +26,14 @@ def test_a_paused_topic_delivers_to_nobody_and_takes_sends(mq: Session) -> None:
     assert mq.append() == 1
     assert mq.receive("one") == mq.receive("one", group="other") == []
     assert len(mq.call("fetch", "one", 0, 0)) == 1
-    mq.send("t", "1")
-    mq.append()
+    mq.sent("t", "1")
     assert len(mq.drain("t")) == 1
     mq.call("resume", "one")
     assert len(mq.receive("one")) == len(mq.receive("one", group="other")) == 1
 
 
 def test_topic_and_subscription_are_paused_each_for_itself(mq: Session) -> None:
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     mq.call("pause", "one")
     mq.call("pause", "one", "g")
     mq.call("resume", "one")
@@ -46,8 +44,7 @@ def test_topic_and_subscription_are_paused_each_for_itself(mq: Session) -> None:
 
 
 def test_what_is_in_flight_is_acknowledged_or_returned_during_a_pause(mq: Session) -> None:
-    mq.send_batch("one", ["1", "2", "3"])
-    mq.append()
+    mq.sent_batch("one", ["1", "2", "3"])
     rows = mq.receive("one")
     mq.call("pause", "one")
     mq.call("extend", rows[0].receipt, seconds(60))
@@ -61,8 +58,7 @@ def test_what_is_in_flight_is_acknowledged_or_returned_during_a_pause(mq: Sessio
 
 def test_a_pause_counts_once_it_is_committed(mq: Session, broker: Broker) -> None:
     other = broker.session()
-    mq.send_batch("one", ["1", "2"])
-    mq.append()
+    mq.sent_batch("one", ["1", "2"])
     with mq.transaction():
         mq.call("pause", "one", "g")
         (message,) = broker.background(other.receive, "one", max_messages=1).result(45)

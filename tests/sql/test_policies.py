@@ -39,8 +39,7 @@ def test_I11_a_dead_group_pins_what_it_has_not_read_and_no_more(brisk: Session) 
     slow_group(brisk)
     brisk.execute("update mqpg.settings set value = '5' where name = 'held_limit'")
     wanted = brisk.send_batch("one", ["1", "2", "3"])
-    brisk.send_batch("t", ["0"] * 50)
-    brisk.append()
+    brisk.sent_batch("t", ["0"] * 50)
     brisk.drain("one")
     brisk.drain("t")
     reported = roll(brisk)
@@ -72,8 +71,7 @@ def test_what_is_read_of_the_pinned_queue_itself_goes_too(brisk: Session) -> Non
 
 def test_the_view_pins_names_who_pins_what(brisk: Session) -> None:
     slow_group(brisk)
-    brisk.send_batch("one", ['"' + "x" * 1000 + '"'] * 40)
-    brisk.append()
+    brisk.sent_batch("one", ['"' + "x" * 1000 + '"'] * 40)
     brisk.drain("one")
     assert brisk.rows("select from mqpg.pins") == []
     brisk.ack(brisk.receive("one", group="dead", max_messages=10)[0].receipt)
@@ -87,13 +85,11 @@ def test_the_view_pins_names_who_pins_what(brisk: Session) -> None:
 
 def test_a_broadcast_group_without_members_pins_nothing_and_a_member_does(brisk: Session) -> None:
     brisk.call("subscribe", "b", "one", mode="broadcast")
-    brisk.send("one", "1")
-    brisk.append()
+    brisk.sent("one", "1")
     brisk.drain("one")
     gone(brisk, {"consume_queue_1"}, roll(brisk))
     brisk.receive("one", group="b", consumer="c1")
-    brisk.send("one", "2")
-    brisk.append()
+    brisk.sent("one", "2")
     brisk.drain("one")
     assert any(row[0] == "pinned" and "b / c1" in row[3] for row in roll(brisk))
     assert payloads(brisk.drain("one", group="b", consumer="c1")) == [2]
@@ -104,11 +100,9 @@ def test_a_broadcast_group_without_members_pins_nothing_and_a_member_does(brisk:
 
 def test_I11_lose_after_frees_the_segment_and_says_what_was_lost(brisk: Session, broker: Broker) -> None:
     slow_group(brisk)
-    brisk.send_batch("one", ["1", "2", "3"])
-    brisk.append()
+    brisk.sent_batch("one", ["1", "2", "3"])
     brisk.drain("one")
-    listener = broker.session()
-    listener.execute("listen mqpg_loss")
+    listener = broker.session("listen mqpg_loss")
     warnings: list[str] = []
     brisk.conn.add_notice_handler(lambda notice: warnings.append(str(notice.message_primary)))
     assert "consume_queue_1" not in dropped(roll(brisk))
@@ -127,8 +121,7 @@ def test_I11_lose_after_frees_the_segment_and_says_what_was_lost(brisk: Session,
         "topic": "one", "consumer_group": "dead", "member": None, "queue_id": 0, "messages": 3, "before": 3,
         "why": "age",
     }  # fmt: skip
-    brisk.send("one", "4")
-    brisk.append()
+    brisk.sent("one", "4")
     assert payloads(brisk.drain("one", group="dead")) == [4]
 
 
@@ -137,8 +130,7 @@ def test_a_policy_of_another_topic_and_none_lose_nothing(brisk: Session) -> None
     policy(brisk, "t", lose_after=seconds(0.001))
     policy(brisk, lose_after=seconds(0.001))
     policy(brisk, lose_after=seconds(0))
-    brisk.send("one", "1")
-    brisk.append()
+    brisk.sent("one", "1")
     brisk.drain("one")
     assert not any(row[0] == "lost" for row in roll(brisk))
     assert payloads(brisk.drain("one", group="dead")) == [1]
@@ -148,8 +140,7 @@ def test_nothing_is_lost_before_the_retention_is_over(brisk: Session) -> None:
     slow_group(brisk)
     retain(brisk, "1 day")
     policy(brisk, lose_after=seconds(0.001), lose_over=1)
-    brisk.send("one", "1")
-    brisk.append()
+    brisk.sent("one", "1")
     assert not any(row[0] == "lost" for row in roll(brisk))
     assert payloads(brisk.drain("one", group="dead")) == [1]
 
@@ -173,8 +164,7 @@ def test_lose_over_goes_by_what_the_group_left_unread(brisk: Session) -> None:
 
 
 def test_retries_in_the_lane_are_lost_by_age_too(brisk: Session) -> None:
-    brisk.send("one", "1")
-    brisk.append()
+    brisk.sent("one", "1")
     (message,) = brisk.receive("one")
     brisk.nack(message.receipt, [message.message_id], delay=seconds(0))
     brisk.append()
@@ -186,11 +176,9 @@ def test_retries_in_the_lane_are_lost_by_age_too(brisk: Session) -> None:
 
 def test_a_claim_keeps_what_lies_behind_the_loss(brisk: Session) -> None:
     retain(brisk, "1 day")
-    brisk.send_batch("one", ["1", "2"])
-    brisk.append()
+    brisk.sent_batch("one", ["1", "2"])
     roll(brisk)
-    brisk.send_batch("one", ["3", "4"])
-    brisk.append()
+    brisk.sent_batch("one", ["3", "4"])
     rows = brisk.receive("one")
     retain(brisk, "0 s")
     policy(brisk, lose_after=seconds(0.001))
@@ -207,12 +195,10 @@ def test_a_claim_keeps_what_lies_behind_the_loss(brisk: Session) -> None:
 def test_a_queue_in_use_is_left_for_the_next_pass(brisk: Session, broker: Broker) -> None:
     retain(brisk, "1 day")
     policy(brisk, lose_after=seconds(0.001))
-    brisk.send("one", "1")
-    brisk.append()
+    brisk.sent("one", "1")
     roll(brisk)
     retain(brisk, "0 s")
-    taker = broker.session()
-    with taker.transaction():
+    with broker.transaction() as taker:
         (message,) = taker.receive("one")
         assert not any(row[0] == "lost" for row in keep(brisk))
         taker.ack(message.receipt)

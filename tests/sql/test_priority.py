@@ -21,8 +21,7 @@ def take(mq: Session, turn: int, max_messages: int = 2) -> list[Any]:
 
 def test_urgent_messages_go_first_and_the_rest_is_not_starved(mq: Session) -> None:
     for topic in LEVELS:
-        mq.call("create_topic", topic, queues=1)
-        mq.call("subscribe", "g", topic)
+        mq.subscribed(topic)
     for topic in reversed(LEVELS):
         mq.send_batch(topic, [f'"{topic}"'] * 20)
     mq.append()

@@ -30,8 +30,7 @@ def test_tables_that_are_made_later_can_be_published(mq: Session) -> None:
     mq.execute("update mqpg.settings set value = '4' where name = 'segments_most'")
     reported = []
     for _ in range(8):
-        mq.send("t")
-        mq.append()
+        mq.sent("t")
         reported += aged(mq)
         pass_time(mq, "6 hours")
         reported += keep(mq, 100)
@@ -40,8 +39,7 @@ def test_tables_that_are_made_later_can_be_published(mq: Session) -> None:
 
 
 def test_retention_works(published: Session, brisk: Session) -> None:
-    brisk.send("one")
-    brisk.append()
+    brisk.sent("one")
     brisk.drain("one")
     brisk.execute("update mqpg.settings set value = '0 s' where name = 'position_jump_keep'")
     gone(brisk, {"commit_log_1", "op_log_1", "consume_queue_1", "tick_1"}, roll(brisk))

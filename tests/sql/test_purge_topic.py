@@ -10,8 +10,7 @@ from tests.support.waiting import eventually
 
 def retried(mq: Session, payload: str) -> list[Any]:
     """Send a message, nack it, and return the payloads that come next."""
-    mq.send("one", payload)
-    mq.append()
+    mq.sent("one", payload)
     (message,) = mq.receive("one")
     mq.nack(message.receipt, [message.message_id], delay=seconds(0))
     mq.append()
@@ -20,8 +19,7 @@ def retried(mq: Session, payload: str) -> list[Any]:
 
 def test_every_subscription_goes_to_the_end(mq: Session) -> None:
     mq.call("subscribe", "other", "t")
-    mq.send_batch("t", ["1"] * 20)
-    mq.append()
+    mq.sent_batch("t", ["1"] * 20)
     held = mq.receive("t", max_messages=3)
     assert mq.value("purge_topic", "t") == 40
     assert mq.drain("t") == mq.drain("t", group="other") == []
@@ -33,22 +31,19 @@ def test_every_subscription_goes_to_the_end(mq: Session) -> None:
         "select sum(to_offset - from_offset) from mqpg.position_jump where why = 'purge' and consumer_group = 'other'"
     )
     assert mq.scalar(noted) == 20
-    mq.send("t", "2")
-    mq.append()
+    mq.sent("t", "2")
     assert len(mq.drain("t")) == 1
 
 
 def test_acknowledged_messages_are_not_counted(mq: Session) -> None:
-    mq.send_batch("one", ["1", "2", "3"])
-    mq.append()
+    mq.sent_batch("one", ["1", "2", "3"])
     rows = mq.receive("one")
     mq.nack(rows[0].receipt, [rows[1].message_id], delay=seconds(9))
     assert mq.value("purge_topic", "one") == 2
 
 
 def test_retries_in_the_lane_and_those_that_wait_do_not_come_again(mq: Session) -> None:
-    mq.send_batch("one", ["1", "2"])
-    mq.append()
+    mq.sent_batch("one", ["1", "2"])
     rows = mq.receive("one")
     mq.nack(rows[0].receipt, [rows[0].message_id], delay=seconds(0))
     mq.append()
@@ -75,13 +70,11 @@ def test_retries_that_wait_do_not_come_although_no_keeper_has_run_for_days(mq: S
     """Their rows and those of later retries have the time of the last partition."""
     mq.execute("update mqpg.clock set delayed_until = clock_timestamp() - interval '40 days'")
     for payload in ("1", "2"):
-        mq.send("one", payload)
-        mq.append()
+        mq.sent("one", payload)
         (message,) = mq.receive("one")
         mq.nack(message.receipt, [message.message_id], delay=seconds(1000))
         mq.call("purge_topic", "one")
-    mq.send("one", "3")
-    mq.append()
+    mq.sent("one", "3")
     (message,) = mq.receive("one")
     mq.nack(message.receipt, [message.message_id], delay=seconds(1000))
     make_due(mq)
@@ -106,8 +99,7 @@ def test_later_retries_come_although_the_clock_was_ahead_at_the_purge(mq: Sessio
     mq.call("purge_topic", "one")
     mq.execute(ahead)
     assert retried(mq, "1") == [1]
-    mq.send("one", "2")
-    mq.append()
+    mq.sent("one", "2")
     (message,) = mq.receive("one", queue_id=0)
     mq.nack(message.receipt, [message.message_id], final=True)
     mq.call("purge_topic", "one")
@@ -144,8 +136,7 @@ def test_what_is_not_in_a_queue_yet_stays(mq: Session) -> None:
 
 def test_dead_letters_stay(mq: Session) -> None:
     mq.call("subscribe", "strict", "one", max_attempts=1)
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     (message,) = mq.receive("one", group="strict")
     mq.nack(message.receipt, [message.message_id])
     mq.call("purge_topic", "one")

@@ -69,8 +69,7 @@ def test_a_range_has_each_offset_once_and_in_order(filled: Session) -> None:
 
 def test_a_range_has_several_rows_of_a_queue(mq: Session) -> None:
     for part in range(3):
-        mq.send_batch("one", [str(i) for i in range(part * 6000, part * 6000 + 6000)])
-        mq.append()
+        mq.sent_batch("one", [str(i) for i in range(part * 6000, part * 6000 + 6000)])
     assert mq.scalar("select count(*) from mqpg.consume_queue") > 3
     for first, after in ((0, 18000), (4000, 4100), (5999, 12001), (17999, 18000)):
         assert read(mq, "one", first, after) == [(i, i) for i in range(first, after)]
@@ -79,11 +78,9 @@ def test_a_range_has_several_rows_of_a_queue(mq: Session) -> None:
 @pytest.mark.own_database
 def test_what_retention_took_raises_and_what_it_kept_is_read(mq: Session) -> None:
     age(mq, "6 hours")
-    mq.send_batch("one", ["0", "1", "2"])
-    mq.append()
+    mq.sent_batch("one", ["0", "1", "2"])
     mq.drain("one")
-    mq.send_batch("one", ["3", "4"])
-    mq.append()
+    mq.sent_batch("one", ["3", "4"])
     retain(mq, "0 s")
     roll(mq)
     (row,) = mq.call("topic_offsets", "one")
@@ -112,10 +109,8 @@ def test_a_topic_that_is_created_again_is_another_one(filled: Session) -> None:
     before = filled.call("topic_offsets", "one")[0].identity
     assert len(read(filled, "one", 0, 40, identity=before)) == 40
     filled.call("drop_topic", "one", force=True)
-    filled.call("create_topic", "one", queues=1)
-    filled.call("subscribe", "g", "one")
-    filled.send_batch("one", ["1"] * 50)
-    filled.append()
+    filled.subscribed("one")
+    filled.sent_batch("one", ["1"] * 50)
     with refused("MQ003", "created again"):
         read(filled, "one", 0, 40, identity=before)
     with refused("MQ003", "created again"):
@@ -153,8 +148,7 @@ def test_a_position_that_disagrees_is_told(filled: Session) -> None:
 
 
 def test_one_queue_that_disagrees_leaves_all(mq: Session) -> None:
-    mq.send_batch("t", ["1"] * 400, keys=[str(i) for i in range(400)])
-    mq.append()
+    mq.sent_batch("t", ["1"] * 400, keys=[str(i) for i in range(400)])
     tails = [row.next_offset for row in mq.call("topic_offsets", "t")]
     with refused("MQ013"):
         advance(mq, "t", [0, 1, 2, 3], [*tails[:3], tails[3] + 1])
@@ -166,8 +160,7 @@ def test_one_queue_that_disagrees_leaves_all(mq: Session) -> None:
 @pytest.mark.own_database
 def test_retention_waits_for_the_position(mq: Session) -> None:
     mq.call("unsubscribe", "g", "t")
-    mq.send_batch("one", ["0", "1", "2"])
-    mq.append()
+    mq.sent_batch("one", ["0", "1", "2"])
     retain(mq, "0 s")
     roll(mq)
     assert read(mq, "one", 0, 3) == [(0, 0), (1, 1), (2, 2)]
@@ -218,8 +211,7 @@ def test_two_drivers_commit_one_of_two_batches(broker: Broker, mq: Session) -> N
     second = broker.session()
     with mq.transaction():
         assert mq.value("commit_once", "pg", mine, "query", 0)
-        waiting = broker.background(second.value, "commit_once", "pg", other, "query", 0)
-        broker.wait_blocked(second)
+        waiting = broker.blocked(second, second.value, "commit_once", "pg", other, "query", 0)
     assert waiting.result(30) is False
     mq.append()
     assert read(mq, "one", 0, 1) == [(0, 1)]

@@ -11,13 +11,11 @@ def ready(mq: Session, *args: Any, group: str = "g") -> dict[str, int]:
 
 def test_topics_that_got_something_after_a_tick(mq: Session) -> None:
     assert ready(mq) == {}
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     first = ready(mq)
     assert set(first) == {"one"}
     assert ready(mq, first["one"]) == {}
-    mq.send("t", "1")
-    mq.append()
+    mq.sent("t", "1")
     second = ready(mq, first["one"])
     assert set(second) == {"t"}
     assert second["t"] > first["one"]
@@ -25,10 +23,8 @@ def test_topics_that_got_something_after_a_tick(mq: Session) -> None:
 
 
 def test_only_topics_of_the_group(mq: Session) -> None:
-    mq.call("create_topic", "foreign")
-    mq.call("subscribe", "h", "foreign")
-    mq.send("foreign", "1")
-    mq.append()
+    mq.subscribed("foreign", queues=8, group="h")
+    mq.sent("foreign", "1")
     assert ready(mq) == {}
     assert set(ready(mq, group="h")) == {"foreign"}
 
@@ -36,8 +32,7 @@ def test_only_topics_of_the_group(mq: Session) -> None:
 def test_a_group_without_a_subscription_is_refused(mq: Session) -> None:
     with refused("MQ005", "nobody"):
         ready(mq, group="nobody")
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     newest = ready(mq)["one"]
     with refused("MQ005", "nobody"):
         ready(mq, newest, group="nobody")
@@ -45,8 +40,7 @@ def test_a_group_without_a_subscription_is_refused(mq: Session) -> None:
 
 
 def test_a_retry_makes_its_topic_ready(mq: Session) -> None:
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     (message,) = mq.receive("one")
     before = ready(mq)["one"]
     mq.nack(message.receipt, [message.message_id], delay=seconds(0))
@@ -63,8 +57,7 @@ def pass_many_ticks(mq: Session) -> None:
 
 def test_a_retry_of_a_member_is_seen_after_very_many_ticks(mq: Session) -> None:
     mq.call("subscribe", "b", "one", mode="broadcast")
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     (message,) = mq.receive("one", group="b", consumer="c")
     before = ready(mq, group="b")["one"]
     mq.nack(message.receipt, [message.message_id], delay=seconds(0))
@@ -75,12 +68,10 @@ def test_a_retry_of_a_member_is_seen_after_very_many_ticks(mq: Session) -> None:
 
 
 def test_after_very_many_ticks_it_looks_at_the_queues_instead(mq: Session) -> None:
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     first = ready(mq)
     pass_many_ticks(mq)
-    mq.send("t", "1")
-    mq.append()
+    mq.sent("t", "1")
     assert ready(mq) == first | {"t": mq.scalar("select max(tick_id) from mqpg.tick")}
     assert set(ready(mq, first["one"])) == {"t"}
 
@@ -92,14 +83,12 @@ def test_a_thousand_topics_cost_one_look(mq: Session) -> None:
         plan = mq.scalar("explain (analyze, buffers, format json) select * from mqpg.ready('g', %s)", after)
         return int(plan[0]["Plan"]["Shared Hit Blocks"]) + int(plan[0]["Plan"]["Shared Read Blocks"])
 
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     newest = mq.scalar("select max(tick_id) from mqpg.tick")
     buffers(newest)
     few = buffers(newest)
     mq.execute("select mqpg.create_topic('t' || i), mqpg.subscribe('g', 't' || i) from generate_series(1, 1000) i")
     assert min(buffers(newest) for _ in range(3)) <= few + 4
-    mq.send("t500", "1")
-    mq.append()
+    mq.sent("t500", "1")
     assert ready(mq, newest) == {"t500": newest + 1}
     assert min(buffers(newest) for _ in range(3)) < few + 60

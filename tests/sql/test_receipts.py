@@ -29,8 +29,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 def moded(mq: Session, mode: str) -> Session:
     """A broker whose group `m` reads topic `one`, with five messages, in each mode."""
     mq.call("subscribe", "m", "one", mode=mode)
-    mq.send_batch("one", ["1"] * 5)
-    mq.append()
+    mq.sent_batch("one", ["1"] * 5)
     return mq
 
 
@@ -133,8 +132,7 @@ def test_the_loop_of_an_application(moded: Session, last: str) -> None:
             moded.ack(got[0].receipt)
     assert moded.scalar("select count(*) from mqpg.dead_letter") == (5 if last == "final" else 0)
     assert receive(moded) == []
-    more = moded.send("one", "2")
-    moded.append()
+    more = moded.sent("one", "2")
     assert [message.message_id for message in receive(moded, ack=got[0].receipt)] == [more]
 
 
@@ -180,9 +178,8 @@ def test_a_late_one_that_nobody_overtook_counts(moded: Session, action: str) -> 
 
 
 def test_malformed_where_its_transaction_rolled_back(moded: Session) -> None:
-    with moded.transaction() as tx:
+    with moded.transaction(force_rollback=True):
         old = receive(moded)[0]
-        tx.force_rollback = True
     receive(moded, max_messages=1)
     is_refused(moded, old.receipt, old.message_id, "MQ007")
 
@@ -254,8 +251,7 @@ class TestForeignToAnotherBroker:
             "select subscription_id from mqpg.subscription s join mqpg.topic t using (topic_id) where t.name = 'one'"
         )
         for session in (mq, elsewhere):
-            session.send_batch("one", ["1"] * 3)
-            session.append()
+            session.sent_batch("one", ["1"] * 3)
         mine = mq.receive("one")[0]
         theirs = elsewhere.receive("one")[0].receipt.split(".", 1)[1]
         foreign = f"{ours}.{theirs}"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Broker, Session, cut_off, offsets, refused, seconds
+from tests.support.broker import Broker, Session, cut_off, offsets, refused, seconds, spread
 from tests.support.waiting import eventually
 
 MODES = ["exclusive", "shared", "pinned", "broadcast"]
@@ -14,8 +14,7 @@ MODES = ["exclusive", "shared", "pinned", "broadcast"]
 def moded(request: pytest.FixtureRequest, mq: Session) -> Session:
     """A broker whose group `s` reads topic `one`, with six messages, in each mode."""
     mq.call("subscribe", "s", "one", mode=request.param, retry_delay=seconds(0))
-    mq.send_batch("one", [str(n) for n in range(6)])
-    mq.append()
+    mq.sent_batch("one", [str(n) for n in range(6)])
     return mq
 
 
@@ -49,9 +48,7 @@ def test_a_backlog_in_calls_of_one_version_each(moded: Session) -> None:
 
 def test_an_old_snapshot_loses_no_acknowledgement(mq: Session, broker: Broker) -> None:
     """The claim was extended since, and the next messages are of another queue."""
-    for _ in range(40):
-        mq.send("t", "1")
-    mq.append()
+    spread(mq, 40)
     receipt = mq.receive("t")[0].receipt
     other = broker.session()
     with refused("40001"), other.transaction():
@@ -105,8 +102,7 @@ def test_nothing_is_taken_where_the_receipt_is_refused(moded: Session, broker: B
 
 def test_the_receipt_of_another_member(mq: Session) -> None:
     mq.call("subscribe", "s", "one", mode="broadcast")
-    mq.send_batch("one", ["1", "2"])
-    mq.append()
+    mq.sent_batch("one", ["1", "2"])
     mine = receive(mq)[0].receipt
     with refused("MQ001", "for consumer"):
         mq.receive("one", group="s", consumer="you", ack=mine)
@@ -115,12 +111,10 @@ def test_the_receipt_of_another_member(mq: Session) -> None:
 
 def test_a_receipt_of_another_while_the_member_is_being_made(mq: Session, broker: Broker) -> None:
     mq.call("subscribe", "s", "one", mode="broadcast")
-    mq.send("one")
-    mq.append()
+    mq.sent("one")
     receipt = receive(mq)[0].receipt
     parent = mq.scalar("select subscription_id from mqpg.subscription where consumer_group = 's' and member = ''")
-    other = broker.session()
-    with other.transaction():
+    with broker.transaction() as other:
         other.execute("select pg_advisory_xact_lock(1836150841, hashtext(%s))", f"{parent} late")
         with refused("MQ001", "this consumer, which has received nothing yet"):
             mq.receive("one", group="s", consumer="late", ack=receipt)
@@ -153,9 +147,7 @@ def test_in_one_transaction_with_the_effect(moded: Session) -> None:
 
 def test_other_queues_waited_longer(mq: Session) -> None:
     """The queue of the receipt comes last, so that no queue is left behind."""
-    for n in range(40):
-        mq.send("t", str(n))
-    mq.append()
+    spread(mq, 40)
     order: list[int] = []
     receipt: Any = None
     for _ in range(8):
@@ -170,14 +162,11 @@ def test_other_queues_waited_longer(mq: Session) -> None:
 
 def test_a_queue_that_waited_longer_has_nothing_that_the_filter_chooses(mq: Session) -> None:
     """The call acknowledges, skips what does not match, and goes on to the queue of the receipt."""
-    mq.call("create_topic", "two", queues=2)
-    mq.call("subscribe", "s", "two", filter="$ > 0")
+    mq.subscribed("two", queues=2, group="s", filter="$ > 0")
     keys = {mq.scalar("select mqpg._queue_of(%s, 2)", str(n)): str(n) for n in range(20)}
-    mq.send_batch("two", ["1", "2", "3"], keys=[keys[0]] * 3)
-    mq.append()
+    mq.sent_batch("two", ["1", "2", "3"], keys=[keys[0]] * 3)
     first = mq.receive("two", group="s", max_messages=1)
-    mq.send("two", "0", key=keys[1])
-    mq.append()
+    mq.sent("two", "0", key=keys[1])
     got = mq.receive("two", group="s", ack=first[0].receipt)
     assert [(row.queue_id, row.payload) for row in got] == [(0, 2), (0, 3)]
     assert mq.receive("two", group="s") == []
@@ -185,8 +174,7 @@ def test_a_queue_that_waited_longer_has_nothing_that_the_filter_chooses(mq: Sess
 
 def test_a_queue_that_waited_longer_has_a_message_without_attempts(mq: Session) -> None:
     """The call acknowledges, buries that message as a dead letter, and takes the third queue."""
-    mq.call("create_topic", "three", queues=3)
-    mq.call("subscribe", "s", "three", mode="shared", max_attempts=2)
+    mq.subscribed("three", queues=3, group="s", mode="shared", max_attempts=2)
     keys = {mq.scalar("select mqpg._queue_of(%s, 3)", str(n)): str(n) for n in range(20)}
     for queue_id in range(3):
         mq.send("three", str(queue_id), key=keys[queue_id])
@@ -196,8 +184,7 @@ def test_a_queue_that_waited_longer_has_a_message_without_attempts(mq: Session) 
         assert mq.receive("three", group="s", queue_id=1, lease="10 ms")
         mq.execute("select pg_sleep(0.02)")
     mq.ack(mq.receive("three", group="s", queue_id=2)[0].receipt)
-    mq.send("three", "3", key=keys[2])
-    mq.append()
+    mq.sent("three", "3", key=keys[2])
     got = mq.receive("three", group="s", ack=first[0].receipt)
     assert [row.payload for row in got] == [3]
     assert mq.scalar("select count(*) from mqpg.dead_letter") == 1
@@ -207,8 +194,7 @@ def test_a_queue_that_waited_longer_has_a_message_without_attempts(mq: Session) 
 
 def test_with_a_filter_and_the_retry_lane(mq: Session) -> None:
     mq.execute("select mqpg.subscribe('s', 'one', filter => '$ > 3', retry_delay => '0')")
-    mq.send_batch("one", [str(n) for n in range(7)])
-    mq.append()
+    mq.sent_batch("one", [str(n) for n in range(7)])
     first = receive(mq, 1)
     assert [row.payload for row in first] == [4]
     second = receive(mq, 1, ack=first[0].receipt)
@@ -225,8 +211,7 @@ def test_with_a_filter_and_the_retry_lane(mq: Session) -> None:
 @pytest.mark.parametrize("policy", ["block_key", "block_queue"])
 def test_what_blocks_still_blocks(mq: Session, policy: str) -> None:
     mq.call("subscribe", "s", "one", on_failure=policy, retry_delay=seconds(600))
-    mq.send_batch("one", [str(n) for n in range(6)], keys=["a", "b"] * 3)
-    mq.append()
+    mq.sent_batch("one", [str(n) for n in range(6)], keys=["a", "b"] * 3)
     first = receive(mq)
     mq.nack(first[0].receipt, [first[0].message_id])
     if policy == "block_queue":  # the nack has given the rest back
@@ -242,8 +227,7 @@ def test_what_blocks_still_blocks(mq: Session, policy: str) -> None:
 def test_shared_takes_over_what_ran_out_first(mq: Session) -> None:
     """A take-over is a version of its own, so that a stale receipt is not called spent."""
     mq.call("subscribe", "s", "one", mode="shared")
-    mq.send_batch("one", [str(n) for n in range(6)])
-    mq.append()
+    mq.sent_batch("one", [str(n) for n in range(6)])
     lost, mine = receive(mq)[0].receipt, receive(mq)[0].receipt
     mq.call("extend", lost, seconds(0.01))
     mq.execute("select pg_sleep(0.02)")
@@ -275,9 +259,7 @@ def test_I9_two_consumers_never_have_the_same_message(moded: Session, broker: Br
 
 def test_I7_racing_consumers_lose_and_double_nothing(mq: Session, broker: Broker) -> None:
     mq.call("subscribe", "s", "t", mode="shared")
-    for n in range(200):
-        mq.send("t", str(n))
-    mq.append()
+    spread(mq, 200)
 
     def work(session: Session) -> list[int]:
         taken: list[int] = []
@@ -312,11 +294,9 @@ def test_the_message_s_life_names_both(moded: Session) -> None:
 
 def test_repeatable_read_that_lost_the_race(mq: Session, broker: Broker) -> None:
     mq.call("subscribe", "s", "one")
-    mq.send_batch("one", [str(n) for n in range(6)])
-    mq.append()
+    mq.sent_batch("one", [str(n) for n in range(6)])
     first = receive(mq)[0].receipt
-    late = broker.session()
-    late.execute("begin isolation level repeatable read")
+    late = broker.session("begin isolation level repeatable read")
     late.execute("select 1")
     receive(mq, ack=first)
     with refused("40001"):

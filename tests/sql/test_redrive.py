@@ -15,8 +15,7 @@ from tests.support.waiting import eventually
 def bury(mq: Session, payloads: list[str], *, group: str = "strict", topic: str = "one", **named: object) -> list[int]:
     """Make dead letters in a subscription of one attempt, and return their ids."""
     mq.call("subscribe", group, topic, max_attempts=1, start="latest")
-    ids = mq.send_batch(topic, payloads, **named)
-    mq.append()
+    ids = mq.sent_batch(topic, payloads, **named)
     while rows := mq.receive(topic, group=group):
         mq.nack(rows[0].receipt, [r.message_id for r in rows], reason="bad")
     return ids
@@ -55,8 +54,7 @@ def test_pages_of_a_broadcast_group_end(mq: Session) -> None:
     A page continues after a message and its consumer.
     """
     mq.call("subscribe", "all", "one", mode="broadcast")
-    ids = mq.send_batch("one", ["1", "2", "3"])
-    mq.append()
+    ids = mq.sent_batch("one", ["1", "2", "3"])
     with mq.transaction():
         for member in ("B", "A", "C"):
             rows = mq.receive("one", group="all", consumer=member)
@@ -77,8 +75,7 @@ def test_pages_of_a_broadcast_group_end(mq: Session) -> None:
 
 def test_a_page_of_a_broadcast_group_says_whose_letter_was_the_last(mq: Session) -> None:
     mq.call("subscribe", "all", "one", mode="broadcast")
-    ids = mq.send_batch("one", ["1", "2"])
-    mq.append()
+    ids = mq.sent_batch("one", ["1", "2"])
     for member, died in (("A", ids), ("B", ids[:1])):
         mq.nack(mq.receive("one", group="all", consumer=member)[0].receipt, died, final=True)
     with refused("MQ001", "after_consumer"):
@@ -100,8 +97,7 @@ def test_looking_by_id_and_by_jsonpath_changes_nothing(mq: Session) -> None:
 
 def test_history_has_every_attempt(mq: Session) -> None:
     mq.call("alter_subscription", "g", "one", max_attempts=4, retry_delay=seconds(0))
-    sent = mq.send("one", "1")
-    mq.append()
+    sent = mq.sent("one", "1")
     for consumer, reason in (("c1", "first"), ("c2", "second")):
         (message,) = mq.receive("one", consumer=consumer)
         mq.nack(message.receipt, [sent], reason=reason)
@@ -123,8 +119,7 @@ def test_history_has_every_attempt(mq: Session) -> None:
 
 def test_a_message_that_is_in_the_lane_twice_becomes_one_dead_letter(mq: Session) -> None:
     """After a seek back a message may fail again while its retry waits."""
-    sent = mq.send("one", "1")
-    mq.append()
+    sent = mq.sent("one", "1")
     for _ in range(2):
         mq.call("seek", "g", "one", "earliest")
         (message,) = mq.receive("one", queue_id=0)
@@ -141,8 +136,7 @@ def test_a_message_that_is_in_the_lane_twice_becomes_one_dead_letter(mq: Session
 @pytest.mark.parametrize("limit", [1, 3])
 def test_a_lower_limit_changes_neither_attempts_nor_reason(mq: Session, how: dict[str, str], limit: int) -> None:
     mq.call("subscribe", "many", "one", **how)
-    sent = mq.send("one", "1", key="a")
-    mq.append()
+    sent = mq.sent("one", "1", key="a")
     for reason in ("first", "second", "third"):
         (message,) = eventually(lambda: mq.receive("one", group="many", consumer="c"))
         mq.nack(message.receipt, [sent], reason=reason, delay=seconds(0))
@@ -155,8 +149,7 @@ def test_a_lower_limit_changes_neither_attempts_nor_reason(mq: Session, how: dic
 
 
 def test_a_lower_limit_and_a_lease_that_ran_out(mq: Session) -> None:
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     for _ in range(3):
         eventually(lambda: mq.receive("one", lease=seconds(0.01)))
     mq.call("alter_subscription", "g", "one", max_attempts=1)
@@ -168,8 +161,7 @@ def test_a_lower_limit_and_a_lease_that_ran_out(mq: Session) -> None:
 @pytest.mark.parametrize("mode", ["exclusive", "pinned"])
 def test_many_retries_without_an_attempt_left_are_buried_in_several_calls(mq: Session, mode: str) -> None:
     mq.call("subscribe", "many", "one", mode=mode)
-    ids = mq.send_batch("one", ["1"] * 300)
-    mq.append()
+    ids = mq.sent_batch("one", ["1"] * 300)
     (delivery,) = {m.receipt for m in mq.receive("one", group="many", consumer="c", max_messages=300)}
     mq.nack(delivery, ids, delay=seconds(0))
     mq.append()
@@ -182,8 +174,7 @@ def test_many_retries_without_an_attempt_left_are_buried_in_several_calls(mq: Se
 
 def test_history_begins_anew_after_a_redrive(mq: Session) -> None:
     mq.call("alter_subscription", "g", "one", max_attempts=2, retry_delay=seconds(0))
-    sent = mq.send("one", "1")
-    mq.append()
+    sent = mq.sent("one", "1")
     for reason in ("a", "b"):
         (message,) = mq.receive("one")
         mq.nack(message.receipt, [sent], reason=reason)
@@ -249,8 +240,7 @@ def test_two_at_once_take_each_letter_once(mq: Session, broker: Broker, second: 
     other = broker.session()
     with mq.transaction():
         assert redrive(mq, max_messages=2) == 2
-        waiting = broker.background(other.value, second, "strict", "one")
-        broker.wait_blocked(other)
+        waiting = broker.blocked(other, other.value, second, "strict", "one")
     assert waiting.result(45) == 1
     mq.append()
     expected = 3 if second == "redrive" else 2
@@ -262,8 +252,7 @@ def test_who_waited_takes_what_the_first_rolled_back(mq: Session, broker: Broker
     other = broker.session()
     with mq.transaction():
         redrive(mq)
-        waiting = broker.background(other.value, "redrive", "strict", "one")
-        broker.wait_blocked(other)
+        waiting = broker.blocked(other, other.value, "redrive", "strict", "one")
         raise psycopg.Rollback
     assert waiting.result(45) == 2
     assert mq.append() == 2

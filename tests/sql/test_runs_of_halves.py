@@ -156,8 +156,7 @@ def test_halves_with_a_delay_count_it_from_the_commit(mq: Session) -> None:
 
 
 def test_halves_of_a_relay_topic_send_their_phases(mq: Session) -> None:
-    mq.call("create_topic", "relayed", queues=1, kind="relay")
-    mq.call("subscribe", "g", "relayed")
+    mq.subscribed("relayed", kind="relay")
     handles = halves(mq, 3, "relayed")
     assert set(outcomes(mq.call("commit_batch", handles))) == {"committed"}
     assert decided_at_once(mq) == []
@@ -190,15 +189,13 @@ def test_halves_that_survive_their_segment(mq: Session) -> None:
 def test_a_run_that_was_rolled_back_can_be_decided_otherwise(mq: Session) -> None:
     handles = halves(mq)
     with mq.transaction():
-        with mq.transaction() as savepoint:
+        with mq.transaction(force_rollback=True):
             assert set(outcomes(mq.call("commit_batch", handles))) == {"committed"}
             assert set(outcomes(mq.call("rollback_batch", handles))) == {"already_committed"}
-            savepoint.force_rollback = True
         assert set(outcomes(mq.call("rollback_batch", handles))) == {"rolled_back"}
     assert delivered(mq) == []
-    with mq.transaction() as whole:
+    with mq.transaction(force_rollback=True):
         mq.call("commit_batch", halves(mq))
-        whole.force_rollback = True
     assert delivered(mq) == []
 
 

@@ -13,8 +13,7 @@ def fill(mq: Session, n: int, *, topic: str = "one", pause: float = 0.0) -> list
     times = []
     for i in range(n):
         times.append(mq.scalar("select clock_timestamp()"))
-        mq.send(topic, str(i))
-        mq.append()
+        mq.sent(topic, str(i))
         time.sleep(pause)
     return times
 
@@ -34,12 +33,10 @@ def test_earliest_and_latest(mq: Session) -> None:
     assert len(mq.drain("one")) == 5
     mq.call("seek", "g", "one", "earliest")
     assert [m.payload for m in mq.drain("one")] == [0, 1, 2, 3, 4]
-    mq.send("one", "5")
-    mq.append()
+    mq.sent("one", "5")
     mq.call("seek", "g", "one", "latest")
     assert mq.drain("one") == []
-    mq.send("one", "6")
-    mq.append()
+    mq.sent("one", "6")
     assert next_payload(mq) == 6
 
 
@@ -73,11 +70,9 @@ def test_a_time_is_the_first_message_visible_then_or_later(mq: Session) -> None:
 
 def test_a_time_on_every_queue_of_a_topic(mq: Session) -> None:
     for _ in range(6):
-        mq.send_batch("t", ["0"] * 40, keys=[str(k) for k in range(40)])
-        mq.append()
+        mq.sent_batch("t", ["0"] * 40, keys=[str(k) for k in range(40)])
     after = mq.scalar("select clock_timestamp()")
-    late = mq.send_batch("t", ["1"] * 40, keys=[str(k) for k in range(40)])
-    mq.append()
+    late = mq.sent_batch("t", ["1"] * 40, keys=[str(k) for k in range(40)])
     mq.call("seek", "g", "t", str(after))
     assert sorted(m.message_id for m in mq.drain("t")) == sorted(late)
 
@@ -162,8 +157,7 @@ def test_pinned_queues_keep_their_owner(mq: Session) -> None:
     mq.call("seek", "p", "one", "latest")
     with refused("MQ009"):
         mq.ack(message.receipt)
-    mq.send("one", "9")
-    mq.append()
+    mq.sent("one", "9")
     assert mq.receive("one", group="p", consumer="c2") == []
     assert [m.payload for m in mq.receive("one", group="p", consumer="c1")] == [9]
 

@@ -26,8 +26,7 @@ _LONG_AGO = "update mqpg.half_tick set at = at - interval '1 hour'; update mqpg.
 def segments(mq: Session, wanted: int) -> None:
     """Roll until there are so many segments, all of which a topic of a year needs."""
     while mq.scalar(_SEGMENTS) < wanted:
-        mq.send("one", "1")
-        mq.append()
+        mq.sent("one", "1")
         for age in ("0 s", "1 day"):
             mq.execute("update mqpg.settings set value = %s where name = 'segment_age'", age)
             mq.execute("select * from mqpg.keep()")

@@ -71,8 +71,7 @@ def test_keyed_batch_makes_one_row_per_queue_touched(mq: Session) -> None:
 def test_keyed_batch_with_large_bodies_keeps_order_per_key(mq: Session) -> None:
     body = "x" * (60 * KIB)
     payloads = [json.dumps({"i": i, "body": body if i % 3 == 0 else ""}) for i in range(40)]
-    mq.send_batch("t", payloads, keys=[f"k{i % 3}" for i in range(40)])
-    mq.append()
+    mq.sent_batch("t", payloads, keys=[f"k{i % 3}" for i in range(40)])
     seen: dict[str, list[int]] = {}
     for m in sorted(mq.drain("t", max_messages=100), key=lambda m: (m.queue_id, m.queue_offset)):
         seen.setdefault(m.key, []).append(m.payload["i"])
@@ -147,8 +146,7 @@ def test_bytes_are_kept_verbatim(mq: Session) -> None:
     bodies = ['{"b" :1,   "a": 1.10, "a":2}', "[ ]", "null", '"x"', "\t{}\n", "1e400"]
     for body in bodies:
         mq.send("one", body)
-    mq.send_batch("one", bodies)
-    mq.append()
+    mq.sent_batch("one", bodies)
     got = mq.rows(
         "select payload::text as body from mqpg.fetch('one', 0, 0, max_messages => 100) order by queue_offset"
     )
@@ -180,8 +178,7 @@ def test_the_limit_counts_bytes_not_characters(mq: Session) -> None:
 
 def test_delay_of_a_batch_holds_all_of_it_back(mq: Session) -> None:
     ids = mq.send_batch("one", ["1", "2", "3"], delay=seconds(600))
-    mq.send("one", "0")
-    mq.append()
+    mq.sent("one", "0")
     assert [m.payload for m in mq.drain("one")] == [0]
     make_due(mq)
     eventually(mq.append)

@@ -13,15 +13,13 @@ from tests.support.broker import Session
 )
 def test_one_attempt_is_delivered_as_many(mode: str, on_failure: str, mq: Session) -> None:
     mq.call("subscribe", "once", "one", mode, max_attempts=1, on_failure=on_failure)
-    mq.send_batch("one", ["1"] * 300, keys=[str(i) for i in range(300)])
-    mq.append()
+    mq.sent_batch("one", ["1"] * 300, keys=[str(i) for i in range(300)])
     assert len(mq.receive("one", group="once", max_messages=300)) == 300
 
 
 def test_all_of_a_lease_that_ran_out_are_dead_letters(mq: Session) -> None:
     mq.call("subscribe", "once", "one", max_attempts=1)
-    ids = mq.send_batch("one", ["1"] * 100)
-    mq.append()
+    ids = mq.sent_batch("one", ["1"] * 100)
     mq.receive("one", group="once", max_messages=90, lease="10 ms")
     mq.execute("select pg_sleep(0.05)")
     left = mq.receive("one", group="once", max_messages=100)
@@ -33,8 +31,7 @@ def test_all_of_a_lease_that_ran_out_are_dead_letters(mq: Session) -> None:
 
 def test_two_attempts_come_alone_the_second_time(mq: Session) -> None:
     mq.call("subscribe", "twice", "one", max_attempts=2)
-    mq.send_batch("one", ["1"] * 10)
-    mq.append()
+    mq.sent_batch("one", ["1"] * 10)
     assert len(mq.receive("one", group="twice", max_messages=10, lease="10 ms")) == 10
     mq.execute("select pg_sleep(0.05)")
     assert len(mq.receive("one", group="twice", max_messages=10)) == 1
@@ -42,8 +39,7 @@ def test_two_attempts_come_alone_the_second_time(mq: Session) -> None:
 
 def test_a_redriven_message_of_one_attempt(mq: Session) -> None:
     mq.call("subscribe", "once", "one", max_attempts=1)
-    ids = mq.send_batch("one", ["1"] * 5)
-    mq.append()
+    ids = mq.sent_batch("one", ["1"] * 5)
     mq.nack(mq.receive("one", group="once", max_messages=5)[0].receipt, ids)
     assert mq.value("redrive", "once", "one") == 5
     mq.append()

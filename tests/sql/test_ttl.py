@@ -27,11 +27,9 @@ def jumps(mq: Session) -> list[tuple[Any, ...]]:
 
 def test_expired_messages_count_as_consumed(mq: Session) -> None:
     expiring(mq)
-    mq.send_batch("one", ["1", "2"])
-    mq.append()
+    mq.sent_batch("one", ["1", "2"])
     age(mq)
-    mq.send("one", "3")
-    mq.append()
+    mq.sent("one", "3")
     assert [m.payload for m in mq.drain("one")] == [3]
     assert jumps(mq) == [("g", 0, 2, "expired")]
     assert mq.scalar("select lag from mqpg.subscription_lag where topic = 'one' and queue_id = 0") == 0
@@ -40,8 +38,7 @@ def test_expired_messages_count_as_consumed(mq: Session) -> None:
 def test_nothing_but_expired_ones_gives_nothing_and_is_noted_once(mq: Session) -> None:
     expiring(mq)
     for _ in range(3):
-        mq.send("one", "1")
-        mq.append()
+        mq.sent("one", "1")
         age(mq)
         assert mq.receive("one") == []
     assert jumps(mq) == [("g", 0, 3, "expired")]
@@ -49,8 +46,7 @@ def test_nothing_but_expired_ones_gives_nothing_and_is_noted_once(mq: Session) -
 
 def test_or_become_dead_letters_and_can_be_redriven(mq: Session) -> None:
     expiring(mq, on_expired="dead_letter")
-    ids = mq.send_batch("one", ["1", "2"])
-    mq.append()
+    ids = mq.sent_batch("one", ["1", "2"])
     age(mq)
     assert mq.receive("one") == []
     letters = mq.call("dead_letters", "g", "one")
@@ -66,11 +62,9 @@ def test_many_dead_letters_are_made_in_several_calls(mq: Session) -> None:
     """So a call ends in time however many messages expired, and gives none of them to a consumer."""
     mq.execute("update mqpg.settings set value = '0 s' where name = 'filter_time'")
     expiring(mq, on_expired="dead_letter")
-    mq.send_batch("one", ["1"] * 2500)
-    mq.append()
+    mq.sent_batch("one", ["1"] * 2500)
     age(mq)
-    mq.send("one", "2")
-    mq.append()
+    mq.sent("one", "2")
     for letters in (1000, 2000):
         assert mq.receive("one") == []
         assert mq.scalar("select count(*) from mqpg.dead_letter") == letters
@@ -82,15 +76,13 @@ def test_many_dead_letters_are_made_in_several_calls(mq: Session) -> None:
 def test_each_group_for_itself_and_a_ttl_taken_away(mq: Session) -> None:
     mq.call("subscribe", "quick", "one")
     expiring(mq)
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     assert len(mq.drain("one", group="quick")) == 1
     age(mq)
     assert mq.receive("one") == []
     mq.call("alter_topic", "one", message_ttl=seconds(0))
     assert mq.scalar("select message_ttl is null from mqpg.topics where topic = 'one'")
-    mq.send("one", "2")
-    mq.append()
+    mq.sent("one", "2")
     age(mq)
     assert [m.payload for m in mq.receive("one")] == [2]
 
@@ -107,8 +99,7 @@ def test_the_time_counts_from_when_it_became_visible(mq: Session) -> None:
 
 def test_what_was_handed_out_once_does_not_expire(mq: Session) -> None:
     expiring(mq)
-    mq.send_batch("one", ["1", "2"])
-    mq.append()
+    mq.sent_batch("one", ["1", "2"])
     rows = mq.receive("one", lease=seconds(0.05))
     age(mq)
     again = eventually(lambda: mq.receive("one"))
@@ -125,12 +116,10 @@ def test_in_every_mode(mq: Session) -> None:
         mq.call("subscribe", mode, "one", mode=mode)
         mq.receive("one", group=mode, consumer="c")
     expiring(mq)
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     first = mq.receive("one", group="shared", max_messages=1)
     age(mq)
-    mq.send("one", "2")
-    mq.append()
+    mq.sent("one", "2")
     for mode in ("shared", "pinned", "broadcast"):
         assert [m.payload for m in mq.receive("one", group=mode, consumer="c")] == [2]
     mq.ack(first[0].receipt)
@@ -138,8 +127,7 @@ def test_in_every_mode(mq: Session) -> None:
 
 def test_expiry_is_in_the_trace(mq: Session) -> None:
     expiring(mq)
-    sent = mq.send("one", "1")
-    mq.append()
+    sent = mq.sent("one", "1")
     age(mq)
     mq.receive("one")
     rows = mq.call("trace", sent)

@@ -15,8 +15,7 @@ def test_topics(mq: Session) -> None:
 
 
 def test_queue_depth(mq: Session) -> None:
-    mq.send_batch("one", ["1"] * 5)
-    mq.append()
+    mq.sent_batch("one", ["1"] * 5)
     rows = mq.rows("select * from mqpg.queue_depth order by topic, queue_id")
     assert [tuple(row) for row in rows] == [("one", 0, 0, 5), *(("t", q, 0, 0) for q in range(4))]
 
@@ -42,8 +41,7 @@ def test_subscription_lag(mq: Session) -> None:
 
 
 def test_subscription_lag_of_the_retry_lane(mq: Session) -> None:
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     (message,) = mq.receive("one")
     mq.nack(message.receipt, [message.message_id], delay=seconds(0))
     assert lag(mq) == (1, 1, 0, 0)
@@ -77,8 +75,7 @@ def _pages(mq: Session, view: str, condition: str) -> int:
 @pytest.mark.own_database  # a segment rolls
 def test_a_condition_reaches_the_index_lookups(mq: Session) -> None:
     mq.call("subscribe", "alone", "one")
-    mq.send_batch("one", ["1", "2"])
-    mq.append()
+    mq.sent_batch("one", ["1", "2"])
     roll(mq)
     few = {asked: _pages(mq, *asked) for asked in _ROWS}
     mq.execute(
@@ -95,8 +92,7 @@ def test_half_pending_before_and_after_a_pass(mq: Session, broker: Broker) -> No
     """The view shows a half before and after the appender has looked at it, also one of an older
     transaction.
     """
-    slow = broker.session()
-    with slow.transaction():
+    with broker.transaction() as slow:
         late = slow.prepare("one", "1")
         early = mq.prepare("one", "1")
         assert pending(mq) == {early}

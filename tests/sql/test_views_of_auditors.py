@@ -179,8 +179,7 @@ class TestQueues:
     def test_entries_are_what_the_queues_hold(self, mq: Session) -> None:
         for _ in range(3):
             mq.send_batch("t", ["1"] * 20, keys=[str(i) for i in range(20)])
-            mq.send("t")
-            mq.append()
+            mq.sent("t")
         rows = mq.rows("select * from mqpg_audit.queue_entry order by queue_id, queue_offset")
         assert [(r.queue_id, r.queue_offset, r.message_id) for r in rows] == positions(mq, "t")
         ticks = {r.tick_id: r for r in mq.rows("select * from mqpg_audit.tick")}
@@ -191,8 +190,7 @@ class TestQueues:
         }
 
     def test_a_retry_lane(self, mq: Session) -> None:
-        ids = mq.send_batch("one", ["1", "2", "3"])
-        mq.append()
+        ids = mq.sent_batch("one", ["1", "2", "3"])
         receipt = mq.receive("one")[0].receipt
         mq.nack(receipt, [ids[1]], reason="no", delay="1 microsecond")
         mq.execute("select pg_sleep(0.01)")
@@ -221,8 +219,7 @@ class TestQueues:
 class TestGroups:
     def test_pending_in_every_state(self, mq: Session) -> None:
         mq.call("subscribe", "s", "one", mode="shared", retry_delay="1 hour")
-        ids = mq.send_batch("one", [str(i) for i in range(12)])
-        mq.append()
+        ids = mq.sent_batch("one", [str(i) for i in range(12)])
         assert pending(mq, "s") == dict.fromkeys(ids, ("waiting", 0))
         held, done, mixed, free = (
             mq.receive("one", group="s", max_messages=2, consumer=name, lease="1 hour")[0].receipt for name in "abcd"
@@ -253,8 +250,7 @@ class TestGroups:
         assert pending(mq) == dict.fromkeys(ids, ("waiting", 0))
 
     def test_pending_follows_a_retry_to_its_end(self, mq: Session) -> None:
-        (id,) = mq.send_batch("one", ["1"])
-        mq.append()
+        (id,) = mq.sent_batch("one", ["1"])
         mq.call("alter_subscription", "g", "one", max_attempts=2, retry_delay="1 microsecond")
         mq.nack(mq.receive("one")[0].receipt, [id], reason="first")
         assert pending(mq) == {id: ("retry", 1)}
@@ -276,8 +272,7 @@ class TestGroups:
 
     def test_pending_in_the_place_where_it_failed(self, mq: Session) -> None:
         mq.call("subscribe", "b", "one", on_failure="block_queue", retry_delay="1 hour")
-        ids = mq.send_batch("one", ["1", "2", "3"])
-        mq.append()
+        ids = mq.sent_batch("one", ["1", "2", "3"])
         mq.nack(mq.receive("one", group="b")[0].receipt, [ids[0]], reason="no")
         rows = mq.rows("select * from mqpg_audit.pending where consumer_group = 'b' order by queue_offset")
         assert [r.message_id for r in rows] == ids[: len(rows)]
@@ -289,8 +284,7 @@ class TestGroups:
         mq.call("subscribe", "all", "t", mode="broadcast")
         mq.call("subscribe", "new", "t", start="latest")
         for _ in range(2):
-            mq.send_batch("t", ["1"] * 20, keys=[str(i) for i in range(20)])
-            mq.append()
+            mq.sent_batch("t", ["1"] * 20, keys=[str(i) for i in range(20)])
             mq.receive("t", max_messages=7)
             mq.receive("t", group="all", consumer="x", max_messages=3)
         lag = "select consumer_group, topic, queue_id, committed, next_offset, lag, claims from mqpg.subscription_lag"
@@ -315,8 +309,7 @@ class TestGroups:
         assert (row.committed_offset, row.end_offset, row.lag) == (3, 3, 0)
 
     def test_the_history_of_a_group(self, mq: Session) -> None:
-        ids = mq.send_batch("one", ["1", "2", "3"])
-        mq.append()
+        ids = mq.sent_batch("one", ["1", "2", "3"])
         mq.ack(mq.receive("one", max_messages=1)[0].receipt)
         mq.call("release", mq.receive("one", max_messages=1)[0].receipt)
         mq.call("seek", "g", "one", "latest")
@@ -394,8 +387,7 @@ class TestOthers:
     def test_topics_and_subscriptions(self, mq: Session) -> None:
         old = mq.scalar("select topic_id from mqpg_audit.topic where topic = 'one'")
         mq.call("subscribe", "f", "t", mode="shared", filter="$.a == 1", tags=["x"])
-        mq.send("one")
-        mq.append()
+        mq.sent("one")
         mq.call("drop_topic", "one", True)
         mq.call("create_topic", "one", 1)
         both = mq.rows("select * from mqpg_audit.topic where topic = 'one' order by topic_id")
@@ -418,8 +410,7 @@ class TestOthers:
 
 def test_every_row_is_text_for_tools_that_know_few_types(mq: Session) -> None:
     """JDBC has no infinite time, and tools show a type that they do not know as nothing."""
-    mq.send("one")
-    mq.append()
+    mq.sent("one")
     views: list[Any] = mq.rows("select relname from pg_class where relnamespace = 'mqpg_audit'::regnamespace")
     for view in views:
         for row in mq.rows(f"select row_to_json(v)::text as text from mqpg_audit.{view.relname} v"):

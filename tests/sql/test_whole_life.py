@@ -47,8 +47,7 @@ def test_a_half_through_everything_that_can_happen(mq: Session) -> None:
 
 def test_what_failed_is_not_done(mq: Session) -> None:
     mq.call("alter_subscription", "g", "one", max_attempts=2, retry_delay=seconds(0))
-    good, mended, dead = mq.send_batch("one", ["1", "2", "3"])
-    mq.append()
+    good, mended, dead = mq.sent_batch("one", ["1", "2", "3"])
     for failing in ([mended, dead], [dead]):
         while found := mq.receive("one"):
             if failed := [one.message_id for one in found if one.message_id in failing]:
@@ -61,8 +60,7 @@ def test_what_failed_is_not_done(mq: Session) -> None:
 
 
 def test_what_was_left_out_and_recalled(mq: Session) -> None:
-    sent = mq.send("one", "1")
-    mq.append()
+    sent = mq.sent("one", "1")
     mq.call("purge_topic", "one")
     assert story(mq, sent) == ["born", "appended", "left_out"]
     late = mq.send("one", "1", delay=seconds(60))
@@ -71,8 +69,7 @@ def test_what_was_left_out_and_recalled(mq: Session) -> None:
 
 
 def test_deliveries_of_every_era_between_seeks(mq: Session) -> None:
-    ids = mq.send_batch("one", [str(i) for i in range(6)])
-    mq.append()
+    ids = mq.sent_batch("one", [str(i) for i in range(6)])
     for consumer in ("first", "second", "third"):
         assert len(mq.drain("one", consumer=consumer, max_messages=2)) == 6
         mq.call("seek", "g", "one", "0", queue_id=0)
@@ -85,8 +82,7 @@ def test_deliveries_of_every_era_between_seeks(mq: Session) -> None:
 
 def test_filtered_messages_say_so(mq: Session) -> None:
     mq.call("subscribe", "few", "one", tags=["wanted"])
-    other, wanted = mq.send("one", "1", tag="other"), mq.send("one", "2", tag="wanted")
-    mq.append()
+    other, wanted = mq.sent("one", "1", tag="other"), mq.sent("one", "2", tag="wanted")
     assert [m.payload for m in mq.drain("one", group="few")] == [2]
     mq.drain("one")
 
@@ -106,13 +102,11 @@ def test_the_cost_does_not_grow_with_the_log(mq: Session) -> None:
 
     def more(n: int) -> None:
         for _ in range(n):
-            mq.send("one", "1")
-            mq.append()
+            mq.sent("one", "1")
             mq.ack(mq.receive("one")[0].receipt)
 
     more(30)
-    message_id = mq.send("one", "1", key="k")
-    mq.append()
+    message_id = mq.sent("one", "1", key="k")
     mq.ack(mq.receive("one")[0].receipt)
     more(60)
     mq.execute("analyze")

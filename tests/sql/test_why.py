@@ -44,13 +44,6 @@ def run(mq: Session, remedy: dict[str, Any], **chosen: object) -> None:
     mq.execute(as_sql(Remedy(remedy["function"], remedy["arguments"] | chosen)))
 
 
-def sent(mq: Session, topic: str = "one", **named: Any) -> int:
-    """Send a message and append it."""
-    found = mq.send(topic, named.pop("payload", "{}"), **named)
-    mq.append()
-    return found
-
-
 def at_work(mq: Session, broker: Broker, role: str, **detail: str) -> Session:
     """A worker of that role has just reported, and sits on its seat as long as the session lives."""
     named = ", ".join(f"'{name}', '{value}'" for name, value in detail.items())
@@ -93,7 +86,7 @@ def test_the_functions_of_all_remedies_take_their_arguments(mq: Session) -> None
 
 
 def test_an_unknown_id_or_handle_is_an_error(mq: Session) -> None:
-    sent(mq)
+    mq.sent("one")
     handle = mq.prepare("one")
     stranger = handle[:-4] + ("0000" if handle[-4:] != "0000" else "1111")
     with refused("MQ001", "names no message here"):
@@ -106,9 +99,8 @@ def test_an_unknown_id_or_handle_is_an_error(mq: Session) -> None:
 
 
 def test_an_open_transaction_that_may_have_sent_it(mq: Session, broker: Broker) -> None:
-    sent(mq)
-    sender = broker.session()
-    with sender.transaction():
+    mq.sent("one")
+    with broker.transaction() as sender:
         mid = sender.send("one")
         handle = sender.prepare("one")
         for about in (mid, handle):
@@ -152,8 +144,7 @@ def test_an_overdue_half_without_a_compensator(mq: Session, broker: Broker) -> N
 def test_an_open_local_transaction_is_named(mq: Session, broker: Broker) -> None:
     mq.call("create_producer_group", "here", checker="ledger")
     handle = mq.prepare("one", group="here")
-    local = broker.session()
-    with local.transaction():
+    with broker.transaction() as local:
         local.call("local_begin", handle)
         undecided, open_ = mq.call("why", handle)
         assert undecided.cause == "half_undecided"
@@ -227,8 +218,7 @@ def test_the_appender_does_not_run_or_is_locked(mq: Session, broker: Broker) -> 
     worker.execute("select pg_advisory_unlock_all()")  # as when it is killed: its heartbeat is not old yet
     row_without_appender = only(mq, mid)
     assert row_without_appender.cause == "appender_not_running"
-    other = broker.session()
-    with other.transaction():
+    with broker.transaction() as other:
         other.execute("lock table mqpg.append_lock in exclusive mode")
         eventually(lambda: causes(mq, mid) == ["append_locked"])
         assert (only(mq, mid).detail["pid"], only(mq, mid).remedy) == (other.pid, None)
@@ -238,10 +228,9 @@ def test_the_appender_does_not_run_or_is_locked(mq: Session, broker: Broker) -> 
 
 def test_a_call_of_append_that_has_just_begun_is_no_cause(mq: Session, broker: Broker) -> None:
     """The broker was idle, so the call before is long ago."""
-    sent(mq)
+    mq.sent("one")
     eventually(lambda: mq.scalar("select max(at) < clock_timestamp() - interval '1 second' from mqpg.tick"))
-    other = broker.session()
-    with other.transaction():
+    with broker.transaction() as other:
         other.execute("lock table mqpg.append_lock in exclusive mode")
         mid = mq.send("one")
         cause = only(mq, mid).cause
@@ -251,8 +240,7 @@ def test_a_call_of_append_that_has_just_begun_is_no_cause(mq: Session, broker: B
 
 
 def test_a_stranger_on_the_seat_of_the_appender(mq: Session, broker: Broker) -> None:
-    other = broker.session()
-    other.execute("select pg_advisory_lock(1836150837, 1)")
+    other = broker.session("select pg_advisory_lock(1836150837, 1)")
     row = only(mq, mq.send("one"))
     assert (row.cause, row.detail["pid"]) == ("appender_not_running", other.pid)
 
@@ -261,7 +249,7 @@ def test_a_stranger_on_the_seat_of_the_appender(mq: Session, broker: Broker) -> 
 
 
 def test_what_is_acknowledged_has_no_row(mq: Session) -> None:
-    mid = sent(mq)
+    mid = mq.sent("one")
     row = only(mq, mid)
     assert (row.cause, row.detail["messages_ahead"], row.detail["consumers"]) == ("waiting_for_consumer", 0, 0)
     delivery = mq.receive("one", consumer="c1")
@@ -292,9 +280,8 @@ def test_the_name_of_a_producer_group(mq: Session) -> None:
 
 
 def test_a_broadcast_group_without_a_member(mq: Session) -> None:
-    mq.call("create_topic", "news", queues=1)
-    mq.call("subscribe", "b", "news", mode="broadcast")
-    mid = sent(mq, "news")
+    mq.subscribed("news", group="b", mode="broadcast")
+    mid = mq.sent("news")
     assert causes(mq, mid) == ["no_member"]
     assert causes(mq, "b", "news") == ["no_member"]
     delivery = mq.receive("news", group="b", consumer="c1")
@@ -304,7 +291,7 @@ def test_a_broadcast_group_without_a_member(mq: Session) -> None:
 
 
 def test_a_paused_topic_and_a_paused_group(mq: Session) -> None:
-    mid = sent(mq)
+    mid = mq.sent("one")
     mq.call("pause", "one")
     assert causes(mq, mid) == ["topic_paused"]
     mq.call("pause", "one", "g")
@@ -318,9 +305,8 @@ def test_a_paused_topic_and_a_paused_group(mq: Session) -> None:
 
 @pytest.mark.parametrize("passed", [False, True])
 def test_a_filter_that_does_not_choose_it(mq: Session, passed: bool) -> None:
-    mq.call("create_topic", "f", queues=1)
-    mq.call("subscribe", "g", "f", filter="$.amount > 10 && $headers.eu == true")
-    mid = sent(mq, "f", payload='{"amount": 5, "other": 1}', tag="blue", headers='{"eu": true}')
+    mq.subscribed("f", filter="$.amount > 10 && $headers.eu == true")
+    mid = mq.sent("f", payload='{"amount": 5, "other": 1}', tag="blue", headers='{"eu": true}')
     if passed:
         assert mq.receive("f") == []
     row = only(mq, mid)
@@ -332,9 +318,8 @@ def test_a_filter_that_does_not_choose_it(mq: Session, passed: bool) -> None:
 
 
 def test_a_tag_that_does_not_choose_it_and_a_filter_that_was_replaced(mq: Session) -> None:
-    mq.call("create_topic", "f", queues=1)
-    mq.call("subscribe", "g", "f", tags=["red"])
-    blue, red = sent(mq, "f", tag="blue"), sent(mq, "f", tag="red")
+    mq.subscribed("f", tags=["red"])
+    blue, red = mq.sent("f", tag="blue"), mq.sent("f", tag="red")
     delivery = mq.receive("f")
     assert [m.message_id for m in delivery] == [red]
     mq.ack(delivery[0].receipt)
@@ -346,9 +331,8 @@ def test_a_tag_that_does_not_choose_it_and_a_filter_that_was_replaced(mq: Sessio
 
 
 def test_a_filter_that_was_removed_leaves_nothing_to_change(mq: Session) -> None:
-    mq.call("create_topic", "f", queues=1)
-    mq.call("subscribe", "g", "f", filter="$.amount > 10")
-    mid = sent(mq, "f", payload='{"amount": 5}')
+    mq.subscribed("f", filter="$.amount > 10")
+    mid = mq.sent("f", payload='{"amount": 5}')
     assert mq.receive("f") == []
     mq.call("alter_subscription", "g", "f", filter="true")
     row = only(mq, mid)
@@ -356,9 +340,8 @@ def test_a_filter_that_was_removed_leaves_nothing_to_change(mq: Session) -> None
 
 
 def test_a_retry_that_waits_and_a_dead_letter(mq: Session) -> None:
-    mq.call("create_topic", "r", queues=1)
-    mq.call("subscribe", "g", "r", max_attempts=2, retry_delay=seconds(600))
-    mid = sent(mq, "r")
+    mq.subscribed("r", max_attempts=2, retry_delay=seconds(600))
+    mid = mq.sent("r")
     delivery = mq.receive("r")
     mq.nack(delivery[0].receipt, [mid], reason="no stock")
     row = only(mq, mid)
@@ -381,9 +364,8 @@ def test_a_retry_that_waits_and_a_dead_letter(mq: Session) -> None:
 
 
 def test_a_discarded_dead_letter(mq: Session) -> None:
-    mq.call("create_topic", "r", queues=1)
-    mq.call("subscribe", "g", "r", max_attempts=1)
-    mid = sent(mq, "r")
+    mq.subscribed("r", max_attempts=1)
+    mid = mq.sent("r")
     mq.nack(mq.receive("r")[0].receipt, [mid], reason="bad")
     mq.call("discard_dead_letters", "g", "r")
     assert only(mq, mid).cause == "discarded"
@@ -394,10 +376,8 @@ def test_a_discarded_dead_letter(mq: Session) -> None:
 
 
 def test_behind_a_key(mq: Session) -> None:
-    mq.call("create_topic", "k", queues=1)
-    mq.call("subscribe", "g", "k", on_failure="block_key", retry_delay=seconds(60))
-    first, second = mq.send_batch("k", ["1", "2"], keys=["a", "a"])
-    mq.append()
+    mq.subscribed("k", on_failure="block_key", retry_delay=seconds(60))
+    first, second = mq.sent_batch("k", ["1", "2"], keys=["a", "a"])
     delivery = mq.receive("k")
     mq.nack(delivery[0].receipt, [first], reason="no stock")
     row = only(mq, first)
@@ -409,10 +389,8 @@ def test_behind_a_key(mq: Session) -> None:
 
 
 def test_behind_a_message_that_blocks_its_queue(mq: Session) -> None:
-    mq.call("create_topic", "k", queues=1)
-    mq.call("subscribe", "g", "k", on_failure="block_queue", retry_delay=seconds(60))
-    first, second = mq.send_batch("k", ["1", "2"])
-    mq.append()
+    mq.subscribed("k", on_failure="block_queue", retry_delay=seconds(60))
+    first, second = mq.sent_batch("k", ["1", "2"])
     mq.nack(mq.receive("k")[0].receipt, [first], reason="no stock")
     assert only(mq, first).cause == "retry_due"
     row = only(mq, second)
@@ -424,10 +402,8 @@ def test_behind_a_message_that_blocks_its_queue(mq: Session) -> None:
 
 @pytest.mark.parametrize("leave_out", [False, True])
 def test_a_message_that_blocks_its_queue_is_tried_at_once_or_left_out(mq: Session, leave_out: bool) -> None:
-    mq.call("create_topic", "k", queues=2)
-    mq.call("subscribe", "g", "k", on_failure="block_queue", retry_delay=seconds(6000))
-    first, second = mq.send_batch("k", ["1", "2"], keys=["a", "a"])
-    mq.append()
+    mq.subscribed("k", queues=2, on_failure="block_queue", retry_delay=seconds(6000))
+    first, second = mq.sent_batch("k", ["1", "2"], keys=["a", "a"])
     mq.nack(mq.receive("k")[0].receipt, [first], reason="no stock")
     assert mq.receive("k") == []
     row = only(mq, "g", "k")
@@ -446,10 +422,8 @@ def test_a_message_that_blocks_its_queue_is_tried_at_once_or_left_out(mq: Sessio
 
 
 def test_no_seek_is_named_that_would_leave_out_an_earlier_message(mq: Session) -> None:
-    mq.call("create_topic", "k", queues=1)
-    mq.call("subscribe", "g", "k", on_failure="block_queue", retry_delay=seconds(60))
-    _, second = mq.send_batch("k", ["1", "2"])
-    mq.append()
+    mq.subscribed("k", on_failure="block_queue", retry_delay=seconds(60))
+    _, second = mq.sent_batch("k", ["1", "2"])
     got = mq.receive("k", lease=seconds(0.05))
     mq.nack(got[0].receipt, [second])
     (row,) = eventually(lambda: [one for one in mq.call("why", "g", "k") if one.cause == "queue_blocked"])
@@ -459,8 +433,7 @@ def test_no_seek_is_named_that_would_leave_out_an_earlier_message(mq: Session) -
 
 def test_too_many_deliveries_of_consumers_with_and_without_a_name(mq: Session) -> None:
     mq.call("alter_subscription", "g", "one", mode="shared")
-    mq.send_batch("one", ["1"] * 65)
-    mq.append()
+    mq.sent_batch("one", ["1"] * 65)
     first = mq.receive("one", max_messages=1)
     mq.receive("one", max_messages=1, consumer="c2")
     for _ in range(62):
@@ -476,8 +449,7 @@ def test_too_many_deliveries_of_consumers_with_and_without_a_name(mq: Session) -
 
 def test_a_full_queue_says_whose_it_is_and_what_frees_it(mq: Session, broker: Broker) -> None:
     mq.call("alter_subscription", "g", "one", mode="shared")
-    mq.send_batch("one", ["1"] * 70)
-    mq.append()
+    mq.sent_batch("one", ["1"] * 70)
     got = [mq.receive("one", max_messages=1, consumer="mailer-7", lease=seconds(3000))[0] for _ in range(64)]
     for one in got[1:3]:
         mq.ack(one.receipt)
@@ -495,7 +467,7 @@ def test_a_full_queue_says_whose_it_is_and_what_frees_it(mq: Session, broker: Br
 
 
 def test_behind_an_open_delivery(mq: Session) -> None:
-    first, second = sent(mq), sent(mq)
+    first, second = mq.sent("one"), mq.sent("one")
     mq.receive("one", max_messages=1, consumer="c1")
     row = only(mq, second)
     assert (row.cause, row.detail["consumer"], row.detail["queue_offset"]) == ("leased", "c1", 0)
@@ -512,12 +484,12 @@ def later(mq: Session) -> None:
 def test_behind_the_open_deliveries_of_a_shared_queue(mq: Session) -> None:
     """A consumer has all that is left, so no other one is waited for."""
     mq.call("alter_subscription", "g", "one", mode="shared")
-    sent(mq)
+    mq.sent("one")
     got = mq.receive("one", consumer="c1", lease=seconds(3600))
     later(mq)
     row = only(mq, "g", "one")
     assert (row.cause, row.detail["consumer"], row.detail["queue_offset"]) == ("leased", "c1", 0)
-    sent(mq)
+    mq.sent("one")
     assert causes(mq, "g", "one") == ["waiting_for_consumer"]
     mq.ack(got[0].receipt)
     later(mq)
@@ -527,7 +499,7 @@ def test_behind_the_open_deliveries_of_a_shared_queue(mq: Session) -> None:
 @pytest.mark.parametrize("key", [None, "a"])
 def test_a_group_whose_last_messages_wait_for_their_retry(mq: Session, key: str | None) -> None:
     mq.call("alter_subscription", "g", "one", on_failure="block_key")
-    failed = sent(mq, key=key)
+    failed = mq.sent("one", key=key)
     mq.nack(mq.receive("one")[0].receipt, [failed], delay=seconds(3600))
     later(mq)
     row = only(mq, "g", "one")
@@ -535,21 +507,20 @@ def test_a_group_whose_last_messages_wait_for_their_retry(mq: Session, key: str 
         assert (row.cause, row.detail["queue_offset"], row.detail["next_attempt"]) == ("retry_due", 0, 2)
     else:
         assert (row.cause, row.detail["blocked_by_offset"], row.detail["key"]) == ("behind_key", 0, "a")
-    sent(mq, key="b")
+    mq.sent("one", key="b")
     assert causes(mq, "g", "one") == (["behind_key"] if key else []) + ["waiting_for_consumer"]
 
 
 def test_a_lease_that_ended(mq: Session) -> None:
-    mid = sent(mq)
+    mid = mq.sent("one")
     mq.receive("one", lease=seconds(0.01))
     eventually(lambda: causes(mq, mid) == ["waiting_for_consumer"])
     assert only(mq, mid).detail["lease_ended_at"]
 
 
 def test_a_queue_that_a_transaction_has_locked(mq: Session, broker: Broker) -> None:
-    mid = sent(mq)
-    consumer = broker.session()
-    with consumer.transaction():
+    mid = mq.sent("one")
+    with broker.transaction() as consumer:
         consumer.receive("one")
         for about in ((mid,), ("g", "one")):
             row = only(mq, *about)
@@ -563,9 +534,8 @@ def test_a_prepared_transaction_that_works_on_a_queue_or_holds_its_lock_is_named
         migrate.upgrade(dsn)
         broker = Broker(dsn)
         mq, consumer = broker.session(), broker.session("begin")
-        mq.call("create_topic", "one", queues=1)
-        mq.call("subscribe", "g", "one")
-        mid = sent(mq)
+        mq.subscribed("one")
+        mid = mq.sent("one")
         consumer.receive("one")
         consumer.execute("prepare transaction 'it''s'")
         for about in ((mid,), ("g", "one")):
@@ -581,11 +551,10 @@ def test_a_prepared_transaction_that_works_on_a_queue_or_holds_its_lock_is_named
 
 
 def test_an_owner_that_is_gone(mq: Session, broker: Broker) -> None:
-    mq.call("create_topic", "p", queues=1)
-    mq.call("subscribe", "g", "p", mode="pinned")
-    sent(mq, "p")
+    mq.subscribed("p", mode="pinned")
+    mq.sent("p")
     mq.ack(mq.receive("p", consumer="bill-1")[0].receipt)
-    mid = sent(mq, "p")
+    mid = mq.sent("p")
     assert causes(mq, mid) == ["waiting_for_consumer"]
     at_work(mq, broker, "consumer", consumer="bill-1", consumer_group="g", topic="p")
     assert causes(mq, mid) == ["waiting_for_consumer"]
@@ -598,7 +567,7 @@ def test_an_owner_that_is_gone(mq: Session, broker: Broker) -> None:
 
 
 def test_what_a_seek_or_a_purge_skipped(mq: Session) -> None:
-    mid = sent(mq)
+    mid = mq.sent("one")
     mq.call("seek", "g", "one", "latest")
     row = only(mq, mid)
     assert (row.cause, row.detail["why"]) == ("skipped", "seek")
@@ -616,7 +585,7 @@ def test_what_a_seek_or_a_purge_skipped(mq: Session) -> None:
 
 def test_a_group_that_has_nothing_to_do(mq: Session) -> None:
     assert causes(mq, "g", "one") == []
-    mq.ack(mq.receive("one")[0].receipt) if sent(mq) else None
+    mq.ack(mq.receive("one")[0].receipt) if mq.sent("one") else None
     assert causes(mq, "g", "one") == []
 
 
@@ -628,7 +597,7 @@ def test_a_group_behind_an_appender_that_does_not_run(mq: Session, broker: Broke
 
 
 def test_a_group_that_nobody_serves(mq: Session) -> None:
-    sent(mq)
+    mq.sent("one")
     assert causes(mq, "g", "one") == []  # a moment ago
     mq.execute("update mqpg.cursor set at = at - interval '2 minutes'")
     row = only(mq, "g", "one")
@@ -641,10 +610,9 @@ def seek_to_skipped(mq: Session, row: Any) -> None:
 
 
 def test_a_filter_that_chooses_nothing(mq: Session) -> None:
-    mq.call("create_topic", "f", queues=1)
-    mq.call("subscribe", "g", "f", filter="$.amuont > 10")
+    mq.subscribed("f", filter="$.amuont > 10")
     for _ in range(3):
-        sent(mq, "f", payload='{"amount": 50}')
+        mq.sent("f", payload='{"amount": 50}')
         assert mq.receive("f") == []
     row = only(mq, "g", "f")
     assert row.cause == "filter_chooses_nothing"
@@ -656,18 +624,17 @@ def test_a_filter_that_chooses_nothing(mq: Session) -> None:
     (message, *others) = mq.receive("f")
     assert (message.queue_offset, len(others)) == (0, 2)
     mq.ack(message.receipt)
-    sent(mq, "f", payload='{"amount": 50}')
+    mq.sent("f", payload='{"amount": 50}')
     mq.ack(mq.receive("f")[0].receipt)
     assert causes(mq, "g", "f") == []
 
 
 def test_what_a_filter_skipped_since_it_last_chose_something(mq: Session) -> None:
-    mq.call("create_topic", "f", queues=1)
-    mq.call("subscribe", "g", "f", tags=["red"])
-    sent(mq, "f", tag="red")
+    mq.subscribed("f", tags=["red"])
+    mq.sent("f", tag="red")
     mq.ack(mq.receive("f")[0].receipt)
     for _ in range(21):
-        sent(mq, "f", tag="blue")
+        mq.sent("f", tag="blue")
         assert mq.receive("f") == []
     row = only(mq, "g", "f")
     assert (row.detail["skipped"], row.detail["skipped_from"]) == (21, {"0": "1"})
@@ -678,9 +645,8 @@ def test_what_a_filter_skipped_since_it_last_chose_something(mq: Session) -> Non
 
 def test_a_filter_that_was_set_long_ago(mq: Session) -> None:
     """The versions of its cursor that would tell when it last chose something are too many."""
-    mq.call("create_topic", "f", queues=1)
-    mq.call("subscribe", "g", "f", tags=["red"])
-    sent(mq, "f", tag="blue")
+    mq.subscribed("f", tags=["red"])
+    mq.sent("f", tag="blue")
     assert mq.receive("f") == []
     mq.execute(
         "insert into mqpg.cursor select (k).* from (select c, g from mqpg.cursor c, generate_series(1, 2000) g "
@@ -695,17 +661,16 @@ def test_a_filter_that_was_set_long_ago(mq: Session) -> None:
 
 def test_the_seek_to_skipped_messages_leaves_alone_what_waits_for_its_retry(mq: Session) -> None:
     """A seek of all queues to one time would move the other queue beyond the message that failed."""
-    mq.call("create_topic", "f", queues=2)
-    mq.call("subscribe", "g", "f", tags=["red"], on_failure="block_key", retry_delay=seconds(6000))
+    mq.subscribed("f", queues=2, tags=["red"], on_failure="block_key", retry_delay=seconds(6000))
     key = "select min(k::text) from generate_series(1, 100) as k where mqpg._queue_of(k::text, 2) = %s"
     here, there = mq.scalar(key, 0), mq.scalar(key, 1)
-    sent(mq, "f", tag="red", key=here)
+    mq.sent("f", tag="red", key=here)
     (failed,) = mq.receive("f")
     mq.nack(failed.receipt, [failed.message_id], reason="no stock")
     other = mq.scalar(key.replace("min", "max"), 0)
     for _ in range(22):
-        sent(mq, "f", tag="blue", key=other)
-        sent(mq, "f", tag="blue", key=there)
+        mq.sent("f", tag="blue", key=other)
+        mq.sent("f", tag="blue", key=there)
         assert mq.receive("f") == []
     (row,) = (row for row in mq.call("why", "g", "f") if row.cause == "filter_chooses_nothing")
     assert list(row.detail["skipped_from"]) == ["1"]
@@ -715,8 +680,7 @@ def test_the_seek_to_skipped_messages_leaves_alone_what_waits_for_its_retry(mq: 
 
 
 def test_a_relay_topic_follows_the_commit(mq: Session) -> None:
-    mq.call("create_topic", "relay", queues=1, kind="relay")
-    mq.call("subscribe", "g", "relay")
+    mq.subscribed("relay", kind="relay")
     handle = mq.prepare("relay", headers="{}")
     assert causes(mq, handle) == ["half_undecided"]
     mq.commit(handle)
@@ -728,7 +692,7 @@ def test_a_relay_topic_follows_the_commit(mq: Session) -> None:
 
 
 def test_a_dropped_topic(mq: Session) -> None:
-    mid = sent(mq)
+    mid = mq.sent("one")
     mq.call("drop_topic", "one", force=True)
     assert causes(mq, mid) == ["topic_dropped"]
 
@@ -757,15 +721,14 @@ def test_a_producer_learns_of_its_halves_and_no_more(mq: Session, role: Callable
 def test_only_who_may_read_bodies_sees_the_values_that_a_filter_found(
     mq: Session, broker: Broker, role: Callable[..., Session]
 ) -> None:
-    mq.call("create_topic", "f", queues=1)
-    mq.call("subscribe", "g", "f", filter="$.salary > 10")
-    mid = sent(mq, "f", payload='{"salary": 5}')
+    mq.subscribed("f", filter="$.salary > 10")
+    mid = mq.sent("f", payload='{"salary": 5}')
     operator = role("grant_operator(ROLE)")
     reader = role("grant_receive('g', 'f', ROLE)")
     assert "values" not in only(operator, mid).detail
     assert only(reader, mid).detail["values"] == {'$."salary"': [5]}
     consumer = broker.session()
-    second = sent(mq, "f", payload='{"salary": 50}')
+    second = mq.sent("f", payload='{"salary": 50}')
     with consumer.transaction():
         consumer.receive("f")
         assert "seconds" not in only(reader, second).detail
@@ -775,7 +738,7 @@ def test_only_who_may_read_bodies_sees_the_values_that_a_filter_found(
 
 def test_the_cost_does_not_grow_with_the_log(mq: Session) -> None:
     """No table of the log is scanned: the rows that are read stay few."""
-    mid = sent(mq)
+    mid = mq.sent("one")
     for _ in range(20):
         mq.send_batch("one", ["{}"] * 1000)
     mq.append()
@@ -809,8 +772,7 @@ def test_acknowledged_is_true_after_the_acknowledgement(mq: Session) -> None:
 
 
 def test_acknowledged_of_a_half_of_a_retry_and_of_a_dead_letter(mq: Session) -> None:
-    mq.call("create_topic", "r", queues=1)
-    mq.call("subscribe", "g", "r", max_attempts=2, retry_delay=seconds(0.01))
+    mq.subscribed("r", max_attempts=2, retry_delay=seconds(0.01))
     handle = mq.prepare("r")
     mid = message_id(handle)
     assert mq.value("acknowledged", mid, "g") is False
@@ -829,7 +791,7 @@ def test_acknowledged_of_a_half_of_a_retry_and_of_a_dead_letter(mq: Session) -> 
 
 def test_acknowledged_of_a_retry_whose_row_is_dropped_while_it_is_unread(mq: Session) -> None:
     """After the longest retention keep() drops the rows of what is in a lane, however long the group stands."""
-    mid = sent(mq)
+    mid = mq.sent("one")
     mq.nack(mq.receive("one")[0].receipt, [mid], delay=seconds(0))
     mq.append()
     mq.execute("delete from mqpg.delayed")
@@ -844,9 +806,8 @@ def test_acknowledged_of_a_retry_whose_row_is_dropped_while_it_is_unread(mq: Ses
 
 
 def test_acknowledged_raises_where_the_group_never_gets_it(mq: Session) -> None:
-    mq.call("create_topic", "f", queues=1)
-    mq.call("subscribe", "g", "f", filter="$.a > 10", max_attempts=1)
-    low, high = sent(mq, "f", payload='{"a": 1}'), sent(mq, "f", payload='{"a": 11}')
+    mq.subscribed("f", filter="$.a > 10", max_attempts=1)
+    low, high = mq.sent("f", payload='{"a": 1}'), mq.sent("f", payload='{"a": 11}')
     for _ in range(2):
         with refused("MQ018", "filtered out"):
             mq.call("acknowledged", low, "g")
@@ -855,7 +816,7 @@ def test_acknowledged_raises_where_the_group_never_gets_it(mq: Session) -> None:
     rolled_back, recalled = mq.prepare("one"), mq.send("one", delay=seconds(60))
     mq.rollback(rolled_back)
     mq.call("recall", recalled)
-    skipped = sent(mq, "one")
+    skipped = mq.sent("one")
     mq.call("seek", "g", "one", "latest")
     for mid, word in ((message_id(rolled_back), "rolled back"), (recalled, "recalled"), (skipped, "skipped (seek)")):
         with refused("MQ018", word):
@@ -863,7 +824,7 @@ def test_acknowledged_raises_where_the_group_never_gets_it(mq: Session) -> None:
 
 
 def test_acknowledged_raises_where_the_group_began_behind_it(mq: Session) -> None:
-    mid = sent(mq)
+    mid = mq.sent("one")
     mq.call("subscribe", "late", "one", start="latest")
     mq.call("subscribe", "latecomers", "one", mode="broadcast", start="latest")
     mq.receive("one", group="latecomers", consumer="c1")
@@ -877,14 +838,13 @@ def test_acknowledged_raises_where_the_group_began_behind_it(mq: Session) -> Non
 
 
 def test_acknowledged_after_a_purge_of_a_retry_or_a_discard_raises(mq: Session) -> None:
-    mq.call("create_topic", "r", queues=1)
-    mq.call("subscribe", "g", "r", max_attempts=2, retry_delay=seconds(0.01))
-    purged = sent(mq, "r")
+    mq.subscribed("r", max_attempts=2, retry_delay=seconds(0.01))
+    purged = mq.sent("r")
     mq.nack(mq.receive("r")[0].receipt, [purged])
     mq.call("purge_topic", "r")
     with refused("MQ018", "skipped (purge)"):
         mq.call("acknowledged", purged, "g")
-    dead = sent(mq, "r")
+    dead = mq.sent("r")
     for _ in range(2):
         (message,) = eventually(lambda: (mq.append(), mq.receive("r"))[1])
         mq.nack(message.receipt, [dead])
@@ -894,17 +854,15 @@ def test_acknowledged_after_a_purge_of_a_retry_or_a_discard_raises(mq: Session) 
 
 
 def test_acknowledged_in_a_broadcast_group_and_in_a_relay_topic(mq: Session) -> None:
-    mq.call("create_topic", "news", queues=1)
-    mq.call("subscribe", "b", "news", mode="broadcast")
-    mid = sent(mq, "news")
+    mq.subscribed("news", group="b", mode="broadcast")
+    mid = mq.sent("news")
     assert mq.value("acknowledged", mid, "b") is False
     first, second = (mq.receive("news", group="b", consumer=name) for name in ("c1", "c2"))
     mq.ack(first[0].receipt)
     assert mq.value("acknowledged", mid, "b") is False
     mq.ack(second[0].receipt)
     assert mq.value("acknowledged", mid, "b") is True
-    mq.call("create_topic", "relay", queues=1, kind="relay")
-    mq.call("subscribe", "g", "relay")
+    mq.subscribed("relay", kind="relay")
     handle = mq.prepare("relay", headers="{}")
     mq.append()
     mq.ack(mq.receive("relay")[0].receipt)  # PREPARE
@@ -916,7 +874,7 @@ def test_acknowledged_in_a_broadcast_group_and_in_a_relay_topic(mq: Session) -> 
 
 
 def test_acknowledged_refuses_what_it_does_not_know(mq: Session, role: Callable[..., Session]) -> None:
-    mid = sent(mq)
+    mid = mq.sent("one")
     for args, code in (
         ((999999, "g"), "MQ001"),
         ((None, "g"), "MQ001"),

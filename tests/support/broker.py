@@ -29,6 +29,7 @@ __all__ = [
     "positions",
     "refused",
     "seconds",
+    "spread",
     "story",
     "tolerating",
 ]
@@ -86,8 +87,8 @@ class Session:
     def pid(self) -> int:
         return self.conn.info.backend_pid
 
-    def transaction(self) -> Any:
-        return self.conn.transaction()
+    def transaction(self, *, force_rollback: bool = False) -> Any:
+        return self.conn.transaction(force_rollback=force_rollback)
 
     def execute(self, sql: str, *params: object) -> psycopg.Cursor[Any]:
         return self.conn.execute(sql, params or None)
@@ -137,6 +138,27 @@ class Session:
 
     def nack(self, receipt: str, ids: list[int], **named: object) -> None:
         self.call("nack", receipt, ids, **named)
+
+    # and pairs of them
+
+    def sent(self, topic: str, payload: str = "{}", **named: object) -> int:
+        """Send a message, and append it."""
+        message_id = self.send(topic, payload, **named)
+        self.append()
+        return message_id
+
+    def sent_batch(self, topic: str, payloads: list[str], **named: object) -> list[int]:
+        """Send messages, and append them."""
+        ids = self.send_batch(topic, payloads, **named)
+        self.append()
+        return ids
+
+    def subscribed(
+        self, topic: str, *, queues: int = 1, group: str = "g", kind: str = "normal", **options: Any
+    ) -> None:
+        """Create a topic that a group reads."""
+        self.call("create_topic", topic, queues=queues, kind=kind)
+        self.call("subscribe", group, topic, **options)
 
     def drain(self, topic: str, *, group: str = "g", **named: object) -> list[Any]:
         """Receive and acknowledge until a call returns nothing."""
@@ -226,6 +248,13 @@ class Broker:
             conn.execute(options)
         return Session(conn)
 
+    @contextmanager
+    def transaction(self, *, force_rollback: bool = False) -> Iterator[Session]:
+        """A new session, inside a transaction."""
+        session = self.session()
+        with session.transaction(force_rollback=force_rollback):
+            yield session
+
     def background(self, work: Callable[..., Any], *args: object, **named: object) -> Future[Any]:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(32)
@@ -242,6 +271,12 @@ class Broker:
         sql = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"
         eventually(lambda: watcher.scalar(sql, session.pid), timeout)
 
+    def blocked(self, session: Session, work: Callable[..., Any], *args: object, **named: object) -> Future[Any]:
+        """Do work in the background, and return once that session waits for a lock."""
+        running = self.background(work, *args, **named)
+        self.wait_blocked(session)
+        return running
+
     def close(self) -> None:
         for conn in self._open[1 if self._spare else 0 :]:
             conn.close()
@@ -253,9 +288,14 @@ class Broker:
 
 def fill(session: Session, count: int, topic: str = "one") -> list[int]:
     """Append so many messages, whose payloads are numbers from 0 on, and return their ids."""
-    ids = session.send_batch(topic, [str(i) for i in range(count)])
+    return session.sent_batch(topic, [str(i) for i in range(count)])
+
+
+def spread(session: Session, count: int, topic: str = "t") -> None:
+    """Append so many messages of their own sends, whose payloads are numbers from 0 on: they are in several queues."""
+    for i in range(count):
+        session.send(topic, str(i))
     session.append()
-    return ids
 
 
 @contextmanager

@@ -89,8 +89,7 @@ def _segments(mq: Session) -> None:
     mq.execute("update mqpg.settings set value = '4' where name = 'segments_most'")
     mq.execute("update mqpg.settings set value = '0' where name = 'merge_waste'")
     for number in range(7):
-        mq.send("old", json.dumps(f"old {number}"))
-        mq.append()
+        mq.sent("old", json.dumps(f"old {number}"))
         if number < 2:
             mq.ack(mq.receive("old", group="exclusive")[0].receipt)
         aged(mq)

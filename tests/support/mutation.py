@@ -6,7 +6,8 @@ function, so that a race is a sequence of steps and not luck.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -76,13 +77,12 @@ class Gate:
         return self._broker.session("set mqpg_test.pause = 'on'")
 
     @contextmanager
-    def closed(self) -> Iterator[None]:
+    def closed(
+        self, session: Session, work: Callable[..., Any], *args: object, **named: object
+    ) -> Iterator[Future[Any]]:
+        """Hold that session, which does the work in the background, at the gate."""
         self._keeper.execute(f"select pg_advisory_lock({_PAUSE_KEY})")
         try:
-            yield
+            yield self._broker.blocked(session, work, *args, **named)
         finally:
             self._keeper.execute(f"select pg_advisory_unlock({_PAUSE_KEY})")
-
-    def wait_for(self, session: Session) -> None:
-        """Return when that session waits at the gate."""
-        self._broker.wait_blocked(session)

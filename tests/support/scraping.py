@@ -48,14 +48,12 @@ def heartbeat(mq: Session, role: str, number: int = 1, **detail: object) -> None
 
 def busy(mq: Session) -> None:
     """One of everything that can be measured."""
-    mq.call("create_topic", "orders", queues=2)
-    mq.call("subscribe", "board", "orders", max_attempts=1)
+    mq.subscribed("orders", queues=2, group="board", max_attempts=1)
     mq.call("subscribe", "other", "orders")
     mq.call("create_producer_group", "shop", check_after="00:10:00")
     mq.commit(mq.prepare("orders", "1", "shop"))
     mq.prepare("orders", "2", "shop")
-    mq.send("orders", "3", key="k")
-    mq.append()
+    mq.sent("orders", "3", key="k")
     (got, *_) = mq.receive("orders", group="board", max_messages=1)
     mq.nack(got.receipt, [got.message_id], reason="no")
     mq.send("orders", "4", key="k")

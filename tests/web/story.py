@@ -64,13 +64,10 @@ class Story:
 
     def orphan(self, mq: Session) -> int:
         """Send a message to a pinned queue, whose owner is at work until GONE."""
-        mq.call("create_topic", "p", queues=1)
-        mq.call("subscribe", "ledger", "p", mode="pinned")
-        mq.send("p")
-        mq.append()
+        mq.subscribed("p", group="ledger", mode="pinned")
+        mq.sent("p")
         mq.ack(mq.receive("p", group="ledger", consumer="bill-1")[0].receipt)
-        waiting = mq.send("p")
-        mq.append()
+        waiting = mq.sent("p")
         detail = {"consumer": "bill-1", "consumer_group": "ledger", "topic": "p"}
         mq.execute(HEARTBEAT, "consumer-9", "consumer", json.dumps(detail))
         return waiting

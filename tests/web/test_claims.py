@@ -47,10 +47,8 @@ def test_each_delivery(visitor: TestClient, mq: Session, story: Story) -> None:
 
 
 def test_a_lease_that_has_ended_and_a_second_attempt(visitor: TestClient, mq: Session, story: Story) -> None:
-    mq.call("create_topic", "bulk", queues=1)
-    mq.call("subscribe", "shipping", "bulk")
-    mq.send("bulk", "1")
-    mq.append()
+    mq.subscribed("bulk", group="shipping")
+    mq.sent("bulk", "1")
     mq.receive("bulk", group="shipping", consumer="gone", lease=seconds(0.05))
     eventually(lambda: lines(part(visitor, "/groups/shipping/bulk"))[0][5].startswith("ended "))
     again = mq.receive("bulk", group="shipping", consumer="next", lease=seconds(60))
@@ -69,10 +67,8 @@ def test_since_when_it_is_open_although_its_lease_was_extended(visitor: TestClie
 
 
 def test_a_part_of_a_delivery_that_is_acknowledged_is_left_out(visitor: TestClient, mq: Session, story: Story) -> None:
-    mq.call("create_topic", "bulk", queues=1)
-    mq.call("subscribe", "shipping", "bulk", mode="shared")
-    mq.send_batch("bulk", ["1"] * 20)
-    mq.append()
+    mq.subscribed("bulk", group="shipping", mode="shared")
+    mq.sent_batch("bulk", ["1"] * 20)
     got = mq.receive("bulk", group="shipping", max_messages=10)
     assert lines(part(visitor, "/groups/shipping/bulk"))[0][2:4] == ["10", "0 to 9"]
     mq.ack(got[0].receipt, offsets=[one.queue_offset for one in got[1:9]])
@@ -80,8 +76,7 @@ def test_a_part_of_a_delivery_that_is_acknowledged_is_left_out(visitor: TestClie
 
 
 def test_many_are_shown_in_part_and_by_queue(visitor: TestClient, mq: Session, story: Story) -> None:
-    mq.call("create_topic", "wide", queues=4)
-    mq.call("subscribe", "shipping", "wide", mode="shared")
+    mq.subscribed("wide", queues=4, group="shipping", mode="shared")
     for n in range(16):
         mq.send_batch("wide", ["1"] * 25, keys=[f"k-{n}"] * 25)
     mq.append()
@@ -108,8 +103,7 @@ def test_many_are_shown_in_part_and_by_queue(visitor: TestClient, mq: Session, s
 
 
 def test_what_holds_two_queues_up_is_said_once(visitor: TestClient, mq: Session, story: Story) -> None:
-    mq.call("create_topic", "mails", queues=2)
-    mq.call("subscribe", "mailer", "mails", mode="shared")
+    mq.subscribed("mails", queues=2, group="mailer", mode="shared")
     for n in range(200):
         mq.send("mails", "1", key=f"k-{n}")
     mq.append()

@@ -93,8 +93,7 @@ def test_the_overview(visitor: TestClient, mq: Session) -> None:
     assert "group news of topic returns is paused with 4 messages unread" in page
     assert 'hx-get="/live"' in page
     assert page.count("<figure>") == 5
-    mq.send("returns", "{}")
-    mq.append()
+    mq.sent("returns", "{}")
     eventually(lambda: "with 5 messages unread" in words(visitor, "/live"))
 
 
@@ -238,8 +237,7 @@ def test_nothing_to_act_on_without_a_login(reader: TestClient, story: Story) -> 
 
 def test_pages_of_long_lists(visitor: TestClient, mq: Session) -> None:
     for n in range(60):
-        mq.call("create_topic", f"t-{n:03}", queues=1)
-        mq.call("subscribe", "many", f"t-{n:03}")
+        mq.subscribed(f"t-{n:03}", group="many")
         mq.prepare("orders", "{}", "shop")
     seen = follow(visitor, "/topics")
     assert [f"t-{n:03}" in seen for n in range(60)] == [True] * 60
@@ -300,8 +298,7 @@ HOSTILE = '"><script>alert(1)</script>\u202e{{ 7*7 }}\x01'
 
 def test_hostile_text_is_shown_as_text(visitor: TestClient, mq: Session, story: Story) -> None:
     payload = json.dumps({"a": HOSTILE, "</pre>": 1})
-    sent = mq.send("orders", payload, key=HOSTILE, tag=HOSTILE, headers=json.dumps({HOSTILE: HOSTILE}))
-    mq.append()
+    sent = mq.sent("orders", payload, key=HOSTILE, tag=HOSTILE, headers=json.dumps({HOSTILE: HOSTILE}))
     got = mq.receive("orders", group="billing")
     while got:
         mq.nack(got[0].receipt, [one.message_id for one in got], reason=HOSTILE)

@@ -57,8 +57,7 @@ def test_a_paused_group(operator: Operator, mq: Session) -> None:
     assert "Run mqpg subscription resume news returns" in found.text
     assert "select mqpg." not in found.text
     assert (found.links, found.buttons) == ([], {}), "this is its page, which has a button"
-    (sent,) = mq.send_batch("returns", ["{}"])
-    mq.append()
+    (sent,) = mq.sent_batch("returns", ["{}"])
     found = why(operator.client, f"/messages/{sent}")
     assert "/groups/news/returns" in found.links
     press(operator, found, "Resume the group…")
@@ -67,8 +66,7 @@ def test_a_paused_group(operator: Operator, mq: Session) -> None:
 
 def test_a_paused_topic(operator: Operator, mq: Session, story: Story) -> None:
     mq.call("pause", "orders")
-    (sent,) = mq.send_batch("orders", ["{}"])
-    mq.append()
+    (sent,) = mq.sent_batch("orders", ["{}"])
     for path in (f"/messages/{sent}", "/groups/shipping/orders"):
         found = why(operator.client, path)
         assert "Run mqpg topic resume orders" in found.text
@@ -88,10 +86,8 @@ def test_a_dead_letter(operator: Operator, mq: Session, story: Story) -> None:
 
 def blocked(mq: Session) -> tuple[int, int]:
     """Two messages, of which the first has failed and blocks its queue."""
-    mq.call("create_topic", "k", queues=1)
-    mq.call("subscribe", "strict", "k", on_failure="block_queue", retry_delay=seconds(600))
-    first, second = mq.send_batch("k", ["1", "2"])
-    mq.append()
+    mq.subscribed("k", group="strict", on_failure="block_queue", retry_delay=seconds(600))
+    first, second = mq.sent_batch("k", ["1", "2"])
     mq.nack(mq.receive("k", group="strict")[0].receipt, [first], reason="select mqpg.unpin('strict', 'k');")
     return first, second
 

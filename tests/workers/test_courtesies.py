@@ -42,8 +42,7 @@ def full(small: str) -> Iterator[Session]:
 
 
 def test_a_full_queue_of_notifications(full: Session, small: str) -> None:
-    full.call("create_topic", "t", queues=1)
-    full.call("subscribe", "g", "t")
+    full.subscribed("t")
     full.send("t")
     assert full.append() == 1
     assert len(full.receive("t")) == 1
@@ -94,8 +93,7 @@ def test_workers_do_without_heartbeats(
 ) -> None:
     broker = Broker(dsn)
     mq = broker.session()
-    mq.call("create_topic", "t", queues=1)
-    mq.call("subscribe", "g", "t")
+    mq.subscribed("t")
     stop = threading.Event()
     worker = role(Options(dsn, interval=0.1, heartbeat=0.1), stop)
     db.execute(broken.encode())

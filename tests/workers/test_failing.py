@@ -140,8 +140,7 @@ CONSUMERS = {
 def test_a_consumer_that_fails_in_each_iteration(protocol: str, db: Connection, dsn: str, run: Run) -> None:
     broker = Broker(dsn)
     mq = broker.session()
-    mq.call("create_topic", "t", queues=1)
-    mq.call("subscribe", "g", "t", mode="pinned" if protocol == "C2" else "exclusive")
+    mq.subscribed("t", mode="pinned" if protocol == "C2" else "exclusive")
     if protocol != "C2":
         db.execute("alter table mqpg.cursor add constraint never check (false) not valid")
     mq.send("t")

@@ -21,8 +21,7 @@ FIRST = ("commit_log_1", "op_log_1", "check_log_1", "consume_queue_1", "tick_1",
 def mq(broker: Broker) -> Session:
     """A broker whose first segment is closed and read, and still within its retention."""
     mq = broker.session()
-    mq.call("create_topic", "one", queues=1)
-    mq.call("subscribe", "g", "one")
+    mq.subscribed("one")
     mq.call("create_producer_group", "pg")
     mq.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")
     mq.send_batch("one", ["1"] * 5)
@@ -38,8 +37,7 @@ def left(mq: Session) -> list[str]:
 
 
 def works(mq: Session) -> None:
-    mq.send("one", '"new"')
-    mq.append()
+    mq.sent("one", '"new"')
     assert payloads(mq.drain("one")) == ["new"]
 
 
@@ -143,8 +141,7 @@ def test_a_merge_that_never_finds_a_quiet_moment_shows_and_holds_nobody_up(
 ) -> None:
     """Its last step needs one: where transactions overlap all the time it waits, and says for whom."""
     for _ in range(5):
-        mq.send("one")
-        mq.append()
+        mq.sent("one")
         roll(mq)
     mq.drain("one")
     mq.execute("update mqpg.settings set value = '4' where name = 'segments_most'")
@@ -181,8 +178,7 @@ def test_a_keeper_with_more_to_do_than_one_iteration_takes_no_pause(
 ) -> None:
     monkeypatch.setattr("mqpg.workers.keeper._MOST_CALLS", 1)
     keeper = Keeper(Options(dsn=broker.dsn, interval=60))
-    mq.send("one")
-    mq.append()
+    mq.sent("one")
     retain(mq, "0 s")
     pauses: list[float] = []
     with connect(broker.dsn, "keeper") as conn:
@@ -270,8 +266,7 @@ def test_a_group_that_nobody_reads_is_reported_once(
     mq.call("subscribe", "nobody", "one")
     mq.call("subscribe", "paused", "one")
     mq.call("pause", "one", "paused")
-    mq.send("one")
-    mq.append()
+    mq.sent("one")
     stop = threading.Event()
     keeper = Keeper(Options(dsn=broker.dsn, interval=0.1, heartbeat=0.1), stop, long=0.5)
 
@@ -289,8 +284,7 @@ def test_a_group_that_nobody_reads_is_reported_once(
         assert sorted(reported()) == [report("g"), report("nobody")]
         mq.drain("one")  # the group g
         eventually(lambda: ("g", "one") not in keeper._unread_groups._known)
-        mq.send("one")
-        mq.append()
+        mq.sent("one")
         eventually(lambda: len(reported()) == 3)
         stop.set()
         running.join(30)

@@ -26,11 +26,9 @@ def statistics(broker: Broker) -> dict[str, Any]:
 
 
 def _consume_in_every_way(mq: Session) -> None:
-    mq.call("create_topic", "s", queues=2)
-    mq.call("subscribe", "g", "s", max_attempts=2, retry_delay=seconds(0))
+    mq.subscribed("s", queues=2, max_attempts=2, retry_delay=seconds(0))
     mq.call("subscribe", "pin", "s", mode="pinned")
-    mq.send_batch("s", ["1"] * 40, keys=[f"k{i % 5}" for i in range(40)])
-    mq.append()
+    mq.sent_batch("s", ["1"] * 40, keys=[f"k{i % 5}" for i in range(40)])
     for i in range(30):
         lease = seconds(0.01 if i % 4 == 0 else 30)
         if not (got := mq.receive("s", max_messages=5, lease=lease)):

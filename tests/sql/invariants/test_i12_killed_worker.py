@@ -122,8 +122,7 @@ def test_I12_a_killed_server_loses_and_repeats_nothing(
 ) -> None:
     broker = Broker(own_server.dsn)
     mq = broker.session()
-    mq.call("create_topic", "t", queues=4)
-    mq.call("subscribe", "g", "t")
+    mq.subscribed("t", queues=4)
     furnish(mq)
     crews.append(crew := Crew(broker.dsn, rng))
     eventually(lambda: mq.rows("select from sale"))
@@ -159,8 +158,7 @@ def test_I12_a_backend_killed_in_the_middle_of_a_pass(mq: Session, broker: Broke
 
 def test_I12_a_consumer_killed_before_its_commit_repeats_no_effect(mq: Session, broker: Broker) -> None:
     mq.execute("create table effect (message_id bigint)")
-    ids = mq.send_batch("one", ["1"] * 3)
-    mq.append()
+    ids = mq.sent_batch("one", ["1"] * 3)
     victim = broker.session()
     with cut_off(), victim.transaction():
         got = victim.receive("one")

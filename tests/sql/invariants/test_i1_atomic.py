@@ -27,9 +27,8 @@ def test_I1_business_row_and_message_commit_together(shop: Session) -> None:
 
 
 def test_I1_rollback_takes_both(shop: Session) -> None:
-    with shop.transaction() as tx:
+    with shop.transaction(force_rollback=True):
         shop.execute("insert into sale select mqpg.send('one', '1')")
-        tx.force_rollback = True
     assert delivered(shop) == []
 
 
@@ -54,16 +53,14 @@ def test_I1_a_decision_is_part_of_its_transaction(shop: Session) -> None:
     kept, dropped = shop.prepare("one", "1"), shop.prepare("one", "2")
     with shop.transaction():
         shop.commit(kept)
-    with shop.transaction() as tx:
+    with shop.transaction(force_rollback=True):
         shop.commit(dropped)
-        tx.force_rollback = True
     assert delivered(shop) == [int(kept.split(".")[2])]
 
 
 def test_I1_delayed_sends_are_part_of_their_transaction(shop: Session) -> None:
-    with shop.transaction() as tx:
+    with shop.transaction(force_rollback=True):
         shop.send("one", "1", delay="0.02 s")
-        tx.force_rollback = True
     kept = shop.send("one", "2", delay="0.02 s")
     shop.execute("select pg_sleep(0.05)")
     assert delivered(shop) == [kept]

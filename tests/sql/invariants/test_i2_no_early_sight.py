@@ -14,8 +14,7 @@ def seen(mq: Session, topic: str = "one") -> list[int]:
 
 
 def test_I2_an_uncommitted_send_is_not_seen(mq: Session, broker: Broker) -> None:
-    sender = broker.session()
-    with sender.transaction():
+    with broker.transaction() as sender:
         message_id = sender.send("one", "1")
         assert seen(mq) == []
         assert mq.receive("one") == []
@@ -47,10 +46,9 @@ def test_I2_an_undecided_half_is_not_seen_among_its_batch(mq: Session) -> None:
 def test_I2_an_uncommitted_decision_is_not_seen(mq: Session, broker: Broker) -> None:
     decider = broker.session()
     handle = mq.prepare("one", "1")
-    with decider.transaction() as tx:
+    with decider.transaction(force_rollback=True):
         decider.commit(handle)
         assert seen(mq) == []
-        tx.force_rollback = True
     assert seen(mq) == []
 
 

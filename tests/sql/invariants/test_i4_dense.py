@@ -61,8 +61,7 @@ def test_I4_a_rolled_back_pass_leaves_no_gap(mq: Session) -> None:
 
 
 def test_I4_retry_lanes_are_dense_too(mq: Session) -> None:
-    mq.call("create_topic", "s", queues=1)
-    mq.call("subscribe", "g", "s", retry_delay=seconds(0))
+    mq.subscribed("s", retry_delay=seconds(0))
     ids = mq.send_batch("s", ["1"] * 10)
     offsets = []
     mq.append()

@@ -38,8 +38,7 @@ def test_I5_delayed_messages_get_one_offset(mq: Session, broker: Broker) -> None
 
 
 def test_I5_a_retry_gets_no_second_offset_on_the_topic(mq: Session) -> None:
-    (message_id,) = mq.send_batch("one", ["1"])
-    mq.append()
+    (message_id,) = mq.sent_batch("one", ["1"])
     receipt = mq.receive("one")[0].receipt
     mq.nack(receipt, [message_id], delay=seconds(0))
     mq.append()
@@ -65,11 +64,9 @@ def test_I5_runs_of_halves_in_a_long_transaction_get_one_offset(mq: Session, bro
         slow.call("commit_batch", runs[0])
         with other.transaction():
             other.rollback(runs[1][3])
-            racing = broker.background(slow.call, "commit_batch", runs[1])
-            broker.wait_blocked(slow)
+            racing = broker.blocked(slow, slow.call, "commit_batch", runs[1])
         assert [row.outcome for row in racing.result(45)].count("committed") == 4
-        mq.send("one", "1")
-        mq.append()
+        mq.sent("one", "1")
         slow.call("commit_batch", runs[2])
         mq.append()
         assert len(positions(mq, "one")) == 1, "decisions of an open transaction"

@@ -70,8 +70,7 @@ def test_I6_a_commit_is_in_order_with_sends(mq: Session) -> None:
 
 
 def test_I6_argument_order_within_one_call(mq: Session) -> None:
-    ids = mq.send_batch("t", ["1"] * 2100, keys=["k"] * 2100)
-    mq.append()
+    ids = mq.sent_batch("t", ["1"] * 2100, keys=["k"] * 2100)
     assert list(messages_by_queue(mq, "t").values()) == [ids]
 
 
@@ -92,11 +91,9 @@ def test_I6_a_run_of_halves_is_in_order_with_sends(mq: Session, broker: Broker) 
     b = mq.send("t", "1", key="k")
     with other.transaction():
         other.rollback(runs[0][0])
-        racing = broker.background(mq.call, "commit_batch", runs[0])
-        broker.wait_blocked(mq)
+        racing = broker.blocked(mq, mq.call, "commit_batch", runs[0])
     racing.result(45)
-    c = mq.send("t", "1", key="k")
-    mq.append()
+    c = mq.sent("t", "1", key="k")
     first, second = ([int(handle.split(".")[2]) for handle in run] for run in runs)
     assert list(messages_by_queue(mq, "t").values()) == [[a, *second, b, *first[1:], c]]
 
@@ -105,13 +102,10 @@ def test_I6_a_long_transaction_that_took_its_xid_early(mq: Session, broker: Brok
     """Its message may lie before or after those that overlapped it, but before those that began
     after its commit.
     """
-    slow = broker.session()
-    with slow.transaction():
+    with broker.transaction() as slow:
         held = slow.send("one", "1", key="k")
-        overlapping = mq.send("one", "1", key="k")
-        mq.append()
-    after = mq.send("one", "1", key="k")
-    mq.append()
+        overlapping = mq.sent("one", "1", key="k")
+    after = mq.sent("one", "1", key="k")
     order = messages_by_queue(mq, "one")[0]
     assert sorted(order) == sorted([held, overlapping, after])
     assert order[-1] == after

@@ -37,8 +37,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 def _feed(mq: Session) -> None:
-    mq.send_batch("t", ["1"] * 20, keys=[f"k{i % 7}" for i in range(20)], tags=["yes", "no"] * 10)
-    mq.append()
+    mq.sent_batch("t", ["1"] * 20, keys=[f"k{i % 7}" for i in range(20)], tags=["yes", "no"] * 10)
 
 
 def _consume(mq: Session, rng: random.Random, steps: int) -> None:
@@ -63,9 +62,8 @@ def _consume(mq: Session, rng: random.Random, steps: int) -> None:
             elif action == 3:
                 mq.call("extend", receipt, seconds(0.01))
             elif action == 4:
-                with mq.transaction() as tx:
+                with mq.transaction(force_rollback=True):
                     mq.ack(receipt)
-                    tx.force_rollback = True
             mq.ack(receipt)
 
 
@@ -84,8 +82,7 @@ def test_I7_cursors_move_forward_under_concurrent_consumers(
 
 
 def test_I7_release_lets_no_position_go_back(mq: Session) -> None:
-    mq.send_batch("one", ["1"] * 10)
-    mq.append()
+    mq.sent_batch("one", ["1"] * 10)
     receipt = mq.receive("one", max_messages=5)[0].receipt
     mq.ack(receipt, through=2)
     mq.call("release", receipt)
@@ -94,8 +91,7 @@ def test_I7_release_lets_no_position_go_back(mq: Session) -> None:
 
 
 def test_I7_an_acked_message_never_comes_again(mq: Session) -> None:
-    mq.send_batch("one", ["1"] * 30)
-    mq.append()
+    mq.sent_batch("one", ["1"] * 30)
     done: list[int] = []
     while got := mq.receive("one", max_messages=7):
         middle = got[len(got) // 2]

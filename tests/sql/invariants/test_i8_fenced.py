@@ -13,8 +13,7 @@ def test_I8_an_old_receipt_does_not_reach_into_a_later_claim_of_another_size(mq:
 
     The epoch decides, not the offsets.
     """
-    mq.send_batch("one", ["1"] * 4)
-    mq.append()
+    mq.sent_batch("one", ["1"] * 4)
     old = mq.receive("one", lease=seconds(0.01))[0].receipt
     mq.execute("select pg_sleep(0.02)")
     new = mq.receive("one", max_messages=2)[0].receipt
@@ -30,13 +29,11 @@ def test_I8_an_old_receipt_does_not_reach_into_a_later_claim_of_another_size(mq:
 
 def test_I8_an_ack_that_waits_for_a_take_over_is_refused(mq: Session, broker: Broker) -> None:
     thief, late = broker.session(), broker.session()
-    mq.send_batch("one", ["1"] * 2)
-    mq.append()
+    mq.sent_batch("one", ["1"] * 2)
     old = mq.receive("one", lease=seconds(0.01))[0].receipt
     mq.execute("select pg_sleep(0.02)")
     with thief.transaction():
         assert len(thief.receive("one")) == 2
-        racing = broker.background(late.ack, old)
-        broker.wait_blocked(late)
+        racing = broker.blocked(late, late.ack, old)
     with refused("MQ009"):
         racing.result(45)

@@ -110,8 +110,7 @@ def _ack(mq: Session, receipt: str, began: threading.Barrier, rng: random.Random
 
 def _race(mq: Session, broker: Broker, pair: tuple[Session, Session], rng: random.Random, rival: Rival) -> Any:
     """Let two sessions race for a delivery. Returns it, and what each of them was told."""
-    mq.send_batch("one", ["1"] * rng.randint(2, 4))
-    mq.append()
+    mq.sent_batch("one", ["1"] * rng.randint(2, 4))
     brief = rival is RIVALS["take_over"]
     got = mq.receive("one", lease=seconds(0.01 if brief else 30))
     if brief:

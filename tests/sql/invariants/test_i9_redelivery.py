@@ -14,8 +14,7 @@ from tests.support.waiting import eventually
 
 def test_I9_nothing_comes_again_before_the_lease_ends(mq: Session, broker: Broker) -> None:
     other = broker.session()
-    mq.send_batch("one", ["1"] * 5)
-    mq.append()
+    mq.sent_batch("one", ["1"] * 5)
     start = time.monotonic()
     assert len(mq.receive("one", lease=seconds(0.3))) == 5
     again = eventually(lambda: other.receive("one"))
@@ -24,8 +23,7 @@ def test_I9_nothing_comes_again_before_the_lease_ends(mq: Session, broker: Broke
 
 
 def test_I9_a_nacked_message_comes_again_after_its_delay_only(mq: Session) -> None:
-    ids = mq.send_batch("one", ["1"] * 3)
-    mq.append()
+    ids = mq.sent_batch("one", ["1"] * 3)
     receipt = mq.receive("one")[0].receipt
     start = time.monotonic()
     mq.nack(receipt, ids[:1], delay=seconds(0.2))
@@ -36,8 +34,7 @@ def test_I9_a_nacked_message_comes_again_after_its_delay_only(mq: Session) -> No
 
 
 def test_I9_what_was_acked_never_comes_again(mq: Session) -> None:
-    mq.send_batch("one", ["1"] * 5)
-    mq.append()
+    mq.sent_batch("one", ["1"] * 5)
     receipt = mq.receive("one", lease=seconds(0.01))[0].receipt
     mq.ack(receipt)
     mq.execute("select pg_sleep(0.03)")

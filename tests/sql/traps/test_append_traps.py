@@ -29,8 +29,7 @@ def age_floor(mq: Session, until: int | None = None) -> None:
     """
 
     def passed() -> bool:
-        mq.send("one", "1")
-        mq.append()
+        mq.sent("one", "1")
         return until is None or floor(mq) >= until
 
     for _ in range(3):
@@ -56,9 +55,7 @@ def test_trap_xid_before_batch_id_keeps_the_order(mq: Session, broker: Broker, m
     mq.send("t", "1")  # the sequence's first value is logged, which would give its caller an xid
     gate = Gate(broker)
     slow = gate.stopping()
-    with gate.closed():
-        pending = broker.background(slow.send, "one", "1", key="k")
-        gate.wait_for(slow)
+    with gate.closed(slow, slow.send, "one", "1", key="k") as pending:
         quick = mq.send("one", "1", key="k")
     order = [quick, pending.result(45)]
     # The mutant's quick one committed before the slow one took its xid, and lies behind it.
@@ -75,9 +72,7 @@ def test_trap_xid_before_batch_id_keeps_rows_above_the_floor(
     mq.send("t", "1")  # as above
     gate = Gate(broker)
     slow = gate.stopping()
-    with gate.closed():
-        pending = broker.background(slow.send, "one", "1", key=key)
-        gate.wait_for(slow)
+    with gate.closed(slow, slow.send, "one", "1", key=key) as pending:
         age_floor(mq, 2 if mutant else None)
     assert (pending.result(45) in appended(mq)) is not mutant, "the row was to be hidden by the floor"
 
@@ -169,9 +164,7 @@ def test_trap_the_stored_snapshot_is_the_one_used(mq: Session, broker: Broker, m
     gate = Gate(broker)
     appender = gate.stopping()
     mq.send("one", "1")
-    with gate.closed():
-        running = broker.background(appender.append)
-        gate.wait_for(appender)
+    with gate.closed(appender, appender.append) as running:
         late = mq.send("one", "2")
     running.result(45)
     assert (late in appended(mq)) is not mutant, "counted as appended, and never was"
@@ -182,8 +175,7 @@ def test_trap_the_stored_snapshot_is_the_one_used(mq: Session, broker: Broker, m
 
 def late_send(mq: Session, broker: Broker) -> int:
     """A transaction sends, stays open over a call of the appender, and then commits."""
-    slow = broker.session()
-    with slow.transaction():
+    with broker.transaction() as slow:
         late = slow.send("one", "1")
         age_floor(mq)
     return late
@@ -221,8 +213,7 @@ def late_commit_beside_another(mq: Session, broker: Broker) -> int:
 
 def late_delayed(mq: Session, broker: Broker) -> int:
     """A message becomes due, and the appender moves the due time, while its transaction is open."""
-    slow = broker.session()
-    with slow.transaction():
+    with broker.transaction() as slow:
         late = slow.send("one", "1", delay=seconds(0.01))
         mq.execute("select pg_sleep(0.02)")
         age_floor(mq)
@@ -258,8 +249,7 @@ def test_trap_a_late_commit_is_not_skipped_mutant(mq: Session, broker: Broker, w
 @without(("_newly_due", "d.visible_at <= _newly_due.due_from", "false", 2))
 def test_trap_due_before_the_last_pass_but_visible_only_now(mq: Session, broker: Broker, mutant: bool) -> None:
     """A message's time lies before the last call's, and its transaction ends after it."""
-    other = broker.session()
-    other.execute("begin")
+    other = broker.session("begin")
     late = other.send("one", "2", delay=seconds(0.01))
     mq.execute("select pg_sleep(0.02)")
     mq.send("one", "1", delay=seconds(0.001))
@@ -278,8 +268,7 @@ def test_trap_due_before_the_last_pass_but_visible_only_now(mq: Session, broker:
 )
 def test_trap_what_was_due_before_is_not_due_again(mq: Session, mutant: bool) -> None:
     """A message is nacked once and becomes due between two calls."""
-    (message_id,) = mq.send_batch("one", ["1"])
-    mq.append()
+    (message_id,) = mq.sent_batch("one", ["1"])
     mq.nack(mq.receive("one")[0].receipt, [message_id], delay=seconds(0.01))
     for _ in range(3):
         mq.send("t", "1", delay=seconds(0.01))  # A call that finds nothing due looks for nothing due.
@@ -300,8 +289,7 @@ def test_trap_a_cut_is_never_below_the_last_snapshot(mq: Session, broker: Broker
     """A transaction that is older than five appended ones commits, and small calls of the appender
     follow.
     """
-    slow = broker.session()
-    with slow.transaction():
+    with broker.transaction() as slow:
         late = slow.send("one", "0")
         ids = [mq.send("one", "1") for _ in range(5)]
         mq.append()
@@ -315,8 +303,7 @@ def test_trap_a_cut_is_never_below_the_last_snapshot(mq: Session, broker: Broker
 @without(("_snapshot_of_backlog_part", "where x.xid::text::bigint < v_x", "where false"))
 def test_trap_a_cut_keeps_the_running_transactions(mq: Session, broker: Broker, mutant: bool) -> None:
     """Small calls append a backlog while an older transaction is open, which commits later."""
-    slow = broker.session()
-    with slow.transaction():
+    with broker.transaction() as slow:
         late = slow.send("one", "0")
         ids = [mq.send("one", "1") for _ in range(6)]
         while mq.append(2):
@@ -340,8 +327,7 @@ def test_trap_a_cut_pass_does_not_move_the_floor_over_its_backlog(mq: Session, m
 
 @without(("append", FLOOR_RULE, "where true order by k.xid desc"))
 def test_trap_floor_waits_for_the_oldest_running_transaction(mq: Session, broker: Broker, mutant: bool) -> None:
-    slow = broker.session()
-    with slow.transaction():
+    with broker.transaction() as slow:
         late = slow.send("one", "1")
         age_floor(mq, until=late // 1024 if mutant else None)
         assert (floor(mq) * 1024 < late) is not mutant
@@ -388,9 +374,7 @@ def test_trap_the_sequence_is_read_before_the_pass_has_its_xid(mq: Session, brok
     appender, slow = gate.stopping(), broker.session()
     mq.send("one", "1")
     slow.execute("begin")
-    with gate.closed():
-        running = broker.background(appender.append)
-        gate.wait_for(appender)
+    with gate.closed(appender, appender.append) as running:
         late = slow.send("one", "2")
     running.result(45)
     age_floor(mq)
@@ -536,9 +520,7 @@ def test_trap_passes_are_one_after_the_other(mq: Session, broker: Broker, mutant
     gate = Gate(broker)
     first, second = gate.stopping(), broker.session()
     ids = [mq.send("one", "1") for _ in range(3)]
-    with gate.closed():
-        running = broker.background(first.append)
-        gate.wait_for(first)
+    with gate.closed(first, first.append) as running:
         other = broker.background(second.append)
         waits = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"
         eventually(lambda: other.done() or mq.scalar(waits, second.pid))
@@ -575,12 +557,11 @@ def put_off_and_rolled_back(mq: Session, broker: Broker) -> list[int]:
     """
     recaller = broker.session()
     mq.send("one", "1", delay=seconds(0.05))
-    with recaller.transaction() as tx:
+    with recaller.transaction(force_rollback=True):
         recaller.value("recall", mq.scalar("select first_id from mqpg.delayed"))
         mq.execute("select pg_sleep(0.06)")
         for _ in range(3):
             assert mq.append() == 0
-        tx.force_rollback = True
     eventually(lambda: (mq.append(), positions(mq, "one"))[1])
     mq.execute("select pg_sleep(1.1)")
     return appended(mq)
@@ -608,12 +589,10 @@ def test_trap_a_message_put_off_comes_once_mutant_any_decision(mq: Session, brok
     """
     mutate(mq, "_write_offsets", "and k.xid = pg_current_xact_id()", "")
     message_id = mq.send("one", "1", delay=seconds(0.02))
-    recaller = broker.session()
-    with recaller.transaction() as tx:
+    with broker.transaction(force_rollback=True) as recaller:
         recaller.value("recall", message_id)
         mq.execute("select pg_sleep(0.03)")
         mq.append()
-        tx.force_rollback = True
     mq.execute("insert into mqpg.delayed select * from mqpg.delayed order by written_at desc limit 1")
     mq.execute("select pg_sleep(1.1)")
     mq.append()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.broker import Broker, Session, refused, seconds, spread
 from tests.support.mutation import PAUSE, Gate, mutate, only_if, without
 
 
@@ -16,8 +16,7 @@ from tests.support.mutation import PAUSE, Gate, mutate, only_if, without
 def test_trap_a_lost_race_of_cursors_is_a_serialization_failure(mq: Session, broker: Broker, mutant: bool) -> None:
     """A REPEATABLE READ caller receives with a snapshot from before another's receive and ack."""
     other = broker.session()
-    mq.send_batch("one", ["1"] * 4)
-    mq.append()
+    mq.sent_batch("one", ["1"] * 4)
     with pytest.raises(psycopg.errors.UniqueViolation) if mutant else refused("40001"), other.transaction():
         other.execute("set transaction isolation level repeatable read")
         other.execute("select 1 from mqpg.topic")
@@ -35,9 +34,7 @@ def test_trap_a_lost_race_of_cursors_is_a_serialization_failure(mq: Session, bro
 )
 def test_trap_receive_passes_over_a_locked_queue(mq: Session, broker: Broker, mutant: bool) -> None:
     """It only tries the lock: here beside a receive in a transaction that stays open."""
-    for _ in range(40):
-        mq.send("t", "1")
-    mq.append()
+    spread(mq, 40)
     other = broker.session("set lock_timeout = '300ms'")
     with only_if(mutant, pytest.raises(psycopg.errors.LockNotAvailable)), mq.transaction():
         assert mq.receive("t")[0].queue_id != other.receive("t")[0].queue_id
@@ -53,13 +50,10 @@ def test_trap_a_claim_is_given_once(mq: Session, broker: Broker, mutant: bool) -
     With the cursor of the look before the lock, only the cursor's key saves the claim from being given twice.
     """
     mutate(mq, "_claim_next", "if not mqpg._lock_free_cursor(", f"{PAUSE} if not mqpg._lock_free_cursor(")
-    ids = mq.send_batch("one", ["1"] * 2)
-    mq.append()
+    ids = mq.sent_batch("one", ["1"] * 2)
     gate = Gate(broker)
     late = gate.stopping()
-    with gate.closed():
-        receiving = broker.background(late.receive, "one", queue_id=0)
-        gate.wait_for(late)
+    with gate.closed(late, late.receive, "one", queue_id=0) as receiving:
         assert [m.message_id for m in mq.receive("one")] == ids
     with only_if(mutant, pytest.raises(psycopg.errors.SerializationFailure)):
         assert receiving.result(45) == []
@@ -72,8 +66,7 @@ def received_from_one_of_two_queues(mq: Session) -> str:
     """The receipt of the messages of a queue, while another one has messages, too."""
     queues = set[int]()
     while len(queues) < 2:
-        mq.send("t", "1")
-        mq.append()
+        mq.sent("t", "1")
         queues = {row.queue_id for row in mq.rows("select distinct queue_id from mqpg.consume_queue")}
     return str(mq.receive("t", queue_id=min(queues))[0].receipt)
 
@@ -87,9 +80,7 @@ def test_trap_a_lost_claim_keeps_its_acknowledgement(mq: Session, broker: Broker
     receipt = received_from_one_of_two_queues(mq)
     gate = Gate(broker)
     late = gate.stopping()
-    with gate.closed():
-        receiving = broker.background(late.receive, "t", ack=receipt)
-        gate.wait_for(late)
+    with gate.closed(late, late.receive, "t", ack=receipt) as receiving:
         mq.ack(mq.receive("t")[0].receipt)
     got = receiving.result(45)
     if mutant:
@@ -105,8 +96,7 @@ def test_trap_a_lost_claim_keeps_its_acknowledgement(mq: Session, broker: Broker
 @without(("_lock_cursor", "v_timeout := mqpg._apply_lock_timeout();", "v_timeout := current_setting('lock_timeout');"))
 def test_trap_settling_waits_for_the_lock_with_a_time_out(mq: Session, broker: Broker, mutant: bool) -> None:
     """An acknowledgement waits for the lock, but not for ever behind a transaction that never ends."""
-    mq.send("one", "1")
-    mq.append()
+    mq.sent("one", "1")
     receipt = mq.receive("one")[0].receipt
     mq.execute("update mqpg.settings set value = '100 ms' where name = 'lock_timeout'")
     holder = broker.session()
@@ -123,15 +113,13 @@ def test_trap_settling_waits_for_the_lock_with_a_time_out(mq: Session, broker: B
 def a_lost_body(mq: Session) -> None:
     """Delete one record batch of two, as a careless repair would."""
     mq.send_batch("one", ["1"] * 3)
-    gone = mq.send_batch("one", ["2"] * 3)
-    mq.append()
+    gone = mq.sent_batch("one", ["2"] * 3)
     mq.execute("delete from mqpg.commit_log where batch_id = %s", gone[0] // 1024)
 
 
 def a_short_body(mq: Session) -> None:
     """Make a record batch with fewer bodies than its run has messages."""
-    mq.send_batch("one", ["1"] * 5)
-    mq.append()
+    mq.sent_batch("one", ["1"] * 5)
     mq.execute("update mqpg.commit_log set payloads = payloads[1:2]")
 
 
@@ -176,8 +164,7 @@ def test_trap_a_missing_body_is_an_error(
 @without(("_epoch", "_epoch.version * 1048576 + txid_current() % 1048576", "1048576::bigint"))
 def test_trap_an_epoch_is_not_given_twice(mq: Session, mutant: bool) -> None:
     """Every hand-out has an epoch of its own, also that of a released or expired range."""
-    mq.send_batch("one", ["1"] * 3)
-    mq.append()
+    mq.sent_batch("one", ["1"] * 3)
     epochs = []
     for _ in range(3):
         receipt = mq.receive("one")[0].receipt

@@ -27,8 +27,7 @@ def test_trap_the_standing_decision_is_looked_up_after_the_wait(mq: Session, bro
     handle = mq.prepare("one", "1")
     with mq.transaction():
         mq.commit(handle)
-        racing = broker.background(other.rollback, handle)
-        broker.wait_blocked(other)
+        racing = broker.blocked(other, other.rollback, handle)
     said = "already_rolled_back" if mutant else "already_committed"
     assert (racing.result(45), mq.append()) == (said, 1), "it says rolled back of what is delivered"
 
@@ -46,8 +45,7 @@ def test_trap_the_standing_decision_of_a_batch(mq: Session, broker: Broker, muta
     handle = mq.prepare("one", "1")
     with mq.transaction():
         mq.commit(handle)
-        racing = broker.background(other.call, "rollback_batch", [handle])
-        broker.wait_blocked(other)
+        racing = broker.blocked(other, other.call, "rollback_batch", [handle])
     said = "already_rolled_back" if mutant else "already_committed"
     assert (racing.result(45)[0].outcome, mq.append()) == (said, 1), "it says rolled back of what is delivered"
 
@@ -73,8 +71,7 @@ def test_trap_a_lost_decision_writes_no_final_payload(mq: Session, broker: Broke
     second = {"commit": (handle, '"second"'), "commit_batch": ([handle], ['"second"'])}[function]
     with mq.transaction():
         mq.commit(handle, '"first"')
-        racing = broker.background(other.call, function, *second)
-        broker.wait_blocked(other)
+        racing = broker.blocked(other, other.call, function, *second)
     assert racing.result(45)[0].outcome == "already_committed" if function == "commit_batch" else racing.result(45)
     mq.append()
     assert [m.payload for m in mq.receive("one")] == ["first"]
@@ -95,13 +92,10 @@ def test_trap_batches_of_decisions_do_not_deadlock(mq: Session, broker: Broker, 
     """
     low, middle, high = sorted((mq.prepare("one", "1") for _ in range(3)), key=lambda h: int(h.split(".")[2]))
     up, down = broker.session(), broker.session()
-    with mq.transaction() as tx:
+    with mq.transaction(force_rollback=True):
         mq.commit(middle)
-        a = broker.background(up.call, "commit_batch", [low, middle, high])
-        broker.wait_blocked(up)
-        b = broker.background(down.call, "commit_batch", [high, middle, low])
-        broker.wait_blocked(down)
-        tx.force_rollback = True
+        a = broker.blocked(up, up.call, "commit_batch", [low, middle, high])
+        b = broker.blocked(down, down.call, "commit_batch", [high, middle, low])
     with only_if(mutant, pytest.raises(psycopg.errors.DeadlockDetected)):
         outcomes = [[r.outcome for r in f.result(45)] for f in (a, b)]
         assert outcomes == [["committed"] * 3, ["already_committed"] * 3]
@@ -115,13 +109,10 @@ def test_trap_batches_of_decisions_do_not_deadlock(mq: Session, broker: Broker, 
 )
 def test_trap_batches_with_dedup_ids_do_not_deadlock(mq: Session, broker: Broker, mutant: bool) -> None:
     up, down = broker.session(), broker.session()
-    with mq.transaction() as tx:
+    with mq.transaction(force_rollback=True):
         mq.send("one", "1", dedup_id="m")
-        a = broker.background(up.send_batch, "one", ["1"] * 3, dedup_ids=["a", "m", "z"])
-        broker.wait_blocked(up)
-        b = broker.background(down.send_batch, "one", ["1"] * 3, dedup_ids=["z", "m", "a"])
-        broker.wait_blocked(down)
-        tx.force_rollback = True
+        a = broker.blocked(up, up.send_batch, "one", ["1"] * 3, dedup_ids=["a", "m", "z"])
+        b = broker.blocked(down, down.send_batch, "one", ["1"] * 3, dedup_ids=["z", "m", "a"])
     with only_if(mutant, pytest.raises(psycopg.errors.DeadlockDetected)):
         assert a.result(45) == list(reversed(b.result(45)))
         assert mq.append() == 3

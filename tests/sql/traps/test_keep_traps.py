@@ -30,11 +30,9 @@ def keep(mq: Session, passes: int = 4) -> list[tuple[str, str, int]]:
 
 @without(("_close_segments", ") < pg_snapshot_xmin(pg_current_snapshot())", ") is not null"))
 def test_trap_a_writer_keeps_its_segment_open(brisk: Session, broker: Broker, mutant: bool) -> None:
-    slow = broker.session()
-    with slow.transaction():
+    with broker.transaction() as slow:
         slow.send("one", "1")
-        brisk.send("one", "2")
-        brisk.append()
+        brisk.sent("one", "2")
         assert (CLOSED in keep(brisk)) is mutant
     if not mutant:
         brisk.append()
@@ -92,8 +90,7 @@ def test_trap_survivors_are_looked_for_again_under_the_lock(brisk: Session, brok
     """
     copy = "v_copied := mqpg._copy_survivors(v_ids, 'mqpg.commit_log');"
     mutate(brisk, "_release_bodies", copy, f"{copy} {PAUSE}")
-    message_id = brisk.send("one", "1")
-    brisk.append()
+    message_id = brisk.sent("one", "1")
     brisk.drain("one")
     brisk.drain("one", group="g")
     keep(brisk, 1)
@@ -101,9 +98,7 @@ def test_trap_survivors_are_looked_for_again_under_the_lock(brisk: Session, brok
     eventually(lambda: _is_closed(brisk), interval=0.05)
     gate = Gate(broker)
     keeper = gate.stopping()
-    with gate.closed():
-        keeping = broker.background(_drop, keeper)
-        gate.wait_for(keeper)
+    with gate.closed(keeper, _drop, keeper) as keeping:
         brisk.execute(
             "insert into mqpg.dead_letter (subscription_id, message_id, deliver_id, queue_id, attempts)"
             " select subscription_id, %s, %s, 0, 1 from mqpg.subscription join mqpg.topic using (topic_id)"

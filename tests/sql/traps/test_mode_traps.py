@@ -9,9 +9,7 @@ from tests.support.mutation import mutate, only_if, without
 
 
 def fill(mq: Session, keys: str, topic: str = "k") -> list[int]:
-    ids = mq.send_batch(topic, ["1"] * len(keys), keys=list(keys))
-    mq.append()
-    return ids
+    return mq.sent_batch(topic, ["1"] * len(keys), keys=list(keys))
 
 
 @pytest.fixture
@@ -118,8 +116,7 @@ def test_trap_a_filter_does_not_pass_over_missing_bodies(k: Session, mutant: boo
     """A missing body differs from a message that the filter does not choose."""
     k.call("subscribe", "g", "k", filter="$ == 7")
     ids = fill(k, "ab")
-    k.send("k", "7")
-    k.append()
+    k.sent("k", "7")
     k.execute("delete from mqpg.commit_log where batch_id = %s", ids[0] // 1024)
     with only_if(not mutant, refused("MQ014")):
         k.receive("k")

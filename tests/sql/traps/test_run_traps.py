@@ -24,8 +24,7 @@ def racing_run_and_single(mq: Session, broker: Broker, *, stands: bool) -> tuple
     handles = prepared(mq)
     with mq.transaction() as tx:
         mq.rollback(handles[2])
-        racing = broker.background(decided, other, handles)
-        broker.wait_blocked(other)
+        racing = broker.blocked(other, decided, other, handles)
         tx.force_rollback = not stands
     return racing.result(45), mq.append()
 
@@ -58,13 +57,10 @@ def test_trap_a_run_takes_its_keys_in_the_order_of_all(mq: Session, broker: Brok
     """
     handles = prepared(mq)
     run, reversed_ = broker.session(), broker.session()
-    with mq.transaction() as tx:
+    with mq.transaction(force_rollback=True):
         mq.commit(handles[2])
-        a = broker.background(decided, run, handles)
-        broker.wait_blocked(run)
-        b = broker.background(decided, reversed_, handles[::-1], "rollback_batch")
-        broker.wait_blocked(reversed_)
-        tx.force_rollback = True
+        a = broker.blocked(run, decided, run, handles)
+        b = broker.blocked(reversed_, decided, reversed_, handles[::-1], "rollback_batch")
     with only_if(mutant, pytest.raises(psycopg.errors.DeadlockDetected)):
         assert [f.result(45) for f in (a, b)] == [["committed"] * 5, ["already_committed"] * 5]
 
@@ -85,8 +81,7 @@ def test_trap_a_run_that_lost_gives_its_keys_back(mq: Session, broker: Broker) -
     mq.execute("select pg_advisory_lock(42)")
     with mq.transaction():
         mq.rollback(handles[4])
-        racing = broker.background(decided, run, handles)
-        broker.wait_blocked(run)
+        racing = broker.blocked(run, decided, run, handles)
     # it lost, and waits before the general way
     waits = "select from pg_locks where pid = %s and locktype = 'advisory' and objid = 42 and not granted"
     eventually(lambda: mq.rows(waits, run.pid))
