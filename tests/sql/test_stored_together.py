@@ -64,11 +64,3 @@ def test_an_array_that_was_compressed_on_disk_is_measured_as_it_is(mq: Session) 
     assert len(mq.rows("select mqpg.prepare_batch('one', bodies, 'pg') from public.stash")) == 1000
     largest = "select max((select sum(octet_length(p::text)) from unnest(payloads) as p)) from mqpg.commit_log"
     assert mq.scalar(largest) <= 262144 + 2002
-
-
-def test_the_ids_are_in_argument_order(mq: Session) -> None:
-    handles = [row[0] for row in mq.call("prepare_batch", "one", [str(i) for i in range(50)], "pg")]
-    mq.call("commit_batch", handles)
-    mq.append()
-    got = {row.message_id: row.payload for row in mq.drain("one", max_messages=1000)}
-    assert [got[int(handle.split(".")[2])] for handle in handles] == list(range(50))

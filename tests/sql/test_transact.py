@@ -3,6 +3,8 @@
 import uuid
 from typing import Any
 
+import pytest
+
 from tests.support.broker import Session, make_due, message_id, refused, seconds
 from tests.support.waiting import eventually
 
@@ -114,8 +116,9 @@ def test_a_final_payload_over_the_limit_decides_nothing(mq: Session) -> None:
 # batches
 
 
-def test_prepare_batch_gives_handles_in_argument_order(mq: Session) -> None:
-    keys = [f"k{i % 5}" if i % 3 else None for i in range(50)]
+@pytest.mark.parametrize("keyed", [True, False])
+def test_prepare_batch_gives_handles_in_argument_order(mq: Session, keyed: bool) -> None:
+    keys = [f"k{i % 5}" if keyed and i % 3 else None for i in range(50)]
     handles = [r[0] for r in mq.call("prepare_batch", "t", [str(i) for i in range(50)], "pg", keys=keys)]
     assert len(set(handles)) == 50
     assert outcomes(mq.call("commit_batch", handles)) == ["committed"] * 50
@@ -130,13 +133,7 @@ def test_commit_batch_answers_in_argument_order(mq: Session) -> None:
     given = [d, "nonsense", c, b, a]
     rows = mq.call("commit_batch", given)
     assert [r.handle for r in rows] == given
-    assert outcomes(rows) == [
-        "committed",
-        "unknown",
-        "already_rolled_back",
-        "already_committed",
-        "committed",
-    ]
+    assert outcomes(rows) == ["committed", "unknown", "already_rolled_back", "already_committed", "committed"]
     assert sorted(m.payload for m in delivered(mq)) == [0, 1, 3]
 
 
