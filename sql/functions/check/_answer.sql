@@ -40,7 +40,9 @@ begin
         perform mqpg._forget_entry(v_half.message_id);
         return null;
     end if;
-    select e.* into v_entry from mqpg._entry(v_half.message_id) e;
+    select q.msg_id, q.vt into v_entry from pgmq.q_mqpg_oplog q
+    where (q.message ->> 'message_id')::bigint = v_half.message_id
+    for update;     -- so that answers to one check come one after the other
     if found and _answer.park then
         perform mqpg._park(v_half.message_id, v_entry.msg_id, coalesce(_answer.by, 'checker'), _answer.reason);
     elsif found then

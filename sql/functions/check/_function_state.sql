@@ -2,10 +2,7 @@
 -- it sees what was committed meanwhile.
 -- Locks: none. Cost: one lookup.
 create function mqpg._function_state(function oid) returns text
-language plpgsql volatile as $$
-begin
-    return (
-        select p.ctid::text || ' ' || p.xmin::text from pg_catalog.pg_proc p
-        where p.oid = _function_state.function);
-end
+language sql volatile as $$
+    select p.ctid::text || ' ' || p.xmin::text from pg_catalog.pg_proc p
+    where p.oid = _function_state.function
 $$;

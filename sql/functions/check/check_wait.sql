@@ -26,7 +26,9 @@ begin
         perform mqpg._forget_entry(v_half.message_id);
         return;
     end if;
-    select e.* into v_entry from mqpg._entry(v_half.message_id) e;
+    select q.msg_id, q.vt into v_entry from pgmq.q_mqpg_oplog q
+    where (q.message ->> 'message_id')::bigint = v_half.message_id
+    for update;     -- so that answers to one check come one after the other
     if not found then
         raise exception using errcode = 'MQ018',
             message = format('half message %s was not handed out by due_checks()', v_half.message_id),

@@ -127,8 +127,7 @@ create function mqpg.send(
 ) returns bigint
 language sql as $$
     select mqpg.send(send.topic, send.payload::pg_catalog.text, send.key, send.tag, send.headers, send.delay,
-        send.dedup_id,
-        send.deliver_at)
+        send.dedup_id, send.deliver_at)
 $$;
 
 create function mqpg.send(
@@ -137,6 +136,5 @@ create function mqpg.send(
 ) returns bigint
 language sql as $$
     select mqpg.send(send.topic, send.payload::pg_catalog.text, send.key, send.tag, send.headers, send.delay,
-        send.dedup_id,
-        send.deliver_at)
+        send.dedup_id, send.deliver_at)
 $$;

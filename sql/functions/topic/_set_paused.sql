@@ -14,16 +14,15 @@ begin
         if not found then
             raise exception using errcode = 'MQ003', message = format('topic %L was dropped meanwhile', _set_paused.topic);
         end if;
-        perform set_config('lock_timeout', v_timeout, true);
-        return;
-    end if;
-    v_group := mqpg._subscription(_set_paused.consumer_group, _set_paused.topic);
-    perform mqpg._lock_group(v_group);
-    update mqpg.subscription s set paused = _set_paused.paused
-    where v_group.subscription_id in (s.subscription_id, s.member_of);
-    if not found then
-        raise exception using errcode = 'MQ005', message = format(
-            'consumer group %L was unsubscribed meanwhile', _set_paused.consumer_group);
+    else
+        v_group := mqpg._subscription(_set_paused.consumer_group, _set_paused.topic);
+        perform mqpg._lock_group(v_group);
+        update mqpg.subscription s set paused = _set_paused.paused
+        where v_group.subscription_id in (s.subscription_id, s.member_of);
+        if not found then
+            raise exception using errcode = 'MQ005', message = format(
+                'consumer group %L was unsubscribed meanwhile', _set_paused.consumer_group);
+        end if;
     end if;
     perform set_config('lock_timeout', v_timeout, true);
 end

@@ -16,12 +16,9 @@
 -- Cost: a few index lookups for each group of the topic; reads the server's list of locks.
 -- Errors: MQ001 (null, negative, or no such message), MQ025.
 create function mqpg.why(message_id bigint) returns table (cause text, detail jsonb, remedy jsonb)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-    return query
+language sql stable set search_path = pg_catalog, pg_temp as $$
     select w.cause, w.detail || mqpg._session_facts(w.detail), w.remedy
-    from mqpg._why(why.message_id) w;
-end
+    from mqpg._why(why.message_id) w
 $$;
 
 -- Why the half message of a handle has not reached every consumer group of its topic.
@@ -31,12 +28,9 @@ $$;
 -- Cost: as for its message id.
 -- Errors: MQ001 (null), MQ006 (no such half message), MQ025.
 create function mqpg.why(handle text) returns table (cause text, detail jsonb, remedy jsonb)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-    return query
+language sql stable set search_path = pg_catalog, pg_temp as $$
     select w.cause, w.detail || mqpg._session_facts(w.detail), w.remedy
-    from mqpg._why(why.handle) w;
-end
+    from mqpg._why(why.handle) w
 $$;
 
 -- Why a consumer group does not get on with a topic.
@@ -48,10 +42,7 @@ $$;
 -- unread messages, at most 100 of them.
 -- Errors: MQ001 (null), MQ002 (name), MQ003 (unknown topic), MQ025.
 create function mqpg.why(consumer_group text, topic text) returns table (cause text, detail jsonb, remedy jsonb)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-    return query
+language sql stable set search_path = pg_catalog, pg_temp as $$
     select w.cause, w.detail || mqpg._session_facts(w.detail), w.remedy
-    from mqpg._why(why.consumer_group, why.topic) w;
-end
+    from mqpg._why(why.consumer_group, why.topic) w
 $$;
