@@ -46,6 +46,11 @@ from pg_namespace n, (
 where n.nspname = 'mqpg' and o.namespace in (n.oid, to_regnamespace('mqpg_audit')) and o.owner <> n.nspowner
 group by n.nspowner
 """
+# They hold for the owner, too, whom no policy lets see a row.
+_HIDDEN = """
+select string_agg(c.oid::regclass::text, ', ' order by c.relname) from pg_class c
+where c.relnamespace = to_regnamespace('mqpg') and c.relrowsecurity and c.relforcerowsecurity
+"""
 _IDS = "select last_value from mqpg.subscription_subscription_id_seq"
 _LAST_ID = 2_097_150  # greatest id of a subscription; see _require_subscription_id()
 _BATCHES = "select last_value * 1024 from mqpg.batch_id where last_value * 1024 > 0.8 * 2::numeric ^ 53"
@@ -81,6 +86,12 @@ def problems(connection: psycopg.Connection[Any], installed: Installed, source: 
     with connection.cursor(row_factory=tuple_row) as cursor:
         # Only the owner of the schema reads its tables.
         cursor.execute(_BECOME)
+        row = cursor.execute(_HIDDEN).fetchone()
+        if row is not None and row[0] is not None:
+            found.append(
+                f"row level security hides the rows of {row[0]} from mqpg itself, as if they were not there: "
+                "alter table NAME no force row level security"
+            )
         row = cursor.execute(_CLUSTER).fetchone()
         if row is not None and row[0]:
             found.append("the data come from another cluster, so append() refuses: run mqpg migrate adopt")

@@ -150,6 +150,10 @@ def test_nothing_is_wrong_with_a_new_database(dsn: str) -> None:
         ("update mqpg.broker set timeline = '000000FF'", "promoted or recovered"),
         ("drop function mqpg.reconcile", "functions are missing, such as mqpg.reconcile"),
         ("drop view mqpg_audit.pending", "1 views are missing, such as mqpg_audit.pending"),
+        (
+            "alter table mqpg.subscription enable row level security, force row level security",
+            "row level security hides the rows of mqpg.subscription",
+        ),
         ("update mqpg.installation set checksum = ''", "run mqpg migrate"),
     ],
 )
