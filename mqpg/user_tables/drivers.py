@@ -28,6 +28,7 @@ __all__ = [
     "is_out_of_reach",
     "is_read_only",
     "is_savepoint_gone",
+    "is_unstorable",
     "knows_failures",
     "message_of",
     "was_deadlock",
@@ -44,6 +45,8 @@ _DENIED = (1044, 1045, 1142, 1143, 1227, 1370)
 _READ_ONLY = (1290, 1792, 1836)
 # MySQL: lock wait timeout, deadlock, lock not available. PostgreSQL: lock not available, deadlock.
 _LOCKED, _LOCKED_STATES = (1205, 1213, 3572), ("55P03", "40P01")
+# MySQL: incorrect string value, data too long. PostgreSQL: class 22, such as a character that its encoding has not.
+_UNSTORABLE = (1366, 1406)
 # PostgreSQL: the connection, a conflict, a lock, a time limit, resources. psycopg raises OperationalError for them.
 _OPERATIONAL_STATES = ("08", "28", "3D000", "40", "53", "55", "57", "58")
 # PostgreSQL: disk_full, io_error. MySQL: disk full, table is full. (53200, out of memory, is not
@@ -114,6 +117,11 @@ def is_full(error: BaseException) -> bool:
         # SQLite rolls the whole transaction back by itself, and the savepoint with it.
         return is_full(error.__context__)
     return "disk is full" in message_of(origin)
+
+
+def is_unstorable(error: BaseException) -> bool:
+    """Whether a database cannot hold a value, for example in an encoding that is not UTF8."""
+    return (_sqlstate(error) or "").startswith("22") or _number(error) in _UNSTORABLE
 
 
 def is_savepoint_gone(error: BaseException) -> bool:

@@ -18,6 +18,7 @@ from mqpg.cli.completion import complete_topic
 from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.connection.text_session import text_session
 from mqpg.workers import session
+from tests.support.consuming import drain
 
 _TEXT = "5 \N{EURO SIGN} \\ ' \N{GRINNING FACE}"
 # No two of a dict have to do with one another.
@@ -118,3 +119,43 @@ def _require_handled(mq: mqpg.Client, dsn: str) -> None:
             pass
         consumer.close()
     assert [one[0] for one in seen].count(_TEXT) == 2
+
+
+@pytest.mark.parametrize("kind", ["normal", "relay"])
+def test_a_consumers_database_that_has_not_every_character(
+    mq: mqpg.Client, db: psycopg.Connection[Any], kind: Any
+) -> None:
+    """Neither a reason nor a PREPARE that it cannot hold stops the queue."""
+    name = f"{db.info.dbname}_latin1"
+    db.execute(f"create database {name} encoding 'LATIN1' template template0 locale 'C'".encode())
+    mq.create_topic("orders", queues=1, kind=kind)
+    mq.create_producer_group("shop")
+    done: list[Any] = []
+
+    @mqpg.consumer(
+        "orders", group="g", consumer="one", max_attempts=2, retry_delay=0,
+        database=to_sqlalchemy(mq.dsn).set(database=name),
+    )  # fmt: skip
+    def handle(message: mqpg.Message, conn: Connection) -> None:
+        if message.payload == 2:
+            raise ValueError(_TEXT)
+        done.append(message.payload)
+
+    try:
+        handle.step(mq)
+        for payload in (1, 2, _TEXT, 3):
+            if kind == "relay":
+                mq.commit(mq.prepare("orders", payload, "shop"))
+            else:
+                mq.send("orders", payload)
+        drain(handle, mq)
+        reasons = {letter.reason for letter in mq.dead_letters("g", "orders")}
+        assert f"ValueError: {_TEXT}" in reasons
+        if kind == "relay":  # its PREPARE and its COMMIT
+            assert len(reasons) == 3
+            assert any("encoding" in str(reason) for reason in reasons)
+            done.append(_TEXT)
+        assert sorted({*done}, key=str) == [1, 3, _TEXT]
+    finally:
+        handle.close()
+        db.execute(f"drop database {name} with (force)".encode())

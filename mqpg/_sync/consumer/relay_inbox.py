@@ -25,6 +25,7 @@ from mqpg._sync.client.client import Client
 from mqpg.handlers.failures import InboxFailed
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.handlers.outcomes import Reject
+from mqpg.user_tables.drivers import is_unstorable
 from mqpg.values.errors import ConfigurationError, Error, InvalidArgument, LedgerError, WrongState
 from mqpg.values.messages import RETRY_LANE, Message
 from mqpg.values.translation import translate
@@ -113,7 +114,9 @@ class RelayInbox:
         try:
             found = [self._admit(message, conn) for message in messages]
         except (psycopg.Error, SQLAlchemyError, LedgerError) as error:
-            raise InboxFailed(f"{self._group}/{self._topic}: inbox mqpg_prepared: {translate(error)}") from error
+            # What the database cannot hold is the message's fault, so it must not stop the queue.
+            failed = InvalidArgument if is_unstorable(error) else InboxFailed
+            raise failed(f"{self._group}/{self._topic}: inbox mqpg_prepared: {translate(error)}") from error
         return [message for message in found if message is not None]
 
     def _admit(self, message: Message, conn: PgConnection | Connection) -> Message | None:

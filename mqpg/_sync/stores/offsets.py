@@ -152,9 +152,11 @@ class Offsets:
     def defer(self, conn: Connection, broker_id: str, message: Message, reason: str) -> None:
         """Note that the offset skips this message. Only a retry may apply it, under this row.
 
-        It has a row already where it failed before, and the offset was moved back for a replay.
+        It has a row already where it failed before, and the offset was moved back for a replay. Characters of the
+        reason that this database might not have are escaped.
         """
-        values = {"state": "deferred", "reason": reason, "updated_at": clock()}
+        held = reason.encode("ascii", "backslashreplace").decode()
+        values = {"state": "deferred", "reason": held, "updated_at": clock()}
         where = (*self._where(inbox, broker_id), inbox.c.message_id == message.message_id)
         if (self._database.execute(conn, update(inbox).where(*where).values(**values))).rowcount == 0:
             key = self._mine | {"broker": broker_id, "message_id": message.message_id}
