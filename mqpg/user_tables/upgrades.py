@@ -102,6 +102,8 @@ def quoted(conn: Connection, table: Table) -> str:
 
 def _replaced_index(conn: Connection, table: Table) -> list[str]:
     old, schema = _REPLACED.get(table.name), table.schema
+    if old is None:
+        return []
     found = {index["name"] for index in inspect(conn).get_indexes(table.name, schema=schema)}
     if old not in found:
         return []

@@ -6,14 +6,15 @@ from contextlib import suppress
 from typing import Any
 
 from psycopg.errors import InsufficientPrivilege
-from sqlalchemy import Table
+from sqlalchemy import Table, inspect
+from sqlalchemy.engine import Connection
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from mqpg._async._acompat import PgConnection, run_sync
 from mqpg._async.stores.database import UserDatabase, begin_immediate
 from mqpg._async.stores.statements import POSTGRESQL
 from mqpg.user_tables.tables import by_hand, located
-from mqpg.user_tables.upgrades import UNIDENTIFIED, identify, upgrade, upgrade_statements
+from mqpg.user_tables.upgrades import UNIDENTIFIED, identify, quoted, upgrade, upgrade_statements
 from mqpg.values.errors import DatabaseError, Error, LedgerError
 
 __all__ = ["create_beside_queue", "create_tables", "ensure_tables"]
@@ -37,7 +38,9 @@ async def create_tables(database: UserDatabase, *tables: Table) -> None:
         table = located(one, database.schema)
         try:
             async with database.begin() as conn:
-                await run_sync(conn, table.create, True)
+                is_new = await run_sync(conn, _create, table)
+            if is_new:  # to look for what an upgrade would change takes longer than to create it
+                continue
             async with database.begin() as conn:
                 if await run_sync(conn, upgrade_statements, table):
                     if database.dialect == "sqlite":
@@ -110,6 +113,16 @@ async def create_beside_queue(conn: PgConnection, table: Table, schema: str | No
                 await conn.execute(identify(name).encode())
         except InsufficientPrivilege:  # only its owner can, and only a publication needs it
             return
+
+
+def _create(conn: Connection, table: Table) -> bool:
+    """Create a table unless it exists. Returns whether it is new."""
+    if inspect(conn).has_table(table.name, schema=table.schema):
+        return False
+    table.create(conn, checkfirst=False)
+    if conn.dialect.name == "postgresql" and not table.primary_key.columns:
+        conn.exec_driver_sql(identify(quoted(conn, table)))
+    return True
 
 
 def _compiled(ddl: Any) -> bytes:

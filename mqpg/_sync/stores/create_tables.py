@@ -7,14 +7,15 @@ from contextlib import suppress
 from typing import Any
 
 from psycopg.errors import InsufficientPrivilege
-from sqlalchemy import Table
+from sqlalchemy import Table, inspect
+from sqlalchemy.engine import Connection
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from mqpg._sync._acompat import PgConnection, run_sync
 from mqpg._sync.stores.database import UserDatabase, begin_immediate
 from mqpg._sync.stores.statements import POSTGRESQL
 from mqpg.user_tables.tables import by_hand, located
-from mqpg.user_tables.upgrades import UNIDENTIFIED, identify, upgrade, upgrade_statements
+from mqpg.user_tables.upgrades import UNIDENTIFIED, identify, quoted, upgrade, upgrade_statements
 from mqpg.values.errors import DatabaseError, Error, LedgerError
 
 __all__ = ["create_beside_queue", "create_tables", "ensure_tables"]
@@ -38,7 +39,9 @@ def create_tables(database: UserDatabase, *tables: Table) -> None:
         table = located(one, database.schema)
         try:
             with database.begin() as conn:
-                run_sync(conn, table.create, True)
+                is_new = run_sync(conn, _create, table)
+            if is_new:  # to look for what an upgrade would change takes longer than to create it
+                continue
             with database.begin() as conn:
                 if run_sync(conn, upgrade_statements, table):
                     if database.dialect == "sqlite":
@@ -111,6 +114,16 @@ def create_beside_queue(conn: PgConnection, table: Table, schema: str | None, al
                 conn.execute(identify(name).encode())
         except InsufficientPrivilege:  # only its owner can, and only a publication needs it
             return
+
+
+def _create(conn: Connection, table: Table) -> bool:
+    """Create a table unless it exists. Returns whether it is new."""
+    if inspect(conn).has_table(table.name, schema=table.schema):
+        return False
+    table.create(conn, checkfirst=False)
+    if conn.dialect.name == "postgresql" and not table.primary_key.columns:
+        conn.exec_driver_sql(identify(quoted(conn, table)))
+    return True
 
 
 def _compiled(ddl: Any) -> bytes:
