@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
@@ -68,15 +69,21 @@ def refused(mq: mqpg.Client, consumer: mqpg.Consumer, first: int, end: int) -> N
         assert "let a consumer named a" in said
 
 
+def begun(mq: mqpg.Client, engine: Engine, fails: int = 0, **subscription: Any) -> mqpg.Consumer:
+    """Member a of a subscription, with message 1 applied."""
+    subscribe(mq, queues=1, **subscription)
+    a = member(engine, "a", fails=fails)
+    send(mq, [1])
+    assert a.step(mq) == 1
+    return a
+
+
 @pytest.mark.parametrize("last", ["a", "b"])
 def test_a_copy_does_not_repeat_what_the_original_did(
     mq: mqpg.Client, original: tuple[Engine, Copy], last: str
 ) -> None:
-    subscribe(mq, queues=1)
     engine, copy = original
-    a = member(engine, "a", fails=0)
-    send(mq, [1])
-    assert a.step(mq) == 1
+    a = begun(mq, engine)
     copied = copy()
     for number in (2, 3):
         send(mq, [number])
@@ -98,11 +105,8 @@ def test_a_database_restored_under_a_new_name_goes_on_under_the_old_one(
     mq: mqpg.Client, original: tuple[Engine, Copy]
 ) -> None:
     """It looks like a copy that is used beside the original."""
-    subscribe(mq, queues=1)
     engine, copy = original
-    a = member(engine, "a", fails=0)
-    send(mq, [1])
-    assert a.step(mq) == 1
+    a = begun(mq, engine)
     restored = copy()
     send(mq, [2, 3])
     assert a.step(mq) == 2
@@ -119,11 +123,8 @@ def test_a_database_restored_under_a_new_name_goes_on_under_the_old_one(
 def test_a_copy_does_not_repeat_a_letter_that_the_original_applied(
     mq: mqpg.Client, original: tuple[Engine, Copy]
 ) -> None:
-    subscribe(mq, queues=1, max_attempts=2)
     engine, copy = original
-    a = member(engine, "a", fails=2)
-    send(mq, [1])
-    assert a.step(mq) == 1
+    a = begun(mq, engine, fails=2, max_attempts=2)
     copied = copy()
     send(mq, [5])
     work(mq, [a], lambda: bool(list(mq.dead_letters(GROUP, TOPIC))))
@@ -153,11 +154,8 @@ def test_a_copy_that_was_made_behind_a_deferred_message(mq: mqpg.Client, origina
 
 def test_a_message_that_killed_the_former_name_is_a_dead_letter(mq: mqpg.Client, original: tuple[Engine, Copy]) -> None:
     """The broker passed it while the queue was the former name's, and nobody has applied it."""
-    subscribe(mq, queues=1, max_attempts=2)
     engine, _ = original
-    a = member(engine, "a", fails=0)
-    send(mq, [1])
-    assert a.step(mq) == 1
+    begun(mq, engine, max_attempts=2)
     send(mq, [2])
     for _ in range(2):
         assert mq.receive(GROUP, TOPIC, 1, consumer="a")  # dies with it

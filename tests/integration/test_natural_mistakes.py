@@ -10,15 +10,14 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
 import mqpg
-from lab.proxy import proxy
 from mqpg import errors, protocols
 from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.handlers.options import ConsumerOptions
+from tests.support.proxied import proxied
 
 pytestmark = pytest.mark.shared_database
 
@@ -143,11 +142,10 @@ def test_the_broker_of_a_connection_is_asked_for_once(
             session.commit()
     assert len(asked) == 1  # one connection to the server, whatever the sessions
     engine.dispose()
-    port = int(conninfo_to_dict(dsn)["port"] or 5432)
-    with proxy(str(conninfo_to_dict(dsn)["host"]), port) as between:
+    with proxied(dsn) as (_, through):
         asked.clear()
         for _ in range(2):
-            with psycopg.connect(dsn, host="127.0.0.1", hostaddr="", port=between.port) as conn:
+            with psycopg.connect(through) as conn:
                 assert mq.send(orders, 1, conn=conn) > 0
         assert len(asked) == 1  # another address, the same broker
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import make_url, text
 
 import mqpg
-from lab.proxy import Proxy, proxy
+from lab.proxy import Proxy
 from tests.support.proven import prove
+from tests.support.proxied import proxied
 
 _TIMES = 12  # what happens now and then, such as the marking of ledger rows, is in few of so many
 
@@ -20,8 +20,7 @@ _TIMES = 12  # what happens now and then, such as the marking of ledger rows, is
 @pytest.fixture
 def between(dsn: str) -> Iterator[Proxy]:
     """A proxy before the server."""
-    at = conninfo_to_dict(dsn)
-    with proxy(str(at["host"]), int(at["port"] or 5432)) as found:
+    with proxied(dsn) as (found, _):
         yield found
 
 

@@ -5,21 +5,20 @@ newest tick.
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import conninfo_to_dict
 
 import mqpg
-from lab.proxy import Proxy
 from mqpg import errors
 from mqpg._sync.client import wakeup
 from mqpg.connection import listener, notifications
 from tests.fixtures.databases import OwnServer
 from tests.support.consuming import running
+from tests.support.proxied import proxied
 from tests.support.waiting import PATIENCE, eventually
 
 
@@ -231,22 +230,12 @@ def test_pauses_grow_only_while_wakes_bring_nothing(
         assert wake(1)[0] <= 0.001
 
 
-@pytest.fixture
-def pooler(dsn: str) -> Iterator[tuple[str, Proxy]]:
-    """A proxy that loses notifications, as a pooler in transaction mode does."""
-    given = conninfo_to_dict(dsn)
-    proxy = Proxy(str(given["host"]), int(str(given["port"])))
-    yield make_conninfo(dsn, host="127.0.0.1", port=str(proxy.port), sslmode="disable"), proxy
-    proxy.close()
-
-
-def test_lost_notifications_are_noticed(pooler: tuple[str, Proxy], mq: mqpg.Client, topics: list[str]) -> None:
+def test_lost_notifications_are_noticed(dsn: str, mq: mqpg.Client, topics: list[str]) -> None:
     """Notifications arrive and are trusted at first.
 
-    Then they get lost, which a tick without a notification shows.
+    Then they get lost, as behind a pooler in transaction mode. A tick without a notification shows it.
     """
-    dsn, proxy = pooler
-    with mqpg.connect(dsn, poll_interval=0.1) as behind:
+    with proxied(dsn) as (proxy, through), mqpg.connect(through, poll_interval=0.1) as behind:
         eventually(lambda: (mq.send("t0", 1), mq.append(), behind.receive("g", "t0", wait=1))[2])
         watch = behind._ticks()
         interest = watch.add("t1", lambda: None)

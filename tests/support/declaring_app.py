@@ -1,6 +1,7 @@
 """An application with an Alembic environment of its own, in a folder."""
 
 import io
+import runpy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,46 +9,8 @@ from typing import Any
 from alembic import command
 from alembic.config import Config
 
-ENV = """
-import logging, runpy
-from alembic import context
-from sqlalchemy import create_engine, pool
-import mqpg.alembic
+from tests.support.app_with_tables import environment
 
-config = context.config
-url = config.get_main_option("sqlalchemy.url")
-metadata = runpy.run_path(config.get_main_option("models"))["metadata"]
-options = {"target_metadata": metadata, "include_name": lambda name, kind, parents: name != "mqpg"}
-
-if context.is_offline_mode():
-    context.configure(url=url, literal_binds=True, **options)
-    with context.begin_transaction():
-        context.run_migrations()
-else:
-    engine = create_engine(url, poolclass=pool.NullPool)
-    with engine.connect() as connection:
-        context.configure(connection=connection, **options)
-        with context.begin_transaction():
-            context.run_migrations()
-"""
-TEMPLATE = '''"""${message}"""
-from alembic import op
-import sqlalchemy as sa
-${imports if imports else ""}
-
-revision = ${repr(up_revision)}
-down_revision = ${repr(down_revision)}
-branch_labels = None
-depends_on = ${repr(depends_on)}
-
-
-def upgrade():
-    ${upgrades if upgrades else "pass"}
-
-
-def downgrade():
-    ${downgrades if downgrades else "pass"}
-'''
 MODELS = """
 import datetime
 import mqpg
@@ -66,9 +29,7 @@ class DeclaringApp:
     installs_broker: bool = False  # with the revisions of mqpg beside its own
 
     def __post_init__(self) -> None:
-        (self.folder / "versions").mkdir(parents=True)
-        (self.folder / "env.py").write_text(ENV)
-        (self.folder / "script.py.mako").write_text(TEMPLATE)
+        environment(self.folder)
         self.models("")
 
     def models(self, text: str) -> None:
@@ -81,8 +42,9 @@ class DeclaringApp:
         config.set_main_option("path_separator", "newline")
         if self.installs_broker:
             config.set_main_option("version_locations", f"{self.folder}/versions\nmqpg:schema/versions")
-        config.set_main_option("sqlalchemy.url", self.url.replace("%", "%%"))
-        config.set_main_option("models", str(self.folder / "models.py"))
+        metadata = runpy.run_path(str(self.folder / "models.py"))["metadata"]
+        options = {"target_metadata": metadata, "include_name": lambda name, kind, parents: name != "mqpg"}
+        config.attributes |= {"url": self.url, "options": options}
         return config
 
     def generate(self) -> str:

@@ -5,7 +5,6 @@ know producers or consumers. Imports inside functions and for type checkers coun
 """
 
 import ast
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -22,86 +21,67 @@ Rooms = dict[str, tuple[tuple[str, ...], tuple[str, ...]]]
 
 # Room -> its modules, and the rooms that it imports. `name.*` is a package with everything below it, another name is
 # one module, and the longest name that fits counts. `_sync` is generated from `_async` and has the same rooms. A room's
-# floor is one above the highest floor that it imports; `floors()` computes it, and the comments show it.
+# floor is one above the highest floor that it imports.
 QUEUE: Rooms = {
-    # floor 1
     "sql": (("mqpg.sql.*",), ()),
     "values": (("mqpg.values.*",), ()),
-    # floor 2
     "connection": (("mqpg.connection.*",), ("values",)),
     "tracing": (("mqpg.tracing.*",), ("values",)),
-    # floor 3
     "compat": (
         ("mqpg._async", "mqpg._async._acompat", "mqpg._async._batcher", "mqpg._async.closing"),
         ("connection", "values"),
     ),
     "schema": (("mqpg.schema.*",), ("connection", "values")),
     "user_tables": (("mqpg.user_tables.*",), ("connection", "values")),
-    # floor 4
     "alembic": (("mqpg.alembic.*",), ("user_tables", "values")),
     "embedded": (("mqpg.embedded.*",), ("connection", "schema", "values")),
     "handlers": (("mqpg.handlers.*",), ("connection", "user_tables", "values")),
     "stores": (("mqpg._async.stores.*",), ("compat", "connection", "tracing", "user_tables", "values")),
-    # floor 5
     "client": (("mqpg._async.client.*",), ("compat", "connection", "embedded", "schema", "tracing", "values")),
-    # floor 6
     "consumer": (
         ("mqpg._async.consumer.*",),
         ("client", "compat", "connection", "handlers", "stores", "tracing", "user_tables", "values"),
     ),
     "producer": (("mqpg._async.producer.*",), ("client", "compat", "connection", "stores", "user_tables", "values")),
-    # floor 7
     "public": (
         ("mqpg", "mqpg.application", "mqpg.decorator", "mqpg.protocols", "mqpg.errors", "mqpg.migrate", "mqpg.tables"),
         ("client", "consumer", "handlers", "producer", "schema", "stores", "user_tables", "values"),
     ),
-    # floor 8
     "contrib": (("mqpg.contrib.*",), ("public", "user_tables")),
     "status": (("mqpg.status.*",), ("connection", "embedded", "public", "values")),
     "testing": (("mqpg.testing.*",), ("embedded", "public", "schema")),
     "workers": (("mqpg.workers.*",), ("connection", "handlers", "public", "schema", "user_tables", "values")),
-    # floor 9
     "cli": (
         ("mqpg.__main__", "mqpg.cli.*"),
         ("connection", "embedded", "public", "schema", "status", "user_tables", "values"),
     ),
     "metrics": (("mqpg.metrics.*",), ("status", "values")),
-    # floor 10
     "web": (("mqpg.web.*",), ("connection", "metrics", "public", "status", "values")),
     "workers/cli": (
         ("mqpg.workers.cli", "mqpg.workers.start", "mqpg.workers.supervisor"),
         ("cli", "connection", "embedded", "metrics", "public", "schema", "status", "values", "workers"),
     ),
-    # floor 11
     "web/cli": (("mqpg.web.cli",), ("cli", "values", "web")),
 }
 PROOF: Rooms = {
-    # floor 3
     "spark/pipeline": (("mqpg.spark.pipeline.*",), ("connection", "values")),
-    # floor 4
     "audit": (("mqpg.audit.*",), ("connection", "user_tables", "values")),
     "spark": (("mqpg.spark",), ("spark/pipeline",)),
-    # floor 5
     "audit/sql": (
         ("mqpg.audit.sql.*",),
         ("audit", "connection", "embedded", "schema", "user_tables", "values"),
     ),
-    # floor 6
     "spark/read": (("mqpg.spark.read.*",), ("audit/sql", "connection", "values")),
-    # floor 7
     "spark/workspace": (
         ("mqpg.spark.workspace", "mqpg.spark.dialect"),
         ("audit", "audit/sql", "connection", "spark/read"),
     ),
-    # floor 8
     "spark/jobs": (
         ("mqpg.spark.jobs.*",),
         ("audit", "audit/sql", "embedded", "public", "schema", "spark/read", "spark/workspace", "values"),
     ),
-    # floor 9
     "spark/engine": (("mqpg.spark.engine",), ("audit", "spark/jobs", "spark/read", "values")),
     "spark/machine": (("mqpg.spark.machine",), ("spark/read", "status", "values")),
-    # floor 10
     "audit/cli": (("mqpg.audit.cli", "mqpg.audit.capture"), ("audit", "audit/sql", "cli", "values")),
     "crashtest": (
         ("mqpg.crashtest.*",),
@@ -121,29 +101,23 @@ PROOF: Rooms = {
     "spark/cli": (("mqpg.spark.cli.*",), ("cli", "spark/jobs", "spark/read", "values")),
 }
 LAB: Rooms = {
-    # floor 1
     "lab": (("lab",), ()),
     "lab/proof": (("lab.proof.*",), ()),
-    # floor 8
     "lab/fuzz": (("lab.fuzz.*",), ("embedded", "public")),
     "lab/shared": (
         ("lab.audits", "lab.command", "lab.processes", "lab.proxy"),
         ("audit", "connection", "public"),
     ),
-    # floor 9
     "lab/pipeline": (("lab.pipeline.*",), ("embedded", "lab/shared", "public", "spark", "spark/read")),
     "lab/soak": (("lab.soak.*",), ("embedded", "lab/shared", "public")),
-    # floor 10
     "lab/bench": (("lab.bench.*",), ("cli", "connection", "embedded", "lab/shared", "public", "schema", "workers")),
     "lab/chaos": (("lab.chaos.*",), ("audit", "cli", "connection", "embedded", "lab/shared", "public", "schema")),
     "lab/demo": (("lab.demo.*",), ("audit", "cli", "embedded", "lab/shared", "public")),
     "lab/failover": (("lab.failover.*",), ("embedded", "lab", "lab/shared", "lab/soak", "public")),
     "lab/years": (("lab.years.*",), ("embedded", "lab/shared", "lab/soak", "public")),
-    # floor 11
     "lab/cost": (("lab.cost.*",), ("embedded", "lab/bench")),
     "lab/rocketmq": (("lab.rocketmq.*",), ("embedded", "lab/bench", "lab/shared", "public", "schema")),
     "lab/silence": (("lab.silence.*",), ("lab/chaos", "lab/shared", "public")),
-    # floor 12
     "lab/tests": (
         ("lab.tests.*",),
         (
@@ -257,26 +231,11 @@ def test_no_circle_between_modules() -> None:
     assert circle(graph()) == []
 
 
-def floors() -> dict[str, int]:
-    """The floor of each room: 1 for a room that imports no other one."""
-    found: dict[str, int] = {}
-    for room in TopologicalSorter({room: below for room, (_, below) in ROOMS.items()}).static_order():
-        found[room] = 1 + max((found[below] for below in ROOMS[room][1]), default=0)
-    return found
-
-
 def test_the_package_has_few_floors() -> None:
-    assert max(floor for room, floor in floors().items() if room not in LAB) <= FLOORS
-
-
-def test_the_comments_show_the_floors() -> None:
-    text, floor, shown = Path(__file__).read_text(encoding="utf-8"), 0, {}
-    for line in text.splitlines():
-        if found := re.match(r"    # floor (\d+)$", line):
-            floor = int(found[1])
-        elif found := re.match(r'    "([\w/]+)": \($', line) or re.match(r'    "([\w/]+)": \(.*\),$', line):
-            shown[found[1]] = floor
-    assert shown == floors()
+    floors: dict[str, int] = {}
+    for room in TopologicalSorter({room: below for room, (_, below) in (QUEUE | PROOF).items()}).static_order():
+        floors[room] = 1 + max((floors[below] for below in ROOMS[room][1]), default=0)
+    assert max(floors.values()) <= FLOORS, floors
 
 
 def test_the_root_has_few_modules() -> None:
@@ -304,35 +263,27 @@ def test_asynchronous_and_synchronous_do_not_mix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("module", "line", "found"),
     [
-        ("from .b import x", {"p.b"}),
-        ("from . import b", {"p.b"}),
-        ("from p import b", {"p.b"}),
-        ("import p.b", {"p.b"}),
-        ("from p.c.d import x", {"p.c.d"}),
-        ("def f():\n    from .c import d", {"p.c.d"}),
-        ("if TYPE_CHECKING:\n    from p.c import y", {"p.c"}),
-        ("import json", set()),
+        ("p.a", "from .b import x", {"p.b"}),
+        ("p.a", "from . import b", {"p.b"}),
+        ("p.a", "from p import b", {"p.b"}),
+        ("p.a", "import p.b", {"p.b"}),
+        ("p.a", "from p.c.d import x", {"p.c.d"}),
+        ("p.a", "def f():\n    from .c import d", {"p.c.d"}),
+        ("p.a", "if TYPE_CHECKING:\n    from p.c import y", {"p.c"}),
+        ("p.a", "import json", set()),
+        ("p.c.d", "from ..b import x", {"p.b"}),
     ],
 )
-def test_imports_are_found(line: str, found: set[str], tmp_path: Path) -> None:
+def test_imports_are_found(module: str, line: str, found: set[str], tmp_path: Path) -> None:
     for path in ("p/__init__.py", "p/a.py", "p/b.py", "p/c/__init__.py", "p/c/d.py"):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).touch()
-    (tmp_path / "p/a.py").write_text(line)
     known = modules(tmp_path, {"p": "p"})
     assert set(known) == {"p", "p.a", "p.b", "p.c", "p.c.d"}
-    assert imports("p.a", known["p.a"], known) == found
-
-
-def test_a_relative_import_above_its_package(tmp_path: Path) -> None:
-    for path in ("p/__init__.py", "p/b.py", "p/c/__init__.py", "p/c/d.py"):
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).touch()
-    (tmp_path / "p/c/d.py").write_text("from ..b import x")
-    known = modules(tmp_path, {"p": "p"})
-    assert imports("p.c.d", known["p.c.d"], known) == {"p.b"}
+    known[module].write_text(line)
+    assert imports(module, known[module], known) == found
 
 
 def test_a_circle_is_found() -> None:

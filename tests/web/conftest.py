@@ -13,7 +13,7 @@ from mqpg.schema.copies import settle_in
 from tests.fixtures.databases import Databases
 from tests.fixtures.server import Server
 from tests.support.broker import Broker, Session
-from tests.web.story import Operator, Story, log_in, password_file
+from tests.web.story import Operator, Story, log_in, password_file, visiting
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +56,8 @@ def story(told: tuple[str, Story]) -> Story:
 @pytest.fixture
 def visitor(dsn: str, story: Story) -> Iterator[TestClient]:
     """Somebody who only reads, without a login."""
-    app = mqpg.web.app(dsn)
-    with TestClient(app, "http://localhost", follow_redirects=False) as client:
+    with visiting(dsn) as client:
         yield client
-    app.state.site.source.close()
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +66,8 @@ def shown(server: Server, databases: Databases, told: tuple[str, Story]) -> Iter
     name = databases.copy(told[0])
     with psycopg.connect(server.dsn(name)) as connection:
         settle_in(connection)
-    app = mqpg.web.app(server.dsn(name))
-    with TestClient(app, "http://localhost", follow_redirects=False) as client:
+    with visiting(server.dsn(name)) as client:
         yield name, client
-    app.state.site.source.close()
     databases.drop(name)
 
 

@@ -2,20 +2,33 @@
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from starlette.testclient import TestClient
 
+import mqpg.web
 from tests.support.broker import Session
 
-__all__ = ["GONE", "PASSWORD", "Operator", "Story", "log_in", "password_file", "token_of"]
+__all__ = ["GONE", "PASSWORD", "Operator", "Story", "log_in", "password_file", "token_of", "visiting"]
 
 PASSWORD = "correct horse"
 _HASH = "$scrypt$ln=4,r=8,p=1$QUFBQUFBQUFBQUFBQUFBQQ$pdgxU25q4Yt1aORPg+pQBrP4h9HcCpnAWWPYSXfJWrs"
 HEARTBEAT = "select mqpg._heartbeat(%s, %s, 'node-1', 4711, 'active', %s::jsonb)"
 GONE = "update mqpg.worker set state = 'stopped' where worker_id = 'consumer-9'"
 """Ends the consumer of `Story.orphan`."""
+
+
+@contextmanager
+def visiting(dsn: str, **options: Any) -> Iterator[TestClient]:
+    """Somebody at a dashboard of a broker."""
+    app = mqpg.web.app(dsn, **options)
+    with TestClient(app, "http://localhost", follow_redirects=False) as client:
+        yield client
+    app.state.site.source.close()
 
 
 class Story:

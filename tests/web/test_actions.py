@@ -4,11 +4,9 @@ import html
 from pathlib import Path
 
 import pytest
-from starlette.testclient import TestClient
 
-import mqpg.web
 from tests.support.broker import Session
-from tests.web.story import Operator, Story, log_in, token_of
+from tests.web.story import Operator, Story, log_in, token_of, visiting
 
 
 def checks(mq: Session, handle: str) -> list[tuple[str, str, str | None]]:
@@ -121,14 +119,12 @@ def test_an_action_is_no_link(operator: Operator) -> None:
 
 
 def test_a_login_that_only_reads(dsn: str, story: Story, mq: Session, users: Path) -> None:
-    app = mqpg.web.app(dsn, password_file=users)
-    client = TestClient(app, "http://localhost", follow_redirects=False)
-    assert log_in(client) == 303
-    page = client.get(f"/half-messages/{story.parked}").text
-    assert "/actions/" not in page
-    fields = {"token": token_of(page), "confirmed": "yes", "topic": "orders"}
-    assert client.post("/actions/pause", data=fields).status_code == 403
-    app.state.site.source.close()
+    with visiting(dsn, password_file=users) as client:
+        assert log_in(client) == 303
+        page = client.get(f"/half-messages/{story.parked}").text
+        assert "/actions/" not in page
+        fields = {"token": token_of(page), "confirmed": "yes", "topic": "orders"}
+        assert client.post("/actions/pause", data=fields).status_code == 403
 
 
 def test_hidden_fields_are_escaped(operator: Operator) -> None:

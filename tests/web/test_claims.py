@@ -5,11 +5,10 @@ import re
 
 from starlette.testclient import TestClient
 
-import mqpg.web
 from tests.support.broker import Session, seconds
 from tests.support.roles import Roles
 from tests.support.waiting import eventually
-from tests.web.story import Story
+from tests.web.story import Story, visiting
 
 
 def part(visitor: TestClient, path: str = "/groups/shipping/orders") -> str:
@@ -122,6 +121,5 @@ def test_what_holds_two_queues_up_is_said_once(visitor: TestClient, mq: Session,
 def test_an_operator_alone_does_not_see_them(mq: Session, story: Story, roles: Roles) -> None:
     plain = roles("plain")
     mq.call("grant_operator", plain.name)
-    app = mqpg.web.app(plain.dsn)
-    assert "mqpg grant auditor ROLE" in part(TestClient(app, "http://localhost"))
-    app.state.site.source.close()
+    with visiting(plain.dsn) as client:
+        assert "mqpg grant auditor ROLE" in part(client)

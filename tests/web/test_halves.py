@@ -5,10 +5,9 @@ import json
 
 from starlette.testclient import TestClient
 
-import mqpg.web
 from tests.support.broker import Session
 from tests.support.roles import Roles
-from tests.web.story import Operator, Story
+from tests.web.story import Operator, Story, visiting
 
 COMPENSATOR = "select mqpg._heartbeat('compensator-1', 'compensator', 'node-1', 4711, 'active', %s::jsonb)"
 
@@ -100,12 +99,10 @@ def test_without_the_right_to_read_there_is_no_payload(mq: Session, story: Story
     blind = roles("blind")
     mq.call("grant_operator", blind.name)
     mq.call("grant_auditor", blind.name)
-    app = mqpg.web.app(blind.dsn)
-    client = TestClient(app, "http://localhost", follow_redirects=False)
-    page = words(client, "/half-messages")
-    assert story.parked in page
-    assert "o-3" not in page
-    for path in (f"/half-messages/{story.parked}", f"/messages/{id_of(story.parked)}"):
-        answer = client.get(path)
-        assert '"order"' not in html.unescape(answer.text), path
-    app.state.site.source.close()
+    with visiting(blind.dsn) as client:
+        page = words(client, "/half-messages")
+        assert story.parked in page
+        assert "o-3" not in page
+        for path in (f"/half-messages/{story.parked}", f"/messages/{id_of(story.parked)}"):
+            answer = client.get(path)
+            assert '"order"' not in html.unescape(answer.text), path

@@ -19,7 +19,7 @@ from mqpg.connection.dsn import describe
 from mqpg.errors import ConfigurationError
 from mqpg.web import passwords
 from tests.support.broker import Session
-from tests.web.story import PASSWORD, Operator, Story, log_in, password_file, token_of
+from tests.web.story import PASSWORD, Operator, Story, log_in, password_file, token_of, visiting
 
 HEADER = "X-Forwarded-User"
 
@@ -27,9 +27,8 @@ HEADER = "X-Forwarded-User"
 @pytest.fixture
 def stranger(dsn: str, story: Story, users: Path) -> Iterator[TestClient]:
     """Somebody at a dashboard with users, before the login."""
-    app = mqpg.web.app(dsn, password_file=users, actions=True)
-    yield TestClient(app, "http://localhost", follow_redirects=False)
-    app.state.site.source.close()
+    with visiting(dsn, password_file=users, actions=True) as client:
+        yield client
 
 
 def test_nothing_is_shown_before_the_login(stranger: TestClient, story: Story, mq: Session) -> None:

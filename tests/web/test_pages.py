@@ -20,7 +20,7 @@ from mqpg.values.handle import HANDLE
 from tests.support.broker import Session
 from tests.support.roles import Roles
 from tests.support.waiting import eventually
-from tests.web.story import Operator, Story, log_in
+from tests.web.story import Operator, Story, log_in, visiting
 
 PAGES = ["/", "/live", "/topics", "/topics/orders", "/groups", "/groups/billing/orders", "/groups/shipping/orders",
          "/half-messages", "/search", "/dead-letters", "/dead-letters/billing/orders", "/storage", "/workers", "/audits"]  # fmt: skip
@@ -339,9 +339,8 @@ def test_no_word_breaks_a_page(reader: TestClient, word: str) -> None:
 def own_visitor(own_server: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
     """As `visitor`, at a server of this test's own. Each page that asks while that is away waits for a second."""
     monkeypatch.setitem(source._SETTINGS, "pool_timeout", 1)
-    app = mqpg.web.app(own_server.dsn)
-    yield TestClient(app, "http://localhost", follow_redirects=False)
-    app.state.site.source.close()
+    with visiting(own_server.dsn) as client:
+        yield client
 
 
 def test_the_database_goes_away_and_comes_back(own_visitor: TestClient, own_server: Any) -> None:
@@ -361,21 +360,19 @@ def test_the_database_goes_away_and_comes_back(own_visitor: TestClient, own_serv
 
 
 def test_a_database_without_the_schema(empty_dsn: str) -> None:
-    app = mqpg.web.app(empty_dsn)
-    answer = TestClient(app).get("/topics")
+    with visiting(empty_dsn) as client:
+        answer = client.get("/topics")
     assert answer.status_code == 503
     assert "mqpg migrate" in answer.text
 
 
 def test_a_role_without_rights_is_told_so(mq: Session, dsn: str, story: Story, roles: Roles) -> None:
-    app = mqpg.web.app(roles("nobody").dsn)
-    client = TestClient(app)
-    for path in ("/", "/topics", "/half-messages", "/workers"):
-        answer = client.get(path)
-        assert answer.status_code == 403, path
-        assert "mqpg grant auditor ROLE" in answer.text
-        assert "news" not in answer.text
-    app.state.site.source.close()
+    with visiting(roles("nobody").dsn) as client:
+        for path in ("/", "/topics", "/half-messages", "/workers"):
+            answer = client.get(path)
+            assert answer.status_code == 403, path
+            assert "mqpg grant auditor ROLE" in answer.text
+            assert "news" not in answer.text
 
 
 def test_what_a_reader_and_an_operator_need(mq: Session, story: Story, roles: Roles, users: Path) -> None:
@@ -384,19 +381,15 @@ def test_what_a_reader_and_an_operator_need(mq: Session, story: Story, roles: Ro
         mq.call("grant_auditor", one.name)
         mq.call("grant_receive", "*", "*", one.name)
     mq.call("grant_operator", operator.name)
-    app = mqpg.web.app(reader.dsn)
-    client = TestClient(app, "http://localhost")
-    for path in (
-        *PAGES,
-        f"/messages/{story.order}",
-        f"/half-messages/{story.parked}",
-        "/search?topic=orders&at=2020-01-01&path=$.order > 1",
-    ):
-        assert client.get(path).status_code == 200, path
-    app.state.site.source.close()
-    app = mqpg.web.app(operator.dsn, password_file=users, actions=True)
-    client = TestClient(app, "http://localhost", follow_redirects=False)
-    assert log_in(client) == 303
-    Operator(client).do("commit", handle=story.parked, reason="paid")
-    Operator(client).do("redrive", group="billing", topic="orders", scope="all")
-    app.state.site.source.close()
+    with visiting(reader.dsn) as client:
+        for path in (
+            *PAGES,
+            f"/messages/{story.order}",
+            f"/half-messages/{story.parked}",
+            "/search?topic=orders&at=2020-01-01&path=$.order > 1",
+        ):
+            assert client.get(path).status_code == 200, path
+    with visiting(operator.dsn, password_file=users, actions=True) as client:
+        assert log_in(client) == 303
+        Operator(client).do("commit", handle=story.parked, reason="paid")
+        Operator(client).do("redrive", group="billing", topic="orders", scope="all")

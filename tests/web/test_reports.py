@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 import mqpg.web
 from mqpg.errors import ConfigurationError
 from tests.support.in_process import Run
-from tests.web.story import Story, log_in
+from tests.web.story import Story, log_in, visiting
 
 PAGE = "<!doctype html><title>mqpg audit: {}</title><h1>{}</h1>"
 
@@ -28,10 +28,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reader(dsn: str, story: Story, folder: Path) -> Iterator[TestClient]:
-    app = mqpg.web.app(dsn, reports=folder)
-    with TestClient(app, "http://localhost", follow_redirects=False) as client:
+    with visiting(dsn, reports=folder) as client:
         yield client
-    app.state.site.source.close()
 
 
 def test_they_are_listed_and_shown(reader: TestClient, folder: Path) -> None:
@@ -104,15 +102,13 @@ def test_a_folder_that_goes_away(reader: TestClient, folder: Path) -> None:
 
 
 def test_they_need_the_login_as_every_page(dsn: str, story: Story, folder: Path, users: Path) -> None:
-    app = mqpg.web.app(dsn, password_file=users, reports=folder)
-    client = TestClient(app, "http://localhost", follow_redirects=False)
-    for name in ("first.html", "missing.html"):
-        answer = client.get(f"/audits/{name}")
-        assert (answer.status_code, answer.headers["location"]) == (303, "/login")
-        assert "first.html" not in answer.text
-    assert log_in(client) == 303
-    assert client.get("/audits/first.html").status_code == 200
-    app.state.site.source.close()
+    with visiting(dsn, password_file=users, reports=folder) as client:
+        for name in ("first.html", "missing.html"):
+            answer = client.get(f"/audits/{name}")
+            assert (answer.status_code, answer.headers["location"]) == (303, "/login")
+            assert "first.html" not in answer.text
+        assert log_in(client) == 303
+        assert client.get("/audits/first.html").status_code == 200
 
 
 def test_a_dashboard_without_a_folder(visitor: TestClient) -> None:

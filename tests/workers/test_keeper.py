@@ -3,6 +3,8 @@
 import logging
 import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -77,6 +79,19 @@ class Overlapping(threading.Thread):
             raise self.error
 
 
+@contextmanager
+def at_work(broker: Broker) -> Iterator[Keeper]:
+    """A keeper in a thread, until the block ends."""
+    stop = threading.Event()
+    keeper = Keeper(Options(dsn=broker.dsn, interval=0.1, heartbeat=0.1), stop, long=0.5)
+    running = threading.Thread(target=keeper.run, daemon=True)
+    running.start()
+    yield keeper
+    stop.set()
+    running.join(30)
+    assert not running.is_alive()
+
+
 def test_segments_go_although_a_transaction_is_open_at_every_moment(
     mq: Session, broker: Broker, processes: Processes
 ) -> None:
@@ -106,11 +121,7 @@ def test_a_reader_that_holds_all_tables_holds_up_nothing_but_drops(
     ]
     reader.execute(f"lock table {', '.join(tables)} in access share mode")
     retain(mq, "0 s")
-    stop = threading.Event()
-    keeper = Keeper(Options(dsn=broker.dsn, interval=0.1, heartbeat=0.1), stop, long=0.5)
-    with caplog.at_level(logging.INFO, logger="mqpg.workers"):
-        running = threading.Thread(target=keeper.run, daemon=True)
-        running.start()
+    with caplog.at_level(logging.INFO, logger="mqpg.workers"), at_work(broker) as keeper:
         blocked = "select blocked_by from mqpg.blocked_segments where table_name = 'consume_queue_1'"
         eventually(lambda: any(reader.pid in row.blocked_by for row in mq.rows(blocked)))
         mq.execute("update mqpg.settings set value = '4' where name = 'segments_ahead'")
@@ -131,9 +142,6 @@ def test_a_reader_that_holds_all_tables_holds_up_nothing_but_drops(
         eventually(lambda: left(mq) in ([], ["cursor_1"]))
         works(mq)
         eventually(lambda: keeper.detail["blocked"] == {})
-        stop.set()
-        running.join(30)
-    assert not running.is_alive()
 
 
 def test_a_merge_that_never_finds_a_quiet_moment_shows_and_holds_nobody_up(
@@ -148,11 +156,7 @@ def test_a_merge_that_never_finds_a_quiet_moment_shows_and_holds_nobody_up(
     producers = Overlapping(broker)
     producers.start()
     eventually(lambda: producers.sent > 0 or producers.error)
-    stop = threading.Event()
-    keeper = Keeper(Options(dsn=broker.dsn, interval=0.1, heartbeat=0.1), stop, long=0.5)
-    with caplog.at_level(logging.INFO, logger="mqpg.workers"):
-        running = threading.Thread(target=keeper.run, daemon=True)
-        running.start()
+    with caplog.at_level(logging.INFO, logger="mqpg.workers"), at_work(broker) as keeper:
         merging = "segments cannot be merged, because transactions use their tables"
         eventually(lambda: any(record.getMessage() == merging for record in caplog.records))
         eventually(
@@ -165,9 +169,6 @@ def test_a_merge_that_never_finds_a_quiet_moment_shows_and_holds_nobody_up(
         producers.finish()  # nobody waited for longer than 100 ms
         eventually(lambda: mq.rows("select from mqpg.segment where family = 'tick' and merged_at is not null"))
         eventually(lambda: keeper.detail["blocked"] == {})
-        stop.set()
-        running.join(30)
-    assert not running.is_alive()
     mq.append()
     mq.drain("one")
     works(mq)
@@ -267,8 +268,6 @@ def test_a_group_that_nobody_reads_is_reported_once(
     mq.call("subscribe", "paused", "one")
     mq.call("pause", "one", "paused")
     mq.sent("one")
-    stop = threading.Event()
-    keeper = Keeper(Options(dsn=broker.dsn, interval=0.1, heartbeat=0.1), stop, long=0.5)
 
     def reported() -> list[str]:
         found = [record for record in caplog.records if record.getMessage() == "no consumer reads a group"]
@@ -277,16 +276,11 @@ def test_a_group_that_nobody_reads_is_reported_once(
     def report(group: str) -> str:
         return f"{group}: start mqpg consume for group {group}"
 
-    with caplog.at_level(logging.WARNING, logger="mqpg.workers"):
-        running = threading.Thread(target=keeper.run, daemon=True)
-        running.start()
+    with caplog.at_level(logging.WARNING, logger="mqpg.workers"), at_work(broker) as keeper:
         eventually(lambda: len(reported()) == 2)
         assert sorted(reported()) == [report("g"), report("nobody")]
         mq.drain("one")  # the group g
         eventually(lambda: ("g", "one") not in keeper._unread_groups._known)
         mq.sent("one")
         eventually(lambda: len(reported()) == 3)
-        stop.set()
-        running.join(30)
-    assert not running.is_alive()
     assert reported()[2] == report("g")

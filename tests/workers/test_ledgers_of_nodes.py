@@ -17,7 +17,7 @@ import mqpg
 from mqpg.connection.dsn import to_sqlalchemy
 from tests.fixtures.databases import Databases
 from tests.fixtures.server import Server
-from tests.support.killing import killed
+from tests.support.killing import die_at, killed
 from tests.support.processes import Process, Processes
 from tests.support.waiting import eventually
 
@@ -44,10 +44,19 @@ class Node:
 
     def sell(self, number: int, step: str = "decide", when: str = "before") -> None:
         """Sell, and die at the step: by default after the local commit, before the broker knows of it."""
-        killed("tests.support.ledger_node", self.dsn, self.url, GROUP, str(number), step, when)
+        killed(__name__, self.dsn, self.url, number, step, when)
 
     def sales(self) -> list[int]:
         return [row[0] for row in self.execute("select id from sale")]
+
+
+def main(dsn: str, url: str, number: int, step: str, when: str) -> None:
+    """Sell once as a node, and die by SIGKILL before or after a step of the transaction."""
+    die_at(f"mqpg._sync.producer.transactional:{step}", when)
+    with mqpg.connect(dsn) as mq:
+        producer = mqpg.TransactionalProducer(mq, group=GROUP, ledger=create_engine(url))
+        with producer.transaction(GROUP, {"id": number}) as tx:
+            tx.execute(text("insert into sale values (:id)"), {"id": number})
 
 
 @pytest.fixture
