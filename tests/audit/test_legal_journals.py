@@ -74,6 +74,23 @@ def test_a_journal_that_is_switched_on_off_and_on_again(run_audit: RunAudit, mq:
     assert judged(run_audit, dsn)[1] == {"lost": 2}
 
 
+@pytest.mark.parametrize("steps", ["off seek on", "on seek off seek on", "on off seek off on", "on off seek on"])
+def test_a_seek_back_over_what_was_taken_without_a_journal(
+    run_audit: RunAudit, mq: mqpg.Client, dsn: str, steps: str
+) -> None:
+    """Which of the times that a message came are in the journal is not known."""
+    mq.subscribe("g", "t")
+    for step in steps.split():
+        if step == "seek":
+            mq.seek("g", "t", "earliest")
+        else:
+            consume(mq, journal=step == "on")
+    assert judged(run_audit, dsn)[:2] == (Verdict.VALID, {})
+    consume(mq, journal=True)
+    forget(mq, "t", "max")
+    assert judged(run_audit, dsn)[1] == {"lost": 1}
+
+
 def test_a_journal_in_the_consumers_database_that_is_switched_on(
     run_audit: RunAudit, mq: mqpg.Client, dsn: str, tmp_path: Path
 ) -> None:
@@ -213,3 +230,23 @@ def test_a_group_with_its_own_offsets_that_was_moved(
     report = run_audit(AuditOptions(dsn=dsn, drained=True, **options))
     assert report.verdict is Verdict.UNKNOWN
     assert "group g is 10 messages behind on topic t" in "".join(report.reasons)
+
+
+def test_a_group_with_its_own_offsets_that_starts_behind_them(
+    run_audit: RunAudit, mq: mqpg.Client, dsn: str, tmp_path: Path
+) -> None:
+    """It goes on at its offsets, and reads without a claim what is before the broker's position."""
+    options: dict[str, Any] = {"database": f"sqlite:///{tmp_path / 'consumer.db'}", "consumer": "one", "journal": True}
+    consume(mq, **options)
+    mq.unsubscribe("g", "t")
+    mq.send_batch("t", [1, 2, 3])
+    mq.append()
+    mq.subscribe("g", "t", mode="pinned", start="latest")
+    consume(mq, **options)
+    applied: dict[str, Any] = {"applied": {"g": options["database"]}}
+    assert judged(run_audit, dsn, **applied)[:2] == (Verdict.VALID, {})
+    with sqlite3.connect(tmp_path / "consumer.db") as database:
+        database.execute("insert into mqpg_applied select * from mqpg_applied where message_id = "
+                         "(select max(message_id) - 6 * 1024 from mqpg_applied)")  # fmt: skip
+    database.close()
+    assert judged(run_audit, dsn, **applied)[1] == {"duplicated": 1}

@@ -1,13 +1,13 @@
 -- Notes from which offset on consumers of a group keep a journal, or no longer keep one. The library
 -- calls it when a consumer starts, before its first delivery. What was claimed by then belongs to
--- consumers that were there before.
+-- consumers that were there before, also if a seek brings it again.
 -- Arguments:
 --   consumer: its name, for mode broadcast.
 --   kept: whether it keeps a journal.
 --   kept_before: whether the journal has rows of this group, from a release that noted nothing.
 -- Returns: false if a member of a broadcast group could not join now, so that nothing is noted.
 -- Locks: the rows of the subscription in queue_start; for a new member those of _member().
--- Cost: two index lookups for each queue.
+-- Cost: three index lookups for each queue.
 -- Errors: MQ003 (unknown topic), MQ005 (unknown subscription).
 create function mqpg._note_journal(
     consumer_group text, topic text, consumer text, kept boolean, kept_before boolean
@@ -40,7 +40,10 @@ begin
             when _note_journal.kept and v_queue.journal is null and _note_journal.kept_before
                 then int8multirange(int8range(0, null))
             when _note_journal.kept
-                then coalesce(v_queue.journal, '{}') + int8multirange(int8range(v_cursor.claimed, null))
+                then coalesce(v_queue.journal, '{}') + int8multirange(int8range(greatest(v_cursor.claimed, (
+                    select max(j.to_offset) from mqpg.position_jump j
+                    where j.subscription_id = v_subscription.subscription_id and j.queue_id = v_queue.queue_id and j.back
+                )), null))
             when v_queue.journal is not null
                 then v_queue.journal * int8multirange(int8range(null, v_cursor.committed))
             when v_cursor.claimed = v_queue.start_offset then '{}'

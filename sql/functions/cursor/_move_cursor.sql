@@ -63,6 +63,10 @@ begin
             perform mqpg._note_position_jump(
                 _move_cursor.subscription, _move_cursor.queue_id, _move_cursor.to_offset, v_cursor.claimed,
                 _move_cursor.why, true);
+            -- While no journal is kept, none will have what comes again.
+            update mqpg.queue_start s set journal = s.journal * int8multirange(int8range(null, _move_cursor.to_offset))
+            where s.subscription_id = v_id and s.queue_id = _move_cursor.queue_id
+                and not upper_inf(s.journal) and upper(s.journal) > _move_cursor.to_offset;
         end if;
     end if;
     perform mqpg._write_cursor(

@@ -1,6 +1,7 @@
 -- The offsets of subscriptions with a journal that were applied more often than somebody had them (handed): each
 -- time that a claim on one ended, and once more while one is open. For a group with offsets of its own,
--- which may read without a claim what the broker's cursor has passed, each time that it was passed.
+-- which may read without a claim what the broker's cursor has passed, each time that it was passed. Its start
+-- passed what was there before.
 with open as (
     select o.subscription_id, o.queue_id, c.picked, c.settled,
         greatest(c.from_offset, b.low) as from_offset,
@@ -30,6 +31,12 @@ from (
     from open as n
     cross join lateral generate_series(n.from_offset, n.to_offset - 1) as o (o)
     where n.picked is null and not coalesce(o.o = any(n.settled), false)
+    union all
+    select distinct n.subscription_id, n.queue_id, n.queue_offset, 1 as handed, 0 as applied
+    from answer as n
+    join keeper as k on k.subscription_id = n.subscription_id and k.own
+    join origin as o on o.subscription_id = n.subscription_id and o.queue_id = n.queue_id
+    where o.whole and n.queue_offset < o.claimed
     union all
     select a.subscription_id, a.queue_id, a.queue_offset, 0, 1
     from answer as a
