@@ -72,6 +72,7 @@ _KEPT: Mapping[str, str | None] = {
     "reapplied": None,
     "unaccounted": None,
     "place": None,
+    "hole": None,
     "unqueued": None,
     "jumped": None,
     "replay": None,

@@ -280,6 +280,18 @@ def delay_of_a_half_made_longer(story: Story) -> None:
     _change(story, "update mqpg.commit_log set delay = '100 years' where batch_id = %s", message_id(handle) >> 10)
 
 
+@fault("mismatch", "its record batch says a delay, and its commit a longer one", alone=True)
+def delayed_half_postponed_in_both_places(story: Story) -> None:
+    """One by days, one beyond any retention."""
+    for days in (3, 30):
+        handle = story.prepare(delay="1 hour")
+        story.local(handle, done=True)
+        story.broker.execute("select mqpg.commit(%s)", (handle,))
+        for table, column in {"op_log": "message_id", "delayed": "first_id"}.items():
+            later = f"update mqpg.{table} set visible_at = visible_at + %s * interval '1 day' where {column} = %s"
+            _change(story, later, days, message_id(handle))
+
+
 @fault("mismatch", "rolled back by the checker that sets a fence, and the ledger shop has none")
 def fence_deleted(story: Story) -> None:
     handle = story.prepare()

@@ -123,6 +123,52 @@ def queue_dropped_before_it_was_read(story: Story) -> None:
     )
 
 
+def _queue_row(story: Story, change: str, where: str) -> None:
+    changed = story.broker.execute(f"{change} mqpg.consume_queue {where}".encode())
+    assert changed.rowcount == 1
+
+
+def _three_ticks(story: Story) -> None:
+    """Append a message of queue 1 by each of three ticks."""
+    for _ in range(3):
+        story.broker.execute("select mqpg.send('orders', '{}'::text, key => '1')")
+        story.append()
+    story.drain()
+
+
+@fault("gap", "no row holds the offsets 0 to", alone=True)
+def row_of_a_queue_deleted(story: Story) -> None:
+    """It holds messages that one group has applied, and another one has still to read."""
+    _queue_row(story, "delete from", "where subscription_id = 0 and queue_id = 0 and base_offset = 0")
+
+
+@fault("gap", "no row holds the offsets 2 to 2", alone=True)
+def row_of_a_retry_lane_deleted(story: Story) -> None:
+    _queue_row(story, "delete from", "where subscription_id > 0 and base_offset = 2")
+
+
+@fault("gap", "is beyond the end of the queue", alone=True)
+def retry_lane_deleted(story: Story) -> None:
+    assert story.broker.execute("delete from mqpg.consume_queue where subscription_id > 0").rowcount > 9
+
+
+@fault("gap", "is beyond the end of the queue", alone=True)
+def newest_row_of_a_queue_deleted(story: Story) -> None:
+    _three_ticks(story)
+    _queue_row(story, "delete from", "where tick_id = (select max(tick_id) from mqpg.consume_queue)")
+
+
+@fault("gap", "no row holds the offsets", alone=True)
+def row_of_a_queue_moved_by_one(story: Story) -> None:
+    """It is at the offset of the next one, too."""
+    _three_ticks(story)
+    _queue_row(
+        story,
+        "update",
+        "set base_offset = base_offset + 1 where tick_id = (select max(tick_id) - 1 from mqpg.consume_queue)",
+    )
+
+
 def _call_kind(story: Story, message: int, kind: str) -> None:
     """Change the kind of a message's record batch, once it is in its queue."""
     story.append()

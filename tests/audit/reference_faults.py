@@ -297,6 +297,12 @@ def body_beside_the_runs_of_a_row(story: Story) -> None:
     )
 
 
+@fault("gap", "no row says where it is in queue 0", alone=True)
+def all_versions_of_a_queue_deleted(story: Story) -> None:
+    """Two messages of it were nacked."""
+    assert story.broker.execute("delete from mqpg.cursor where queue_id = 0 and subscription_id = 1").rowcount > 2
+
+
 @fault("gap", "no row says where it is in queue -1", alone=True)
 def all_versions_of_a_retry_lane_deleted(story: Story) -> None:
     for table in ("cursor", "queue_start"):

@@ -89,6 +89,7 @@ _FRAMES = (
     "reapplied",
     "unaccounted",
     "place",
+    "hole",
     "unqueued",
     "outbox",
     "jumped",

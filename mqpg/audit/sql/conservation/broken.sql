@@ -6,7 +6,12 @@ with known as (
     from reader as r
     join since as s on s.subscription_id = r.subscription_id
     cross join horizon as h
-    where r.reads
+    where r.reads and not exists (
+        -- All versions of a queue are gone, and with them its nacks.
+        select from queue_start as q
+        left join origin as o on o.subscription_id = q.subscription_id and o.queue_id = q.queue_id
+        where q.subscription_id = r.subscription_id and o.queue_id is null
+    )
 ),
 
 comebacks as (
@@ -35,13 +40,11 @@ standing as (
     )
 ),
 
--- The messages of which retention may have dropped an earlier delivery.
+-- The messages of which an earlier delivery is not known: retention may have dropped it.
 partial as (
     select distinct e.message_id
     from unacked as e
-    cross join horizon as h
-    where h.queues_dropped
-        and not exists (select from stored_message as m where m.lane = 0 and m.message_id = e.message_id)
+    where not exists (select from stored_message as m where m.lane = 0 and m.message_id = e.message_id)
         and not exists (select from judged_offset as o where o.message_id = e.message_id)
 ),
 

@@ -52,6 +52,7 @@ where q.nth = 1
         where q.place = 9 and p.stored and p.lane = 0 and p.subscription_id = q.subscription_id
             and p.queue_id = q.queue_id and p.next_offset <= q.queue_offset
     )
+    and not exists (select from hole as h where q.queue_id < 0 and h.lane = q.subscription_id)
     and not exists (
         select from stored_message as m
         join ragged as g on g.topic_id = m.topic_id and g.queue_id = m.queue_id

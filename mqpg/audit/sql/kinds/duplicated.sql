@@ -12,7 +12,10 @@ with overlapping as (
             ) as reached
         from queue_row as r
     ) as q
-    where not q.consistent or q.base_offset < q.reached
+    where (not q.consistent or q.base_offset < q.reached)
+        and not exists (
+            select from hole as h where h.topic_id = q.topic_id and h.lane = q.lane and h.queue_id = q.queue_id
+        )
 ),
 
 -- The record batches that are stored more than once. Each of their messages counts as often.

@@ -1,5 +1,5 @@
 -- lost: committed, and skipped by the appender or by a group, or known only outside the broker.
--- Nacked messages and dead letters are not lost.
+-- Nacked messages and dead letters are not lost. What a queue with a gap lacks is named after that.
 -- needed: messages whose bodies must be there: those that a group has still to read, dead letters, and
 -- what waits for its time.
 with needed as (
@@ -29,13 +29,7 @@ select
     format('committed by transaction %s, which the newest tick has seen, but in no queue', m.commit_xid) as evidence
 from missed as m
 join topic as t on t.topic_id = m.topic_id
--- A queue whose unread rows are gone is a gap.
-where not exists (
-    select from place as p
-    join cursor_now as c on c.subscription_id = p.subscription_id and c.queue_id = p.queue_id
-    where p.topic_id = m.topic_id and p.lane = 0 and p.queue_id = m.queue_id
-        and greatest(c.committed, p.next_offset) < p.oldest
-)
+where not exists (select from hole as h where h.topic_id = m.topic_id and h.lane = 0 and h.queue_id = m.queue_id)
 union all
 -- Of retries the last one counts. If the group has acknowledged it, there must be an effect or a dead letter.
 select
@@ -62,6 +56,7 @@ select
 from delayed as d
 join reader as r on r.subscription_id = d.subscription_id
 where d.due and d.covered and not d.may_be_dropped
+    and not exists (select from hole as h where h.lane = d.subscription_id)
     and (d.written_at is null or r.retries_from is null or d.written_at >= r.retries_from)
     and not exists (
         select from entry as e
@@ -72,7 +67,7 @@ where d.due and d.covered and not d.may_be_dropped
     )
 union all
 -- A send waits no longer than its topic ever kept messages. If no keeper has run for days, its row has an
--- earlier time. A mismatch of the decision is one.
+-- earlier time. What a decision says is a mismatch.
 select
     null, t.topic, d.queue_id, null, d.message_id,
     format('its time is %s, later than any call may ask', d.visible_at::text)
@@ -81,7 +76,7 @@ join topic as t on t.topic_id = d.topic_id
 left join message as m on m.message_id = d.message_id
 where d.subscription_id = 0
     and date_part('epoch', d.visible_at - greatest(d.written_at, m.committed_at)) > t.longest + 3600
-    and not exists (select from decision as o where o.message_id = d.message_id and o.visible_at <> d.visible_at)
+    and not exists (select from decision as o where o.message_id = d.message_id and o.stage = 0)
 union all
 -- A standby that was promoted without the last transactions has neither the message nor a trace.
 select

@@ -135,6 +135,7 @@ where (oldest.queue_offset is null or e.queue_offset >= oldest.queue_offset or e
         select from delivery as d
         where d.consumer_group = e.consumer_group and d.topic_id = e.topic_id and d.message_id = e.message_id
     )
+    and not exists (select from hole as h where h.topic_id = e.topic_id and h.queue_id = e.queue_id)
     -- An effect that is there twice is a duplicate, wherever it says that it was.
     and not exists (
         select from (
@@ -215,15 +216,21 @@ select
     null, t.topic, d.queue_id, null, d.message_id,
     format('its record batch says %s delay, and its %s %s', case when b.delay is null then 'no' else 'a' end,
         case d.op when 'c' then 'commit' else 'rollback' end,
-        case when b.delay is null then 'one' when d.visible_at is null then 'none' else 'a shorter one' end)
+        case
+            when b.delay is null then 'one' when d.visible_at is null then 'none' when w.waits < b.delay then 'a shorter one'
+            else 'a longer one'
+        end)
 from decision as d
 join body as b on b.batch_id = d.message_id >> 10
     and d.message_id >= b.first_id and d.message_id < b.first_id + b.n
 join topic as t on t.topic_id = d.topic_id
+cross join setback as s
+cross join lateral (select date_part('epoch', d.visible_at - d.at) as waits) as w
 where d.stage = 0 and d.relayed_as is null and b.kind = 'h'
     and (
         (d.op = 'c' and b.delay is not null) <> (d.visible_at is not null)
-        or date_part('epoch', d.visible_at - d.at) < b.delay - 0.001
+        or w.waits < b.delay - 0.001
+        or date_part('epoch', d.visible_at - (d.at + s.ahead + s.back)) > b.delay + 86400
     )
 union all
 select
