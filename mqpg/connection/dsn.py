@@ -39,6 +39,7 @@ _ANY_URL = re.compile(r"^(\w+)(\+\w+)?:/")
 # A name or password with one of these characters ends too soon, and its rest is read as a host or a
 # database, which messages show.
 _RAW_AT = re.compile(r"^[\w+]+://(?!/)(?:[^?]*@[^?]*@|[^@?]*/[^?]*@)")
+_UNKNOWN = re.compile(r'invalid URI query parameter: "(\w+)"')
 _NAMED = re.compile(r"^[\w.-]+=(?=\w+(\+\w+)?://)")
 _SECRETS = ("password", "sslpassword")
 _OF_ASYNCPG = ("prepared_statement_", "statement_cache_size", "command_timeout")
@@ -230,8 +231,11 @@ def _parameters(text: str) -> dict[str, Any]:
     _require_encoded(text)
     try:
         return conninfo_to_dict(text)
-    except psycopg.Error:
+    except psycopg.Error as error:
         # libpq's own message may quote the string, password and all.
+        unknown = _UNKNOWN.search(str(error))
+        if unknown and "@" not in text.partition("?")[2]:
+            raise ConfigurationError(f"the DSN has a parameter that libpq does not know: {unknown[1]}") from None
         raise ConfigurationError(
             "cannot read the DSN: it must be postgresql://user@host:port/database or host=… dbname=…"
         ) from None
