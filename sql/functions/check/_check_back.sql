@@ -71,8 +71,9 @@ begin
         perform mqpg._defer_check(
             v_half.message_id, v_half.producer_group_id, _check_back.msg_id, null, true, v_by, null);
     elsif v_verdict is null then
-        perform mqpg._hide_entry(_check_back.msg_id,
-            clock_timestamp() + mqpg._back_off(v_half.producer_group_id, v_checks.asked + 1));
+        update pgmq.q_mqpg_oplog q
+        set vt = clock_timestamp() + mqpg._back_off(v_half.producer_group_id, v_checks.asked + 1)
+        where q.msg_id = _check_back.msg_id;
     end if;
 end
 $$;

@@ -3,13 +3,11 @@
 -- retry_delay_cap.
 -- Locks: none. Cost: one setting read.
 create function mqpg._back_off_until(subscription mqpg.subscription, attempt int, delay interval) returns timestamptz
-language plpgsql volatile as $$
-begin
+language sql volatile as $$
     -- Seconds, because an interval cannot be doubled so often.
-    return clock_timestamp() + mqpg._seconds(coalesce(_back_off_until.delay, make_interval(secs => least(
+    select clock_timestamp() + mqpg._seconds(coalesce(_back_off_until.delay, make_interval(secs => least(
         date_part('epoch', (_back_off_until.subscription).retry_delay)
             * power(2, least(_back_off_until.attempt - 1, 30)),
         date_part('epoch', greatest(
-            mqpg._setting('retry_delay_cap')::interval, (_back_off_until.subscription).retry_delay))))));
-end
+            mqpg._setting('retry_delay_cap')::interval, (_back_off_until.subscription).retry_delay))))))
 $$;

@@ -1,9 +1,8 @@
 -- Whether a seek() moved a position back, and nothing was received or acknowledged since.
 -- Locks: none. Cost: an index lookup, or two.
 create function mqpg._was_moved_back(cursor mqpg.cursor) returns boolean
-language plpgsql stable as $$
-begin
-    return exists (
+language sql stable as $$
+    select exists (
         select from (
             select c.action, c.claimed from mqpg.cursor c
             where c.subscription_id = (_was_moved_back.cursor).subscription_id
@@ -13,6 +12,5 @@ begin
         ) as last
         join mqpg.position_jump j on j.subscription_id = (_was_moved_back.cursor).subscription_id
             and j.queue_id = (_was_moved_back.cursor).queue_id and j.back and j.from_offset = last.claimed
-        where last.action = mqpg._action('moved'));
-end
+        where last.action = mqpg._action('moved'))
 $$;

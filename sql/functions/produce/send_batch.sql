@@ -81,22 +81,16 @@ create function mqpg.send_batch(
     topic text, payloads json [], keys text [] default null, tags text [] default null,
     headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
 ) returns setof bigint
-language plpgsql as $$
-begin
-    return query
+language sql as $$
     select mqpg.send_batch(send_batch.topic, send_batch.payloads::pg_catalog.text [], send_batch.keys, send_batch.tags,
-        send_batch.headers, send_batch.delay, send_batch.dedup_ids);
-end
+        send_batch.headers, send_batch.delay, send_batch.dedup_ids)
 $$;
 
 create function mqpg.send_batch(
     topic text, payloads jsonb [], keys text [] default null, tags text [] default null,
     headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
 ) returns setof bigint
-language plpgsql as $$
-begin
-    return query
+language sql as $$
     select mqpg.send_batch(send_batch.topic, send_batch.payloads::pg_catalog.text [], send_batch.keys, send_batch.tags,
-        send_batch.headers, send_batch.delay, send_batch.dedup_ids);
-end
+        send_batch.headers, send_batch.delay, send_batch.dedup_ids)
 $$;

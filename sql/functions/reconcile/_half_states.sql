@@ -3,9 +3,7 @@
 create function mqpg._half_states(handles text []) returns table (
     handle text, state text, parked boolean, message_id bigint, topic text, key text
 )
-language plpgsql stable as $$
-begin
-    return query
+language sql stable as $$
     with named as materialized (
         select u.handle, u.place, p.message_id, p.nonce, p.incarnation
         from unnest(_half_states.handles) with ordinality as u(handle, place)
@@ -37,6 +35,5 @@ begin
     ) as d
     left join mqpg.op_log o on o.message_id = n.message_id and o.stage = 0 and (h.topic_id is not null or d.dropped)
     left join mqpg.topic t on t.topic_id = h.topic_id
-    order by n.place;
-end
+    order by n.place
 $$;

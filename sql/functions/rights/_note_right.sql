@@ -2,13 +2,10 @@
 -- Locks, cost: as _note_holders().
 create function mqpg._note_right(privilege text, topic_id int, producer_group_id int, subscription_id int)
 returns void
-language plpgsql as $$
-declare
-    v_topic_id int := coalesce(_note_right.topic_id, (
-        select s.topic_id from mqpg.subscription s where s.subscription_id = _note_right.subscription_id));
-begin
-    if _note_right.privilege in ('send', 'produce', 'receive') then
-        perform mqpg._note_holders(v_topic_id, _note_right.producer_group_id);
-    end if;
-end
+language sql as $$
+    select mqpg._note_holders(
+        coalesce(_note_right.topic_id, (
+            select s.topic_id from mqpg.subscription s where s.subscription_id = _note_right.subscription_id)),
+        _note_right.producer_group_id)
+    where _note_right.privilege in ('send', 'produce', 'receive')
 $$;

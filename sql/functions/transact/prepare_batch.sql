@@ -66,13 +66,10 @@ create function mqpg.prepare_batch(
     headers jsonb [] default null, check_after interval default null, delay interval default null,
     ledger text default null
 ) returns setof text
-language plpgsql as $$
-begin
-    return query
+language sql as $$
     select mqpg.prepare_batch(prepare_batch.topic, prepare_batch.payloads::pg_catalog.text [], prepare_batch.producer_group,
         prepare_batch.keys, prepare_batch.tags, prepare_batch.headers, prepare_batch.check_after, prepare_batch.delay,
-        prepare_batch.ledger);
-end
+        prepare_batch.ledger)
 $$;
 
 create function mqpg.prepare_batch(
@@ -80,11 +77,8 @@ create function mqpg.prepare_batch(
     headers jsonb [] default null, check_after interval default null, delay interval default null,
     ledger text default null
 ) returns setof text
-language plpgsql as $$
-begin
-    return query
+language sql as $$
     select mqpg.prepare_batch(prepare_batch.topic, prepare_batch.payloads::pg_catalog.text [], prepare_batch.producer_group,
         prepare_batch.keys, prepare_batch.tags, prepare_batch.headers, prepare_batch.check_after, prepare_batch.delay,
-        prepare_batch.ledger);
-end
+        prepare_batch.ledger)
 $$;
