@@ -187,9 +187,7 @@ def test_halves_are_looked_for_once_a_second(mq: Session, ticks: tuple[str, str]
 
 
 def test_a_message_put_off_comes_once_where_its_first_row_is_due_in_the_same_pass(mq: Session, broker: Broker) -> None:
-    """The appender does not run between the end of the recall and the second time the message is
-    due.
-    """
+    """The appender does not run between the end of the recall and the second time the message is due."""
     recaller = broker.session()
     message_id = mq.send("one", "1", key="k", delay=seconds(0.05))
     with recaller.transaction(force_rollback=True):

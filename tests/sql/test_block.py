@@ -1,6 +1,4 @@
-"""on_failure block_key and block_queue: a failed message stays at its place, and what must not
-overtake it does not.
-"""
+"""on_failure block_key and block_queue: a failed message stays at its place, and what must not overtake it does not."""
 
 import random
 from collections import defaultdict
@@ -364,9 +362,7 @@ def test_key_only_its_first_failed_one_counts(by_key: Session) -> None:
 
 
 def test_key_an_expired_claim_keeps_its_order(by_key: Session) -> None:
-    """A claim that expired goes before what follows of its keys, also when it is taken over in
-    small pieces.
-    """
+    """A claim that expired goes before what follows of its keys, also when it is taken over in small pieces."""
     fill(by_key, "abab")
     by_key.receive("k", lease=seconds(0.02))
     fill(by_key, "abc")
@@ -437,9 +433,7 @@ def test_skip_takes_the_blocks_away(by_key: Session) -> None:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("policy", ["block_key", "block_queue"])
 def test_order_holds_in_random_histories(mq: Session, policy: str, seed: int) -> None:
-    """Successes of a key (or of the queue) come in offset order, whatever fails, expires or is
-    released.
-    """
+    """Successes of a key (or of the queue) come in offset order, whatever fails, expires or is released."""
     rng = random.Random(seed)
     subscribe(mq, policy, max_attempts=50, retry_delay=seconds(0.002))
     keys = [rng.choice(["a", "b", "c", "d", None]) for _ in range(60)]

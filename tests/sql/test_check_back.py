@@ -235,9 +235,7 @@ def test_a_function_whose_assertion_fails_is_no_verdict(quick: Session) -> None:
 
 
 def test_a_function_that_hangs_is_cut_off_counted_and_parked(quick: Session) -> None:
-    """The statement_timeout works once in a statement, so the call ends there and keeps what it
-    found.
-    """
+    """The statement_timeout works once in a statement, so the call ends there and keeps what it found."""
     replace_answer(quick, "perform pg_sleep(600); return 'commit';")
     handles = {quick.prepare("one", "1", "asks", check_after=seconds(3600)) for _ in range(2)}
     quick.value("compensate")

@@ -1,6 +1,4 @@
-"""Transactions that were open while their topic or producer group was dropped get an error, and
-nothing is silent.
-"""
+"""Transactions that were open while their topic or producer group was dropped get an error, and nothing is silent."""
 
 from tests.support.broker import Broker, Session, refused, seconds
 from tests.support.waiting import eventually

@@ -98,9 +98,7 @@ def test_a_filter_that_raises_for_some_chooses_the_others(mq: Session) -> None:
 
 
 def test_a_comparison_that_needs_a_time_zone_is_no_match(mq: Session) -> None:
-    """One message with another kind of time stops neither the subscription nor a choice of dead
-    letters.
-    """
+    """One message with another kind of time stops neither the subscription nor a choice of dead letters."""
     filter_ = '$.at.datetime() == "2026-01-01".datetime()'
     ids = [send(mq, {"at": at}) for at in ("2026-01-01", "2026-01-01T00:00:00+00:00", "2026-01-01")]
     assert chosen(mq, filter=filter_) == [ids[0], ids[2]]

@@ -305,9 +305,7 @@ def test_I11_the_oldest_of_many_shared_claims_pins(brisk: Session) -> None:
 
 
 def test_I11_messages_with_offsets_that_can_be_read_are_held(brisk: Session) -> None:
-    """The messages' ids lie in a log segment that is dropped, and their offsets in a tick segment
-    that remains.
-    """
+    """The messages' ids lie in a log segment that is dropped, and their offsets in a tick segment that remains."""
     retain(brisk, "1 h", "t")
     ids = brisk.sent_batch("one", ["1", "2", "3"])
     brisk.send("t", "1")  # keeps the tick segment
@@ -419,9 +417,7 @@ def test_a_snapshot_older_than_a_drop_must_be_taken_again(brisk: Session, broker
 
 
 def test_I11_the_same_few_many_times_do_not_hide_the_others(brisk: Session) -> None:
-    """Dead letters of many subscriptions are more rows than keep() reads, but not more messages
-    than it may copy.
-    """
+    """Dead letters of many subscriptions are more rows than keep() reads, but not more messages than it may copy."""
     brisk.execute("update mqpg.settings set value = '2' where name = 'held_limit'")
     groups = [f"g{i}" for i in range(10)]
     for group in groups:

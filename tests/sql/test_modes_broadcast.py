@@ -193,9 +193,7 @@ def test_a_group_that_ends_waits_for_a_member_that_joins(cast: Session, broker: 
 
 @pytest.mark.parametrize("call", CHANGES)
 def test_what_moves_a_group_waits_for_a_member_that_joins(cast: Session, broker: Broker, call: str) -> None:
-    """Otherwise the member would continue from the old position, or unpaused, or with the old
-    filter.
-    """
+    """Otherwise the member would continue from the old position, or unpaused, or with the old filter."""
     fill(cast, 4)
     other = broker.session()
     with cast.transaction():

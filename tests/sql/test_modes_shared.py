@@ -11,9 +11,7 @@ from tests.support.waiting import eventually
 
 @pytest.fixture
 def shared(mq: Session) -> Session:
-    """Topic `s` with one queue, which group `g` reads in mode shared with three attempts and a
-    short back-off.
-    """
+    """Topic `s` with one queue, which group `g` reads in mode shared with three attempts and a short back-off."""
     mq.subscribed("s", mode="shared", max_attempts=3, retry_delay=seconds(0.05))
     return mq
 

@@ -4,9 +4,7 @@ from tests.support.broker import Session
 
 
 def test_functions_that_do_without_sequential_scans_do_without_jit(mq: Session) -> None:
-    """Before PostgreSQL 18 a plan that must scan after all costs 10^10, and would be compiled at
-    each call.
-    """
+    """Before PostgreSQL 18 a plan that must scan after all costs 10^10, and would be compiled at each call."""
     settings = mq.rows(
         "select proname, proconfig from pg_proc"
         " where pronamespace = 'mqpg'::regnamespace and 'enable_seqscan=off' = any(proconfig)"

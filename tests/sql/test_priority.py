@@ -1,6 +1,4 @@
-"""Priority as a set of topics (docs/sql.md): the more urgent topic is asked first, and the others
-are not starved.
-"""
+"""Priority as a set of topics (docs/sql.md): the more urgent topic is asked first, and the others are not starved."""
 
 from typing import Any
 

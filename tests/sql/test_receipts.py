@@ -220,9 +220,7 @@ def test_malformed_when_it_was_changed_after_a_part_was_acknowledged(moded: Sess
 
 
 def test_foreign_to_another_subscription(moded: Session) -> None:
-    """A receipt acknowledges the delivery that it came with, and not another group's delivery of
-    the same messages.
-    """
+    """A receipt acknowledges the delivery that it came with, and not another group's delivery of the same messages."""
     mine = receive(moded)
     theirs = moded.receive("one", group="g")
     moded.ack(theirs[0].receipt)

@@ -1,6 +1,4 @@
-"""Dead letters are listed with all attempts, paged, chosen by id or jsonpath, redriven and
-discarded, each once.
-"""
+"""Dead letters are listed with all attempts, paged, chosen by id or jsonpath, redriven and discarded, each once."""
 
 import json
 from typing import Any

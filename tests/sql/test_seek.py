@@ -7,9 +7,7 @@ from tests.support.broker import Broker, Session, refused, seconds
 
 
 def fill(mq: Session, n: int, *, topic: str = "one", pause: float = 0.0) -> list[Any]:
-    """Send n messages, each in a tick of its own, and return the database's time before each of
-    them.
-    """
+    """Send n messages, each in a tick of its own, and return the database's time before each of them."""
     times = []
     for i in range(n):
         times.append(mq.scalar("select clock_timestamp()"))

@@ -89,9 +89,7 @@ def test_a_condition_reaches_the_index_lookups(mq: Session) -> None:
 
 
 def test_half_pending_before_and_after_a_pass(mq: Session, broker: Broker) -> None:
-    """The view shows a half before and after the appender has looked at it, also one of an older
-    transaction.
-    """
+    """The view shows a half before and after the appender has looked at it, also one of an older transaction."""
     with broker.transaction() as slow:
         late = slow.prepare("one", "1")
         early = mq.prepare("one", "1")

@@ -19,9 +19,7 @@ group by t.relname
 
 
 def statistics(broker: Broker) -> dict[str, Any]:
-    """Return the statistics of each hot table, summed over its partitions, from a session of its
-    own.
-    """
+    """Return the statistics of each hot table, summed over its partitions, from a session of its own."""
     return {r.relname: r for r in broker.session().rows(_STATISTICS, list(HOT_TABLES))}
 
 

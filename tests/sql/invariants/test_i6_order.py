@@ -99,9 +99,7 @@ def test_I6_a_run_of_halves_is_in_order_with_sends(mq: Session, broker: Broker) 
 
 
 def test_I6_a_long_transaction_that_took_its_xid_early(mq: Session, broker: Broker) -> None:
-    """Its message may lie before or after those that overlapped it, but before those that began
-    after its commit.
-    """
+    """Its message may lie before or after those that overlapped it, but before those that began after its commit."""
     with broker.transaction() as slow:
         held = slow.send("one", "1", key="k")
         overlapping = mq.sent("one", "1", key="k")

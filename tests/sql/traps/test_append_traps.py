@@ -48,9 +48,7 @@ XID_FIRST_PAUSED = f"v_xid := pg_current_xact_id(); {PAUSE} v_batch := nextval('
 
 @without()
 def test_trap_xid_before_batch_id_keeps_the_order(mq: Session, broker: Broker, mutant: bool) -> None:
-    """One sender stops between xid and batch id, and another one sends and commits a message of the
-    key meanwhile.
-    """
+    """One sender stops between xid and batch id, and another one sends and commits a message of the key meanwhile."""
     mutate(mq, "send", XID_FIRST, ID_FIRST if mutant else XID_FIRST_PAUSED, count=2)
     mq.send("t", "1")  # the sequence's first value is logged, which would give its caller an xid
     gate = Gate(broker)
@@ -286,9 +284,7 @@ FLOOR_BY_XMAX = "where k.snapshot_xmax <= pg_snapshot_xmin(v_upto) order by k.sn
 
 @without(("_snapshot_of_backlog_part", "and l.xid >= v_s0_xmax and", "and"))
 def test_trap_a_cut_is_never_below_the_last_snapshot(mq: Session, broker: Broker, mutant: bool) -> None:
-    """A transaction that is older than five appended ones commits, and small calls of the appender
-    follow.
-    """
+    """A transaction that is older than five appended ones commits, and small calls of the appender follow."""
     with broker.transaction() as slow:
         late = slow.send("one", "0")
         ids = [mq.send("one", "1") for _ in range(5)]
@@ -486,9 +482,7 @@ def foreign_system(mq: Session) -> None:
 
 
 def later_snapshot(mq: Session) -> None:
-    """Make the ticks as after a restore from a dump: they have seen xids that this cluster has not
-    given out yet.
-    """
+    """Make the ticks as after a restore from a dump: they have seen xids that this cluster has not given out yet."""
     mq.execute("""update mqpg.tick set snapshot = '999999999:999999999:', snapshot_xmax = '999999999'
         where tick_id = (select max(tick_id) from mqpg.tick)""")
 

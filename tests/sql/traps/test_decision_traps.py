@@ -1,6 +1,4 @@
-"""The traps of decisions, dedup ids and check-backs: each scenario holds, and shows the damage
-without its rule.
-"""
+"""The traps of decisions, dedup ids and check-backs: each scenario holds, and shows the damage without its rule."""
 
 import psycopg
 import pytest

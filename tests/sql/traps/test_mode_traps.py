@@ -1,6 +1,4 @@
-"""The traps of modes, filters and blocked keys: each scenario holds, and shows the damage without
-its rule.
-"""
+"""The traps of modes, filters and blocked keys: each scenario holds, and shows the damage without its rule."""
 
 import pytest
 
@@ -30,9 +28,7 @@ def test_trap_64_claims(k: Session, mutant: bool) -> None:
 
 
 def overtaking(mq: Session, policy: str) -> list[int]:
-    """Return what still waits after the first message of a delivery failed and the rest was
-    acknowledged.
-    """
+    """Return what still waits after the first message of a delivery failed and the rest was acknowledged."""
     mq.call("subscribe", "g", "k", on_failure=policy)
     ids = fill(mq, "aab")
     got = mq.receive("k")
