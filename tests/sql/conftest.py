@@ -78,6 +78,12 @@ def mq(request: pytest.FixtureRequest, broker: Broker) -> Session:
 
 
 @pytest.fixture
+def other(mq: Session, broker: Broker) -> Session:
+    """A second session on the broker of `mq`."""
+    return broker.session()
+
+
+@pytest.fixture
 def brisk(mq: Session) -> Session:
     """Every closed segment is past its retention."""
     mq.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")

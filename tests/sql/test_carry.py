@@ -188,11 +188,10 @@ def test_a_subscription_that_is_being_made_keeps_its_slot_open(mq: Session, brok
 
 
 @pytest.mark.parametrize("joins", [False, True])
-def test_a_subscription_begins_where_its_transaction_can_write(mq: Session, broker: Broker, joins: bool) -> None:
+def test_a_subscription_begins_where_its_transaction_can_write(mq: Session, other: Session, joins: bool) -> None:
     """The transaction wrote cursors before keep() made the new partition, and has every lock already."""
     mq.call("subscribe", "all", "one", mode="broadcast")
     mq.sent("one", "1")
-    other = broker.session()
 
     def begin(name: str) -> None:
         if joins:
@@ -370,13 +369,12 @@ def out_of_attempts(mq: Session) -> None:
     ("spoil", "on_failure"), [(expired, "skip"), (out_of_attempts, "skip"), (out_of_attempts, "block_key")]
 )
 def test_receive_against_unsubscribe_says_that_the_group_has_ended(
-    mq: Session, broker: Broker, spoil: Any, on_failure: str
+    mq: Session, broker: Broker, other: Session, spoil: Any, on_failure: str
 ) -> None:
     """It makes a dead letter of a subscription that is being deleted."""
     mq.call("alter_subscription", "g", "one", max_attempts=1, on_failure=on_failure)
     mq.sent("one", "1", key="k")
     spoil(mq)
-    other = broker.session()
     with mq.transaction():
         mq.call("unsubscribe", "g", "one")
         receiving = broker.blocked(other, other.receive, "one")

@@ -423,8 +423,7 @@ def test_topic_and_group_of_a_parked_half_are_not_dropped(quick: Session, parked
     quick.call("drop_topic", "one")
 
 
-def test_rearm_by_two_at_once_enters_it_once(quick: Session, parked: str, broker: Broker) -> None:
-    other = broker.session()
+def test_rearm_by_two_at_once_enters_it_once(quick: Session, parked: str, broker: Broker, other: Session) -> None:
     with quick.transaction():
         quick.call("rearm", parked)
         racing = broker.blocked(other, other.call, "rearm", parked)

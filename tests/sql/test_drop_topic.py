@@ -100,10 +100,9 @@ MEANWHILE = [
 @pytest.mark.parametrize(("first", "second", "code"), MEANWHILE, ids=lambda value: str(value).split("(")[0])
 @pytest.mark.parametrize("mode", ["exclusive", "broadcast"])
 def test_what_is_dropped_meanwhile_is_unknown(
-    free: Session, broker: Broker, first: str, second: str, code: str, mode: str
+    free: Session, broker: Broker, other: Session, first: str, second: str, code: str, mode: str
 ) -> None:
     free.call("subscribe", "g", "free", mode=mode)
-    other = broker.session()
     with free.transaction():
         free.execute(f"select mqpg.{first}")
         waiting = broker.blocked(other, other.execute, f"select mqpg.{second}")
@@ -111,8 +110,7 @@ def test_what_is_dropped_meanwhile_is_unknown(
         waiting.result(45)
 
 
-def test_a_group_may_subscribe_where_the_drop_rolled_back(free: Session, broker: Broker) -> None:
-    other = broker.session()
+def test_a_group_may_subscribe_where_the_drop_rolled_back(free: Session, broker: Broker, other: Session) -> None:
     with free.conn.transaction(force_rollback=True):
         free.call("drop_topic", "free")
         waiting = broker.blocked(other, other.call, "subscribe", "late", "free")

@@ -158,8 +158,7 @@ def test_nobody_begins_at_an_offset_that_is_about_to_be_dropped(drained: Session
             assert payloads(drained.receive("one", group=group, consumer=consumer)) == ["new"]
 
 
-def test_who_begins_at_an_oldest_offset_holds_the_release_up(drained: Session, broker: Broker) -> None:
-    other = broker.session()
+def test_who_begins_at_an_oldest_offset_holds_the_release_up(drained: Session, other: Session) -> None:
     retain(drained, "0 s")
     with other.transaction():
         other.call("seek", "g", "one", "earliest")

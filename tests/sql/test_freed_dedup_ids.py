@@ -159,8 +159,7 @@ def test_a_purge_for_one_of_two_groups(mq: Session) -> None:
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_an_open_recall_is_waited_for(many: bool, broker: Broker, mq: Session) -> None:
-    other = broker.session()
+def test_an_open_recall_is_waited_for(many: bool, broker: Broker, other: Session, mq: Session) -> None:
     old = mq.send("one", '"old"', delay="1 hour", dedup_id="x")
     others = [mq.send("one", delay="1 hour") for _ in range(70 if many else 0)]
     mq.execute("begin")
@@ -173,9 +172,8 @@ def test_an_open_recall_is_waited_for(many: bool, broker: Broker, mq: Session) -
     assert [row.payload for row in mq.drain("one")] == ["new"]
 
 
-def test_two_senders_at_once_store_one(broker: Broker, mq: Session) -> None:
+def test_two_senders_at_once_store_one(broker: Broker, other: Session, mq: Session) -> None:
     recalled(mq)
-    other = broker.session()
     mq.execute("begin")
     new = mq.send("one", '"new"', dedup_id="x")
     again = broker.blocked(other, other.send, "one", '"third"', dedup_id="x")

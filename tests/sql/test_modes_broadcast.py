@@ -156,9 +156,8 @@ def test_a_member_whose_first_receive_rolls_back_is_none(cast: Session) -> None:
     assert len(cast.drain("b", consumer="a")) == 2
 
 
-def test_one_name_that_joins_twice_at_once_is_one_member(cast: Session, broker: Broker) -> None:
+def test_one_name_that_joins_twice_at_once_is_one_member(cast: Session, other: Session) -> None:
     fill(cast, 12)
-    other = broker.session()
     with cast.transaction():
         mine = cast.receive("b", consumer="a", max_messages=1)
         assert other.receive("b", consumer="a", max_messages=1) == []  # does not wait
@@ -180,10 +179,9 @@ def test_a_member_does_not_wait_for_a_change_of_its_group(cast: Session, broker:
     assert members(cast) == {"a"}
 
 
-def test_a_group_that_ends_waits_for_a_member_that_joins(cast: Session, broker: Broker) -> None:
+def test_a_group_that_ends_waits_for_a_member_that_joins(cast: Session, broker: Broker, other: Session) -> None:
     """Otherwise the member's row would stay behind and pin every segment."""
     fill(cast, 1)
-    other = broker.session()
     with cast.transaction():
         assert cast.receive("b", consumer="a")
         ending = broker.blocked(other, other.call, "unsubscribe", "g", "b")

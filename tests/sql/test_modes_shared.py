@@ -26,9 +26,8 @@ def lag(mq: Session, topic: str = "s", queue_id: int = 0) -> Any:
     return mq.rows("select * from mqpg.subscription_lag where topic = %s and queue_id = %s", topic, queue_id)[0]
 
 
-def test_many_claims_of_one_queue_are_in_flight(shared: Session, broker: Broker) -> None:
+def test_many_claims_of_one_queue_are_in_flight(shared: Session, other: Session) -> None:
     ids = fill(shared, 10, "s")
-    other = broker.session()
     parts = [s.receive("s", max_messages=3) for s in (shared, other, shared, other)]
     assert [offsets(p) for p in parts] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
     assert len({p[0].receipt for p in parts}) == 4
@@ -132,13 +131,12 @@ def test_extend_and_nack_concern_their_claim_only(shared: Session) -> None:
         shared.ack(b[0].receipt)
 
 
-def test_receive_waits_a_moment_for_the_only_queue(shared: Session, broker: Broker) -> None:
+def test_receive_waits_a_moment_for_the_only_queue(shared: Session, broker: Broker, other: Session) -> None:
     """A queue that another call has for a moment is not empty.
 
     A queue of a long transaction is skipped.
     """
     fill(shared, 6, "s")
-    other = broker.session()
     with shared.transaction():
         assert shared.receive("s", max_messages=2)
         began = time.monotonic()

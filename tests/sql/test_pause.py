@@ -56,8 +56,7 @@ def test_what_is_in_flight_is_acknowledged_or_returned_during_a_pause(mq: Sessio
     assert [m.payload for m in mq.receive("one")] == [1]
 
 
-def test_a_pause_counts_once_it_is_committed(mq: Session, broker: Broker) -> None:
-    other = broker.session()
+def test_a_pause_counts_once_it_is_committed(mq: Session, broker: Broker, other: Session) -> None:
     mq.sent_batch("one", ["1", "2"])
     with mq.transaction():
         mq.call("pause", "one", "g")

@@ -46,11 +46,10 @@ def test_a_backlog_in_calls_of_one_version_each(moded: Session) -> None:
         moded.call("release", receipt)
 
 
-def test_an_old_snapshot_loses_no_acknowledgement(mq: Session, broker: Broker) -> None:
+def test_an_old_snapshot_loses_no_acknowledgement(mq: Session, other: Session) -> None:
     """The claim was extended since, and the next messages are of another queue."""
     spread(mq, 40)
     receipt = mq.receive("t")[0].receipt
-    other = broker.session()
     with refused("40001"), other.transaction():
         other.execute("set transaction isolation level repeatable read")
         other.execute("select 1 from mqpg.topic")

@@ -233,9 +233,8 @@ def test_discarded_letters_are_gone_and_traced(mq: Session) -> None:
 
 
 @pytest.mark.parametrize("second", ["redrive", "discard_dead_letters"])
-def test_two_at_once_take_each_letter_once(mq: Session, broker: Broker, second: str) -> None:
+def test_two_at_once_take_each_letter_once(mq: Session, broker: Broker, other: Session, second: str) -> None:
     bury(mq, ["1", "2", "3"])
-    other = broker.session()
     with mq.transaction():
         assert redrive(mq, max_messages=2) == 2
         waiting = broker.blocked(other, other.value, second, "strict", "one")
@@ -245,9 +244,8 @@ def test_two_at_once_take_each_letter_once(mq: Session, broker: Broker, second: 
     assert len(mq.drain("one", group="strict")) == expected
 
 
-def test_who_waited_takes_what_the_first_rolled_back(mq: Session, broker: Broker) -> None:
+def test_who_waited_takes_what_the_first_rolled_back(mq: Session, broker: Broker, other: Session) -> None:
     bury(mq, ["1", "2"])
-    other = broker.session()
     with mq.transaction():
         redrive(mq)
         waiting = broker.blocked(other, other.value, "redrive", "strict", "one")

@@ -225,9 +225,8 @@ def test_a_run_by_a_caller_of_each_isolation_level(mq: Session, level: str) -> N
 
 
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
-def test_a_run_with_an_old_snapshot_is_not_told_a_lie(mq: Session, broker: Broker, level: str) -> None:
+def test_a_run_with_an_old_snapshot_is_not_told_a_lie(mq: Session, other: Session, level: str) -> None:
     """It cannot see the decision that it lost to, so it gets an error that says to retry."""
-    other = broker.session()
     handles = halves(mq)
     with refused("40001"), other.transaction():
         other.execute(f"set transaction isolation level {level}")

@@ -200,9 +200,8 @@ def test_the_retry_lane_moves_only_by_name(mq: Session) -> None:
 # locks
 
 
-def test_receive_passes_over_a_queue_that_is_being_moved(mq: Session, broker: Broker) -> None:
+def test_receive_passes_over_a_queue_that_is_being_moved(mq: Session, broker: Broker, other: Session) -> None:
     fill(mq, 2)
-    other = broker.session()
     with mq.transaction():
         mq.call("seek", "g", "one", "1", queue_id=0)
         assert broker.background(other.receive, "one").result(45) == []

@@ -169,8 +169,7 @@ def test_keep_measures(mq: Session) -> None:
         mq.send("one")
 
 
-def test_a_locked_topic_is_left_for_the_next_time(mq: Session, broker: Broker) -> None:
-    other = broker.session()
+def test_a_locked_topic_is_left_for_the_next_time(mq: Session, other: Session) -> None:
     limit(mq, 1)
     with other.transaction():
         other.execute("select from mqpg.topic where name = 'one' for update")

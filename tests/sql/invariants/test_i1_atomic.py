@@ -39,8 +39,7 @@ def test_I1_a_failed_statement_takes_both(shop: Session) -> None:
     assert delivered(shop) == []
 
 
-def test_I1_a_connection_lost_before_commit_takes_both(shop: Session, broker: Broker) -> None:
-    other = broker.session()
+def test_I1_a_connection_lost_before_commit_takes_both(shop: Session, other: Session) -> None:
     with cut_off(), other.transaction():
         other.execute("insert into sale select mqpg.send('one', '1')")
         shop.execute("select pg_terminate_backend(%s)", other.pid)

@@ -21,8 +21,7 @@ def test_I2_an_uncommitted_send_is_not_seen(mq: Session, broker: Broker) -> None
     assert seen(mq) == [message_id]
 
 
-def test_I2_an_uncommitted_send_is_not_seen_by_its_own_transaction(mq: Session, broker: Broker) -> None:
-    other = broker.session()
+def test_I2_an_uncommitted_send_is_not_seen_by_its_own_transaction(mq: Session, other: Session) -> None:
     with mq.transaction():
         mq.send("one", "1")
         other.append()

@@ -28,12 +28,11 @@ def test_I3_repeats_in_every_form_say_what_stands(mq: Session) -> None:
 
 
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
-def test_I3_a_caller_with_an_old_snapshot_is_not_told_a_lie(mq: Session, broker: Broker, level: str) -> None:
+def test_I3_a_caller_with_an_old_snapshot_is_not_told_a_lie(mq: Session, other: Session, level: str) -> None:
     """The caller cannot see the decision that it lost to.
 
     It gets an error that says to retry, never a wrong outcome.
     """
-    other = broker.session()
     handle = mq.prepare("one", "1")
     with tolerating("40001"), other.transaction():
         other.execute(f"set transaction isolation level {level}")

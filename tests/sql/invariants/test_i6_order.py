@@ -82,9 +82,8 @@ def test_I6_message_id_order_within_one_commit_batch(mq: Session) -> None:
     assert list(messages_by_queue(mq, "t").values()) == [[int(h.split(".")[2]) for h in handles]]
 
 
-def test_I6_a_run_of_halves_is_in_order_with_sends(mq: Session, broker: Broker) -> None:
+def test_I6_a_run_of_halves_is_in_order_with_sends(mq: Session, broker: Broker, other: Session) -> None:
     """One run is decided at once, and the other one by one, because it meets a decision."""
-    other = broker.session()
     runs = [[row[0] for row in mq.call("prepare_batch", "t", ["1"] * 4, "pg", keys=["k"] * 4)] for _ in range(2)]
     a = mq.send("t", "1", key="k")
     mq.call("commit_batch", runs[1])

@@ -12,8 +12,7 @@ from tests.support.broker import Broker, Session, seconds, tolerating
 from tests.support.waiting import eventually
 
 
-def test_I9_nothing_comes_again_before_the_lease_ends(mq: Session, broker: Broker) -> None:
-    other = broker.session()
+def test_I9_nothing_comes_again_before_the_lease_ends(mq: Session, other: Session) -> None:
     mq.sent_batch("one", ["1"] * 5)
     start = time.monotonic()
     assert len(mq.receive("one", lease=seconds(0.3))) == 5

@@ -131,9 +131,8 @@ def test_trap_append_refuses_a_caller_with_an_xid(mq: Session, broker: Broker, m
         "if false then",
     )
 )
-def test_trap_append_is_read_committed_only(mq: Session, broker: Broker, mutant: bool) -> None:
+def test_trap_append_is_read_committed_only(mq: Session, other: Session, mutant: bool) -> None:
     """The appender runs in REPEATABLE READ with a snapshot that is older than the newest tick."""
-    other = broker.session()
     mq.send("one", "1")
     with pytest.raises(psycopg.errors.UniqueViolation) if mutant else refused("MQ015"), mq.transaction():
         mq.execute("set transaction isolation level repeatable read")
@@ -605,12 +604,11 @@ def test_trap_a_message_put_off_comes_once_mutant_any_decision(mq: Session, brok
 
 @pytest.mark.own_database
 @without()
-def test_trap_the_sequence_has_no_cache(mq: Session, broker: Broker, mutant: bool) -> None:
+def test_trap_the_sequence_has_no_cache(mq: Session, other: Session, mutant: bool) -> None:
     """Two sessions send a key's messages in turn. With a cache a later message comes first (I6)."""
     assert mq.scalar("select seqcache from pg_sequence where seqrelid = 'mqpg.batch_id'::regclass") == 1
     if mutant:
         mq.execute("alter sequence mqpg.batch_id cache 10")
-    other = broker.session()
     mq.send("one", "1", key="k")
     sent = [session.send("one", "1", key="k") for session in (other, mq, other, mq)]
     got = appended(mq)[1:]

@@ -13,9 +13,8 @@ from tests.support.mutation import PAUSE, Gate, mutate, only_if, without
     ("_write_cursor", "on conflict do nothing;", ";"),
     ("_claim_next", "on conflict do nothing;", ";", 2),
 )
-def test_trap_a_lost_race_of_cursors_is_a_serialization_failure(mq: Session, broker: Broker, mutant: bool) -> None:
+def test_trap_a_lost_race_of_cursors_is_a_serialization_failure(mq: Session, other: Session, mutant: bool) -> None:
     """A REPEATABLE READ caller receives with a snapshot from before another's receive and ack."""
-    other = broker.session()
     mq.sent_batch("one", ["1"] * 4)
     with pytest.raises(psycopg.errors.UniqueViolation) if mutant else refused("40001"), other.transaction():
         other.execute("set transaction isolation level repeatable read")

@@ -38,8 +38,7 @@ def test_trap_the_standing_decision_is_looked_up_after_the_wait(mq: Session, bro
         "where l.message_id = u.id and l.stage = 0 and pg_visible_in_snapshot(l.xid, v_seen)",
     ),
 )
-def test_trap_the_standing_decision_of_a_batch(mq: Session, broker: Broker, mutant: bool) -> None:
-    other = broker.session()
+def test_trap_the_standing_decision_of_a_batch(mq: Session, broker: Broker, other: Session, mutant: bool) -> None:
     handle = mq.prepare("one", "1")
     with mq.transaction():
         mq.commit(handle)
@@ -161,12 +160,11 @@ def test_trap_check_backs_refuse_a_larger_transaction(mq: Session, call: tuple[s
         mq.call(*call)
 
 
-def test_trap_check_backs_refuse_a_larger_transaction_mutant(mq: Session, broker: Broker) -> None:
+def test_trap_check_backs_refuse_a_larger_transaction_mutant(mq: Session, other: Session) -> None:
     """The caller's own xid is not among its snapshot's running ones, so its half counts as looked
     at and is forgotten.
     """
     mutate(mq, "_require_own_transaction", "if pg_current_xact_id_if_assigned() is not null then", "if false then")
-    other = broker.session()
     with mq.transaction():
         mq.send("one", "1")
         seen = other.prepare("one", "1", check_after=seconds(0.01))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.broker import Broker, Session, offsets, refused, seconds
+from tests.support.broker import Session, offsets, refused, seconds
 from tests.support.mutation import mutate, only_if, without
 
 
@@ -127,13 +127,12 @@ def test_trap_a_filter_does_not_pass_over_missing_bodies(k: Session, mutant: boo
         "perform from mqpg.subscription s where s.subscription_id = (_member.parent).subscription_id;",
     )
 )
-def test_trap_no_member_outlives_its_group(k: Session, broker: Broker, mutant: bool) -> None:
+def test_trap_no_member_outlives_its_group(k: Session, other: Session, mutant: bool) -> None:
     """A group that ends also ends a member that joins meanwhile."""
     if mutant:
         k.execute("alter table mqpg.subscription drop constraint subscription_member_of_fkey")
     k.call("subscribe", "g", "k", mode="broadcast")
     fill(k, "a")
-    other = broker.session()
     with k.transaction():
         k.call("unsubscribe", "g", "k")
         assert bool(other.receive("k", consumer="late")) is mutant
