@@ -59,8 +59,7 @@ def test_an_append_that_was_rolled_back_under_a_wrong_clock_delays_nothing(ticks
     came: list[Any] = []
 
     def all_came() -> bool:
-        mq.append()
-        came.extend(mq.drain("one"))
+        came.extend(mq.delivered("one"))
         return len(came) == 4
 
     eventually(all_came)
@@ -82,14 +81,12 @@ def test_delays_are_kept(noticed: bool, by: str, mq: Session) -> None:
     mq.call("commit_batch", [batch])
     (many,) = mq.send_batch("one", ["1"], delay="0.8 s")
     later = mq.scalar("select mqpg.send('one', '1', deliver_at => clock_timestamp() + interval '1 h')")
-    mq.append()
-    got = {row.message_id for row in mq.drain("one")}
+    got = {row.message_id for row in mq.delivered("one")}
     assert not got or time.monotonic() - began > 0.8
     wanted = {soon, half, int(batch.split(".")[2]), many}
 
     def all_came() -> bool:
-        mq.append()
-        got.update(row.message_id for row in mq.drain("one"))
+        got.update(row.message_id for row in mq.delivered("one"))
         return got >= wanted
 
     eventually(all_came)
@@ -120,8 +117,7 @@ def test_retries_from_the_wrong_time_come(mq: Session) -> None:
     got: set[int] = set()
 
     def came() -> bool:
-        mq.append()
-        got.update(row.message_id for row in mq.drain("one"))
+        got.update(row.message_id for row in mq.delivered("one"))
         return got == {message, delayed}
 
     eventually(came)
@@ -279,8 +275,7 @@ def test_an_id_is_free_after_its_window_though_no_keeper_makes_slots(mq: Session
     new = [mq.send("one", '"new"', dedup_id="x"), message_id(mq.prepare("one", dedup_id="y"))]
     assert not {*old} & {*new}
     assert [mq.send("one", dedup_id="x"), message_id(mq.prepare("one", dedup_id="y"))] == new
-    mq.append()
-    assert [row.payload for row in mq.drain("one")] == ["old", "new"]
+    assert [row.payload for row in mq.delivered("one")] == ["old", "new"]
     mq.call("keep")
     assert mq.send("one", dedup_id="x") not in {*old, *new}
 
@@ -296,8 +291,7 @@ def test_a_keeper_that_was_away(away: str, mq: Session) -> None:
     mq.prepare("one", dedup_id="y")
     mq.commit(mq.prepare("one", delay="10 ms"))
     mq.execute("select pg_sleep(0.1)")
-    mq.append()
-    assert len(mq.drain("one", max_messages=10)) == 4
+    assert len(mq.delivered("one", max_messages=10)) == 4
     mq.call("keep")
     assert mq.send("one", delay="1 hour")
 

@@ -47,8 +47,7 @@ def test_a_half_whose_segment_is_dropped_meanwhile_is_not_lost(brisk: Session, b
     """Its ledger would send it a second time."""
     handle = brisk.prepare("one")
     assert brisk.commit(handle) == "committed"
-    brisk.append()
-    brisk.drain("one")
+    brisk.delivered("one")
     brisk.value("adopt")
     with broker.transaction() as old:
         old.execute("set transaction isolation level repeatable read")
@@ -391,5 +390,4 @@ def test_survivors_are_read_while_their_bodies_are_being_detached(brisk: Session
     old.execute("rollback")
     gone(brisk, {"commit_log_1"}, keep(brisk))
     assert brisk.commit(handle) == "committed"
-    brisk.append()
-    assert payloads(brisk.drain("one")) == ["a", "b"]
+    assert payloads(brisk.delivered("one")) == ["a", "b"]

@@ -135,8 +135,7 @@ def test_a_local_row_here_wins_over_the_expiry(expiring: Session, group: str) ->
     op, by = decided(expiring, handle)
     assert (op, by) == ("c", "expiry")
     assert [row.outcome for row in expired(expiring)] == ["committed"]
-    expiring.append()
-    assert [m.payload for m in expiring.drain("one")] == ["sold"]
+    assert [m.payload for m in expiring.delivered("one")] == ["sold"]
 
 
 def test_an_expired_half_of_a_ledger_group_is_ruled_by_its_fence(expiring: Session) -> None:

@@ -296,8 +296,7 @@ def test_I11_the_oldest_of_many_shared_claims_pins(brisk: Session) -> None:
     unread = {message.message_id for message in (held[0], held[4])}
     assert {row.message_id for row in brisk.rows("select message_id from mqpg.held")} >= unread
     brisk.nack(held[0].receipt, [held[0].message_id], reason="not yet")
-    brisk.append()
-    assert payloads(brisk.drain("one", group="crowd")) == [0]
+    assert payloads(brisk.delivered("one", group="crowd")) == [0]
     assert "consume_queue_1" not in dropped(keep(brisk))
     brisk.ack(held[4].receipt)
     gone(brisk, {"consume_queue_1"}, keep(brisk))
@@ -309,8 +308,7 @@ def test_I11_messages_with_offsets_that_can_be_read_are_held(brisk: Session) -> 
     retain(brisk, "1 h", "t")
     ids = brisk.sent_batch("one", ["1", "2", "3"])
     brisk.send("t", "1")  # keeps the tick segment
-    brisk.append()
-    brisk.drain("one")
+    brisk.delivered("one")
     brisk.drain("t")
     brisk.execute("update mqpg.settings set value = '1' where name = 'held_limit'")
     reported = roll(brisk)
@@ -359,8 +357,7 @@ def test_I11_undecided_parked_delayed_and_retried_are_held_and_work_on(brisk: Se
     assert [row.handle for row in brisk.rows("select handle from mqpg.half_parked")] == [parked]
     assert brisk.commit(undecided) == "committed"
     assert brisk.value("settle", parked, "commit", "looked") == "committed"
-    brisk.append()
-    got = brisk.drain("one")
+    got = brisk.delivered("one")
     assert payloads(got) == ["undecided", "parked"]
     assert (got[0].key, got[0].tag, got[0].headers) == ("k", "x", {"h": 1})
     roll(brisk)
@@ -477,8 +474,7 @@ def test_op_log_stays_while_a_held_half_is_undecided(brisk: Session) -> None:
 def test_a_repeated_decision_is_unknown_after_the_op_log_went(brisk: Session) -> None:
     handle = brisk.prepare("one", "1")
     brisk.commit(handle)
-    brisk.append()
-    brisk.drain("one")
+    brisk.delivered("one")
     assert brisk.commit(handle) == "already_committed"
     gone(brisk, {"op_log_1"}, roll(brisk))
     assert brisk.commit(handle) == "unknown"
@@ -520,8 +516,7 @@ def test_old_ledger_rows_go_with_their_halves_decided(brisk: Session) -> None:
         if handle != undecided:
             brisk.commit(handle)
     brisk.execute("update mqpg.ledger set at = at - interval '31 days' where handle <> %s", young)
-    brisk.append()
-    brisk.drain("one")
+    brisk.delivered("one")
     gone(brisk, {"half_tick_1"}, roll(brisk))
     assert {row.handle for row in brisk.rows("select handle from mqpg.ledger")} == {undecided, young}
 

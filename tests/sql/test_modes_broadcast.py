@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.broker import Broker, Session, refused, seconds, spread
 from tests.support.waiting import eventually
 
 # what is done to all members of a group
@@ -23,12 +23,6 @@ def cast(mq: Session) -> Session:
     return mq
 
 
-def fill(mq: Session, n: int) -> list[int]:
-    ids = [mq.send("b", str(i)) for i in range(n)]
-    mq.append()
-    return ids
-
-
 def ids_of(rows: list[Any]) -> list[int]:
     return sorted(row.message_id for row in rows)
 
@@ -38,26 +32,26 @@ def members(mq: Session) -> set[str]:
 
 
 def test_every_member_sees_everything(cast: Session) -> None:
-    ids = fill(cast, 12)
+    ids = spread(cast, 12, "b")
     assert ids_of(cast.drain("b", consumer="a")) == ids
     assert ids_of(cast.drain("b", consumer="b")) == ids
-    more = fill(cast, 4)
+    more = spread(cast, 4, "b")
     assert ids_of(cast.drain("b", consumer="a")) == more
     assert cast.drain("b", consumer="a") == []
     assert ids_of(cast.drain("b", consumer="b")) == more
 
 
 def test_a_member_begins_at_the_subscriptions_start(cast: Session) -> None:
-    fill(cast, 3)
+    spread(cast, 3, "b")
     cast.call("subscribe", "late", "b", mode="broadcast", start="latest")
-    ids = fill(cast, 3)
+    ids = spread(cast, 3, "b")
     assert ids_of(cast.drain("b", group="late", consumer="a")) == ids
-    more = fill(cast, 3)
+    more = spread(cast, 3, "b")
     assert ids_of(cast.drain("b", group="late", consumer="joined-later")) == ids + more
 
 
 def test_members_claims_and_receipts_are_their_own(cast: Session) -> None:
-    fill(cast, 1)
+    spread(cast, 1, "b")
     (a,) = cast.receive("b", consumer="a")
     (b,) = cast.receive("b", consumer="b")
     assert a.message_id == b.message_id
@@ -69,7 +63,7 @@ def test_members_claims_and_receipts_are_their_own(cast: Session) -> None:
 
 
 def test_a_failed_message_comes_back_to_that_member_only(cast: Session) -> None:
-    ids = fill(cast, 1)
+    ids = spread(cast, 1, "b")
     (a,) = cast.receive("b", consumer="a")
     cast.nack(a.receipt, ids, reason="bad")
     (again,) = eventually(lambda: (cast.append(), cast.receive("b", consumer="a"))[1])
@@ -81,11 +75,11 @@ def test_a_failed_message_comes_back_to_that_member_only(cast: Session) -> None:
 
 
 def test_settings_are_the_groups(cast: Session) -> None:
-    fill(cast, 1)
+    spread(cast, 1, "b")
     cast.drain("b", consumer="a")
     cast.call("alter_subscription", "g", "b", filter="$ > 100", max_attempts=9)
     cast.call("pause", "b", "g")
-    fill(cast, 2)
+    spread(cast, 2, "b")
     assert cast.receive("b", consumer="a") == []
     assert cast.receive("b", consumer="new") == []
     cast.call("resume", "b", "g")
@@ -99,7 +93,7 @@ def test_settings_are_the_groups(cast: Session) -> None:
 
 def test_lag_shows_each_member(cast: Session) -> None:
     assert members(cast) == set()
-    fill(cast, 6)
+    spread(cast, 6, "b")
     cast.drain("b", consumer="a")
     cast.receive("b", consumer="b", max_messages=1)
     assert members(cast) == {"a", "b"}
@@ -112,7 +106,7 @@ def test_lag_shows_each_member(cast: Session) -> None:
 
 
 def test_one_member_can_be_removed(cast: Session) -> None:
-    ids = fill(cast, 4)
+    ids = spread(cast, 4, "b")
     a = cast.receive("b", consumer="a", max_messages=1)
     b = cast.receive("b", consumer="b", max_messages=1)
     cast.call("unsubscribe", "g", "b", consumer="a")
@@ -128,7 +122,7 @@ def test_one_member_can_be_removed(cast: Session) -> None:
 
 
 def test_unsubscribe_removes_all_members(cast: Session) -> None:
-    fill(cast, 4)
+    spread(cast, 4, "b")
     receipts = [cast.receive("b", consumer=c, max_messages=1)[0].receipt for c in ("a", "b")]
     cast.call("unsubscribe", "g", "b")
     assert cast.scalar("select count(*) from mqpg.subscription where consumer_group = 'g' and mode = 'broadcast'") == 0
@@ -139,7 +133,7 @@ def test_unsubscribe_removes_all_members(cast: Session) -> None:
 
 
 def test_drop_topic_refuses_while_a_member_has_not_read_all(cast: Session) -> None:
-    fill(cast, 2)
+    spread(cast, 2, "b")
     cast.drain("b", consumer="a")
     cast.receive("b", consumer="b", max_messages=1)
     with refused("MQ012"):
@@ -149,7 +143,7 @@ def test_drop_topic_refuses_while_a_member_has_not_read_all(cast: Session) -> No
 
 
 def test_a_member_whose_first_receive_rolls_back_is_none(cast: Session) -> None:
-    fill(cast, 2)
+    spread(cast, 2, "b")
     with cast.transaction(force_rollback=True):
         assert cast.receive("b", consumer="a")
     assert members(cast) == set()
@@ -157,7 +151,7 @@ def test_a_member_whose_first_receive_rolls_back_is_none(cast: Session) -> None:
 
 
 def test_one_name_that_joins_twice_at_once_is_one_member(cast: Session, other: Session) -> None:
-    fill(cast, 12)
+    spread(cast, 12, "b")
     with cast.transaction():
         mine = cast.receive("b", consumer="a", max_messages=1)
         assert other.receive("b", consumer="a", max_messages=1) == []  # does not wait
@@ -169,7 +163,7 @@ def test_one_name_that_joins_twice_at_once_is_one_member(cast: Session, other: S
 
 @pytest.mark.parametrize("call", CHANGES)
 def test_a_member_does_not_wait_for_a_change_of_its_group(cast: Session, broker: Broker, call: str) -> None:
-    fill(cast, 4)
+    spread(cast, 4, "b")
     other = broker.session("set lock_timeout = '100 ms'")
     with cast.transaction(force_rollback=True):
         cast.call(call, *CHANGES[call])
@@ -181,7 +175,7 @@ def test_a_member_does_not_wait_for_a_change_of_its_group(cast: Session, broker:
 
 def test_a_group_that_ends_waits_for_a_member_that_joins(cast: Session, broker: Broker, other: Session) -> None:
     """Otherwise the member's row would stay behind and pin every segment."""
-    fill(cast, 1)
+    spread(cast, 1, "b")
     with cast.transaction():
         assert cast.receive("b", consumer="a")
         ending = broker.blocked(other, other.call, "unsubscribe", "g", "b")
@@ -192,7 +186,7 @@ def test_a_group_that_ends_waits_for_a_member_that_joins(cast: Session, broker: 
 @pytest.mark.parametrize("call", CHANGES)
 def test_what_moves_a_group_waits_for_a_member_that_joins(cast: Session, broker: Broker, call: str) -> None:
     """Otherwise the member would continue from the old position, or unpaused, or with the old filter."""
-    fill(cast, 4)
+    spread(cast, 4, "b")
     other = broker.session()
     with cast.transaction():
         assert cast.receive("b", max_messages=1, consumer="a")
@@ -203,7 +197,7 @@ def test_what_moves_a_group_waits_for_a_member_that_joins(cast: Session, broker:
 
 
 def test_what_moves_a_group_waits_no_longer_than_the_lock_timeout(cast: Session, broker: Broker) -> None:
-    fill(cast, 1)
+    spread(cast, 1, "b")
     cast.execute("update mqpg.settings set value = '200 ms' where name = 'lock_timeout'")
     with cast.transaction():
         assert cast.receive("b", consumer="a")

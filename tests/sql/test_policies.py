@@ -55,8 +55,7 @@ def test_what_is_read_of_the_pinned_queue_itself_goes_too(brisk: Session) -> Non
     slow_group(brisk)
     brisk.execute("update mqpg.settings set value = '5' where name = 'held_limit'")
     ids = [brisk.send("one", str(i)) for i in range(12)]
-    brisk.append()
-    brisk.drain("one")
+    brisk.delivered("one")
     brisk.ack(brisk.receive("one", group="dead", max_messages=9)[-1].receipt)
     gone(brisk, {"commit_log_1"}, roll(brisk))
     assert [row.message_id for row in brisk.rows("select message_id from mqpg.held order by 1")] == ids[9:]
@@ -149,13 +148,11 @@ def test_lose_over_goes_by_what_the_group_left_unread(brisk: Session) -> None:
     slow_group(brisk)
     policy(brisk, lose_over=30_000)
     brisk.send_batch("one", [json.dumps(secrets.token_hex(495)) for _ in range(20)])  # nothing to compress
-    brisk.append()
-    brisk.drain("one")
+    brisk.delivered("one")
     reported = roll(brisk)
     assert not any(row[0] == "lost" for row in reported)
     brisk.send_batch("one", [json.dumps(secrets.token_hex(495)) for _ in range(20)])  # nothing to compress
-    brisk.append()
-    brisk.drain("one")
+    brisk.delivered("one")
     reported = roll(brisk)
     lost = [row[3] for row in reported if row[0] == "lost"]
     assert lost == ["dead lost 20 messages of one queue 0 before offset 20 by policy (size)"]

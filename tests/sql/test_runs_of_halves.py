@@ -33,8 +33,7 @@ def decided_at_once(mq: Session) -> list[int]:
 
 def delivered(mq: Session, topic: str = "one") -> list[int]:
     """Append, and return the ids of what came, in the order in which it came."""
-    mq.append()
-    return [row.message_id for row in mq.drain(topic, max_messages=1000)]
+    return [row.message_id for row in mq.delivered(topic)]
 
 
 # which handles are decided at once

@@ -1,7 +1,6 @@
 """send, send_batch and recall by contract: ids, pieces, queues, payloads, delay, dedup."""
 
 import json
-from typing import Any
 
 from tests.support.broker import Session, make_due, positions, refused, seconds
 from tests.support.waiting import eventually
@@ -11,11 +10,6 @@ KIB = 1024
 
 def stored(mq: Session) -> int:
     return int(mq.scalar("select coalesce(sum(n), 0) from mqpg.commit_log"))
-
-
-def delivered(mq: Session, topic: str) -> list[Any]:
-    mq.append()
-    return mq.drain(topic, max_messages=1000)
 
 
 # ids
@@ -59,7 +53,7 @@ def test_a_batch_over_256_kib_is_cut_into_pieces(mq: Session) -> None:
     assert len(sizes) >= 2
     assert max(sizes) <= 320 * KIB
     assert len(ids) == len(set(ids)) == 12
-    assert [m.payload for m in delivered(mq, "t")] == ["x" * (50 * KIB)] * 12
+    assert [m.payload for m in mq.delivered("t")] == ["x" * (50 * KIB)] * 12
 
 
 def test_keyed_batch_makes_one_row_per_queue_touched(mq: Session) -> None:
@@ -82,7 +76,7 @@ def test_keyed_batch_with_large_bodies_keeps_order_per_key(mq: Session) -> None:
 def test_null_elements_of_keys_are_messages_without_key(mq: Session) -> None:
     keys = ["a" if i % 2 else None for i in range(40)]
     ids = mq.send_batch("t", [str(i) for i in range(40)], keys=keys)
-    got = {m.message_id: m for m in delivered(mq, "t")}
+    got = {m.message_id: m for m in mq.delivered("t")}
     assert [got[i].key for i in ids] == keys
     assert [got[i].payload for i in ids] == list(range(40))
     assert len({m.queue_id for m in got.values() if m.key == "a"}) == 1
@@ -100,7 +94,7 @@ def test_arrays_that_are_all_null_are_stored_as_null(mq: Session) -> None:
 
 def test_key_tag_and_headers_arrive(mq: Session) -> None:
     mq.send("t", '{"a": 1}', key="k", tag="x", headers='{"h": [1, null]}')
-    (m,) = delivered(mq, "t")
+    (m,) = mq.delivered("t")
     assert (m.topic, m.key, m.tag, m.headers, m.payload) == ("t", "k", "x", {"h": [1, None]}, {"a": 1})
     assert m.attempt == 1
     assert m.born_at is not None
@@ -111,7 +105,7 @@ def test_tags_and_headers_of_a_batch_arrive(mq: Session) -> None:
         "select * from mqpg.send_batch('t', %s::text[], keys => %s::text[], tags => %s::text[], headers => %s::jsonb[])"
     )
     ids = [r[0] for r in mq.rows(sql, ["1", "2", "3"], ["a", None, "b"], [None, "x", None], ['{"n": 1}', None, None])]
-    got = {m.message_id: m for m in delivered(mq, "t")}
+    got = {m.message_id: m for m in mq.delivered("t")}
     assert [(got[i].key, got[i].tag, got[i].headers) for i in ids] == [
         ("a", None, {"n": 1}),
         (None, "x", None),
@@ -131,7 +125,7 @@ def test_payload_overloads_all_just_work(mq: Session) -> None:
         "to_jsonb(r)",
     ):
         mq.execute(f"select mqpg.send('one', {expression}) from (select 1 as a) as r")
-    assert [m.payload for m in delivered(mq, "one")] == [{"a": 1}] * 8
+    assert [m.payload for m in mq.delivered("one")] == [{"a": 1}] * 8
 
 
 def test_batch_payload_overloads(mq: Session) -> None:
@@ -139,7 +133,7 @@ def test_batch_payload_overloads(mq: Session) -> None:
     mq.execute("select mqpg.send_batch('one', array['1', '2']::json[])")
     mq.execute("select mqpg.send_batch('one', array['1', '2']::jsonb[])")
     mq.execute("select mqpg.send_batch('one', array_agg(to_jsonb(i))) from generate_series(1, 2) as i")
-    assert [m.payload for m in delivered(mq, "one")] == [1, 2] * 4
+    assert [m.payload for m in mq.delivered("one")] == [1, 2] * 4
 
 
 def test_bytes_are_kept_verbatim(mq: Session) -> None:
@@ -199,8 +193,7 @@ def test_recall_out_of_the_middle_of_a_batch_splits_its_run(mq: Session) -> None
     ids = mq.send_batch("one", ["0", "1", "2", "3", "4"], delay=seconds(0.15))
     assert mq.value("recall", ids[2]) is True
     mq.execute("select pg_sleep(0.2)")
-    mq.append()
-    got = mq.drain("one")
+    got = mq.delivered("one")
     assert [m.message_id for m in got] == ids[:2] + ids[3:]
     assert [m.payload for m in got] == [0, 1, 3, 4]
     assert [m.queue_offset for m in got] == [0, 1, 2, 3]
@@ -214,7 +207,7 @@ def test_a_dedup_id_seen_stores_once_and_returns_the_first_id(mq: Session) -> No
     assert mq.send("one", "2", dedup_id="d") == first
     other = mq.send("one", "3", dedup_id="e")
     assert other != first
-    assert [m.payload for m in delivered(mq, "one")] == [1, 3]
+    assert [m.payload for m in mq.delivered("one")] == [1, 3]
     assert mq.send("one", "4", dedup_id="d") == first
 
 
@@ -229,14 +222,14 @@ def test_a_dedup_id_repeated_inside_one_batch_stores_once(mq: Session) -> None:
     ids = mq.send_batch("one", ["1", "2", "3", "4"], dedup_ids=["a", "b", "a", None])
     assert ids[0] == ids[2]
     assert len(set(ids)) == 3
-    assert [m.payload for m in delivered(mq, "one")] == [1, 2, 4]
+    assert [m.payload for m in mq.delivered("one")] == [1, 2, 4]
 
 
 def test_a_batch_mixing_known_and_new_dedup_ids_keeps_argument_order(mq: Session) -> None:
     known = mq.send_batch("one", ["1", "2"], dedup_ids=["a", "b"])
     ids = mq.send_batch("one", ["9", "3", "8", "4"], dedup_ids=["b", "c", "a", "d"])
     assert (ids[0], ids[2]) == (known[1], known[0])
-    got = {m.message_id: m.payload for m in delivered(mq, "one")}
+    got = {m.message_id: m.payload for m in mq.delivered("one")}
     assert [got[i] for i in ids] == [2, 3, 1, 4]
     assert len(got) == 4
 
@@ -244,7 +237,7 @@ def test_a_batch_mixing_known_and_new_dedup_ids_keeps_argument_order(mq: Session
 def test_a_keyed_batch_with_dedup_ids(mq: Session) -> None:
     keys = ["a", "b", None, "a", "b", "a"]
     ids = mq.send_batch("t", [str(i) for i in range(6)], keys=keys, dedup_ids=["1", "2", "3", "1", "4", None])
-    got = {m.message_id: (m.payload, m.key) for m in delivered(mq, "t")}
+    got = {m.message_id: (m.payload, m.key) for m in mq.delivered("t")}
     assert ids[3] == ids[0]
     assert [got[i] for i in ids] == [(0, "a"), (1, "b"), (2, None), (0, "a"), (4, "b"), (5, "a")]
     assert len(got) == 5

@@ -9,11 +9,6 @@ from tests.support.broker import Session, make_due, message_id, refused, seconds
 from tests.support.waiting import eventually
 
 
-def delivered(mq: Session, topic: str = "one") -> list[Any]:
-    mq.append()
-    return mq.drain(topic, max_messages=1000)
-
-
 def outcomes(rows: list[Any]) -> list[str]:
     return [row.outcome for row in rows]
 
@@ -37,7 +32,7 @@ def test_handle_names_broker_incarnation_message_and_nonce(mq: Session) -> None:
 def test_a_committed_half_is_delivered_under_its_id(mq: Session) -> None:
     handle = mq.prepare("one", '{"a":  1}', key="k", tag="x", headers='{"h": 1}')
     assert mq.commit(handle) == "committed"
-    (m,) = delivered(mq)
+    (m,) = mq.delivered("one")
     assert m.message_id == message_id(handle)
     assert (m.key, m.tag, m.headers, m.payload, m.attempt) == ("k", "x", {"h": 1}, {"a": 1}, 1)
 
@@ -45,7 +40,7 @@ def test_a_committed_half_is_delivered_under_its_id(mq: Session) -> None:
 def test_prepare_and_commit_in_one_transaction(mq: Session) -> None:
     with mq.transaction():
         assert mq.commit(mq.prepare("one", "1")) == "committed"
-    assert [m.payload for m in delivered(mq)] == [1]
+    assert [m.payload for m in mq.delivered("one")] == [1]
 
 
 # outcomes
@@ -91,7 +86,7 @@ def test_texts_that_are_no_handle_are_unknown(mq: Session) -> None:
 def test_a_final_payload_replaces_the_prepared_one(mq: Session) -> None:
     handle = mq.prepare("one", '{"draft": true}', key="k", tag="x", headers='{"h": 1}')
     assert mq.commit(handle, '{"final" :1}') == "committed"
-    (m,) = delivered(mq)
+    (m,) = mq.delivered("one")
     assert m.message_id == message_id(handle)
     assert (m.key, m.tag, m.headers, m.payload) == ("k", "x", {"h": 1}, {"final": 1})
     body = mq.scalar("select payload::text from mqpg.fetch('one', 0, 0)")
@@ -102,7 +97,7 @@ def test_final_payload_overloads(mq: Session) -> None:
     for expression in ("""'{"a": 1}'""", """'{"a": 1}'::json""", "jsonb_build_object('a', 1)"):
         handle = mq.prepare("one", "0")
         assert mq.scalar(f"select mqpg.commit(%s, {expression})", handle) == "committed"
-    assert [m.payload for m in delivered(mq)] == [{"a": 1}] * 3
+    assert [m.payload for m in mq.delivered("one")] == [{"a": 1}] * 3
 
 
 def test_a_final_payload_over_the_limit_decides_nothing(mq: Session) -> None:
@@ -122,7 +117,7 @@ def test_prepare_batch_gives_handles_in_argument_order(mq: Session, keyed: bool)
     handles = [r[0] for r in mq.call("prepare_batch", "t", [str(i) for i in range(50)], "pg", keys=keys)]
     assert len(set(handles)) == 50
     assert outcomes(mq.call("commit_batch", handles)) == ["committed"] * 50
-    got = {m.message_id: (m.payload, m.key) for m in delivered(mq, "t")}
+    got = {m.message_id: (m.payload, m.key) for m in mq.delivered("t")}
     assert [got[message_id(h)] for h in handles] == list(zip(range(50), keys, strict=True))
 
 
@@ -134,7 +129,7 @@ def test_commit_batch_answers_in_argument_order(mq: Session) -> None:
     rows = mq.call("commit_batch", given)
     assert [r.handle for r in rows] == given
     assert outcomes(rows) == ["committed", "unknown", "already_rolled_back", "already_committed", "committed"]
-    assert sorted(m.payload for m in delivered(mq)) == [0, 1, 3]
+    assert sorted(m.payload for m in mq.delivered("one")) == [0, 1, 3]
 
 
 def test_an_empty_batch_of_decisions_returns_nothing(mq: Session) -> None:
@@ -147,7 +142,7 @@ def test_commit_batch_with_payloads_null_keeps_the_prepared_one(mq: Session) -> 
     handles = [mq.prepare("one", str(i)) for i in range(4)]
     rows = mq.call("commit_batch", handles, ["10", None, "12", None])
     assert outcomes(rows) == ["committed"] * 4
-    got = delivered(mq)
+    got = mq.delivered("one")
     assert {message_id(h) for h in handles} == {m.message_id for m in got}
     assert [m.payload for m in got] == [10, 1, 12, 3]
 
@@ -159,13 +154,13 @@ def test_commit_batch_stores_final_payloads_only_where_it_decided(mq: Session) -
     rows = mq.call("commit_batch", [a, b, c, "x"], ["10", "11", "12", "13"])
     assert outcomes(rows) == ["committed", "already_rolled_back", "already_committed", "unknown"]
     assert mq.scalar("select sum(n) from mqpg.commit_log where kind = 'f'") == 1
-    assert sorted(m.payload for m in delivered(mq, "t")) == [2, 10]
+    assert sorted(m.payload for m in mq.delivered("t")) == [2, 10]
 
 
 def test_large_batches_of_halves(mq: Session) -> None:
     handles = [r[0] for r in mq.call("prepare_batch", "t", ["1"] * 2500, "pg")]
     assert set(outcomes(mq.call("commit_batch", handles))) == {"committed"}
-    assert len(delivered(mq, "t")) == 2500
+    assert len(mq.delivered("t")) == 2500
 
 
 # delay

@@ -168,6 +168,11 @@ class Session:
             self.ack(got[0].receipt)
         return taken
 
+    def delivered(self, topic: str, *, max_messages: int = 1000, **named: Any) -> list[Any]:
+        """Append, and drain what is there."""
+        self.append()
+        return self.drain(topic, max_messages=max_messages, **named)
+
 
 # What a session may leave behind. The end of a transaction also takes its prepared statements away.
 _RESET = """
@@ -291,11 +296,11 @@ def fill(session: Session, count: int, topic: str = "one") -> list[int]:
     return session.sent_batch(topic, [str(i) for i in range(count)])
 
 
-def spread(session: Session, count: int, topic: str = "t") -> None:
+def spread(session: Session, count: int, topic: str = "t") -> list[int]:
     """Append so many messages of their own sends, whose payloads are numbers from 0 on: they are in several queues."""
-    for i in range(count):
-        session.send(topic, str(i))
+    ids = [session.send(topic, str(i)) for i in range(count)]
     session.append()
+    return ids
 
 
 @contextmanager

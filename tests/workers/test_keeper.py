@@ -28,8 +28,7 @@ def mq(broker: Broker) -> Session:
     mq.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")
     mq.send_batch("one", ["1"] * 5)
     mq.rollback(mq.prepare("one"))
-    mq.append()
-    mq.drain("one")
+    mq.delivered("one")
     roll(mq)
     return mq
 
@@ -169,8 +168,7 @@ def test_a_merge_that_never_finds_a_quiet_moment_shows_and_holds_nobody_up(
         producers.finish()  # nobody waited for longer than 100 ms
         eventually(lambda: mq.rows("select from mqpg.segment where family = 'tick' and merged_at is not null"))
         eventually(lambda: keeper.detail["blocked"] == {})
-    mq.append()
-    mq.drain("one")
+    mq.delivered("one")
     works(mq)
 
 

@@ -10,8 +10,7 @@ from tests.support.history import run_history
 
 
 def delivered(mq: Session, topic: str = "one") -> list[int]:
-    mq.append()
-    return [m.message_id for m in mq.drain(topic, max_messages=1000)]
+    return [m.message_id for m in mq.delivered(topic)]
 
 
 @pytest.fixture
