@@ -46,6 +46,12 @@ def fill(mq: Session, keys: Iterable[str | None]) -> list[int]:
     return ids
 
 
+def handed(mq: Session, keys: Iterable[str | None], **named: Any) -> list[Any]:
+    """Fill, and return what the next call hands out."""
+    fill(mq, keys)
+    return mq.receive("k", **named)
+
+
 def lag(mq: Session) -> Any:
     return mq.rows("select * from mqpg.subscription_lag where topic = 'k' and queue_id = 0")[0]
 
@@ -90,8 +96,7 @@ def again(mq: Session, **named: Any) -> list[Any]:
 
 
 def test_queue_nothing_overtakes_a_failed_message(by_queue: Session) -> None:
-    fill(by_queue, "abcdef")
-    got = by_queue.receive("k", max_messages=4)
+    got = handed(by_queue, "abcdef", max_messages=4)
     fail(by_queue, got, 1)
     ack_rest(by_queue, got)  # 0 only: 2 and 3 were released with 1
     assert lag(by_queue).committed == 1
@@ -114,8 +119,7 @@ def test_queue_the_retry_comes_at_its_place(by_queue: Session) -> None:
 
 
 def test_queue_only_the_first_failed_one_counts(by_queue: Session) -> None:
-    fill(by_queue, "abcd")
-    got = by_queue.receive("k")
+    got = handed(by_queue, "abcd")
     fail(by_queue, got, 1, 3)
     ack_rest(by_queue, got)
     seen = []
@@ -127,8 +131,7 @@ def test_queue_only_the_first_failed_one_counts(by_queue: Session) -> None:
 
 
 def test_queue_the_first_of_a_delivery_spends_the_receipt(by_queue: Session) -> None:
-    fill(by_queue, "abc")
-    got = by_queue.receive("k")
+    got = handed(by_queue, "abc")
     fail(by_queue, got, 0)
     with refused("MQ008"):  # what lies behind it is neither acknowledged nor nacked
         by_queue.ack(got[0].receipt)
@@ -140,8 +143,7 @@ def test_an_ack_after_the_last_message_failed_is_no_error(
     request: pytest.FixtureRequest, policy: str, before: int
 ) -> None:
     mq = request.getfixturevalue("by_queue" if policy == "block_queue" else "by_key")
-    fill(mq, "abc"[: before + 1])
-    got = mq.receive("k")
+    got = handed(mq, "abc"[: before + 1])
     if before:
         mq.ack(got[0].receipt, through=before - 1)
     fail(mq, got, before)
@@ -149,16 +151,14 @@ def test_an_ack_after_the_last_message_failed_is_no_error(
 
 
 def test_key_an_ack_after_all_keys_failed(by_key: Session) -> None:
-    fill(by_key, "ab")
-    got = by_key.receive("k")
+    got = handed(by_key, "ab")
     fail(by_key, got, 0)
     fail(by_key, got, 1)
     by_key.ack(got[0].receipt)
 
 
 def test_queue_an_ack_up_to_what_was_given_back_is_no_error(by_queue: Session) -> None:
-    fill(by_queue, "abcd")
-    got = by_queue.receive("k")
+    got = handed(by_queue, "abcd")
     fail(by_queue, got, 2)
     by_queue.ack(got[0].receipt, through=3)
     assert lag(by_queue).committed == 2
@@ -235,8 +235,7 @@ def test_a_lease_that_ends_blocks_too_and_leads_to_the_dead_letters(mq: Session,
 @pytest.mark.parametrize("policy", ["block_key", "block_queue"])
 def test_release_and_extend_of_a_retry_in_place(mq: Session, policy: str) -> None:
     subscribe(mq, policy)
-    fill(mq, "aa")
-    got = mq.receive("k", max_messages=1)
+    got = handed(mq, "aa", max_messages=1)
     fail(mq, got, 0)
     got = again(mq)
     assert (offsets(got), got[0].attempt) == ([0], 2)
@@ -252,8 +251,7 @@ def test_release_and_extend_of_a_retry_in_place(mq: Session, policy: str) -> Non
 @pytest.mark.parametrize("policy", ["block_key", "block_queue"])
 def test_what_waits_is_no_open_claim(mq: Session, policy: str) -> None:
     subscribe(mq, policy)
-    fill(mq, "aab")
-    got = mq.receive("k")
+    got = handed(mq, "aab")
     fail(mq, got, 0, delay=60)
     if policy == "block_key":
         mq.ack(got[0].receipt)
@@ -262,8 +260,7 @@ def test_what_waits_is_no_open_claim(mq: Session, policy: str) -> None:
 
 def test_pinned_may_block_its_queue(mq: Session) -> None:
     subscribe(mq, "block_queue", mode="pinned")
-    fill(mq, "abc")
-    got = mq.receive("k", consumer="me")
+    got = handed(mq, "abc", consumer="me")
     fail(mq, got, 1)
     mq.ack(got[0].receipt)
     assert mq.receive("k", consumer="me") == []
@@ -275,8 +272,7 @@ def test_pinned_may_block_its_queue(mq: Session) -> None:
 
 def test_unpin_leaves_the_back_off(mq: Session) -> None:
     subscribe(mq, "block_queue", mode="pinned")
-    fill(mq, "ab")
-    got = mq.receive("k", consumer="me")
+    got = handed(mq, "ab", consumer="me")
     fail(mq, got, 0)
     mq.call("unpin", "g", "k")
     assert mq.receive("k", consumer="you") == []
@@ -287,8 +283,7 @@ def test_unpin_leaves_the_back_off(mq: Session) -> None:
 
 
 def test_key_others_go_on_and_its_own_wait(by_key: Session) -> None:
-    fill(by_key, "abcabcabc")
-    got = by_key.receive("k", max_messages=5)  # a b c a b
+    got = handed(by_key, "abcabcabc", max_messages=5)  # a b c a b
     fail(by_key, got, 0)
     ack_rest(by_key, got)  # b c b; the second a was released
     got = by_key.receive("k")
@@ -306,8 +301,7 @@ def test_key_others_go_on_and_its_own_wait(by_key: Session) -> None:
 
 
 def test_key_messages_without_key_block_nobody(by_key: Session) -> None:
-    fill(by_key, [None, "a", None, "a"])
-    got = by_key.receive("k")
+    got = handed(by_key, [None, "a", None, "a"])
     assert [m.key for m in got] == [None, "a", None, "a"]
     fail(by_key, got, 0, 2)
     ack_rest(by_key, got)
@@ -318,14 +312,12 @@ def test_key_messages_without_key_block_nobody(by_key: Session) -> None:
 
 
 def test_key_several_keys_fail_and_come_back_each_at_its_time(by_key: Session) -> None:
-    fill(by_key, "abab")
-    got = by_key.receive("k")
+    got = handed(by_key, "abab")
     fail(by_key, got, 0)
     fail(by_key, got, 1)
     with refused("MQ008"):
         by_key.ack(got[0].receipt)
-    fill(by_key, "abc")
-    got = by_key.receive("k")
+    got = handed(by_key, "abc")
     assert offsets(got) == [6]
     ack_rest(by_key, got)
     assert by_key.receive("k") == []
@@ -336,8 +328,7 @@ def test_key_several_keys_fail_and_come_back_each_at_its_time(by_key: Session) -
 
 
 def test_key_a_retry_that_fails_again_goes_on_blocking(by_key: Session) -> None:
-    fill(by_key, "aab")
-    got = by_key.receive("k")
+    got = handed(by_key, "aab")
     fail(by_key, got, 0)
     ack_rest(by_key, got)
     for attempt in (2, 3):
@@ -351,8 +342,7 @@ def test_key_a_retry_that_fails_again_goes_on_blocking(by_key: Session) -> None:
 
 
 def test_key_only_its_first_failed_one_counts(by_key: Session) -> None:
-    fill(by_key, "aba")
-    got = by_key.receive("k")
+    got = handed(by_key, "aba")
     fail(by_key, got, 0, 2)
     ack_rest(by_key, got)
     got = again(by_key)
@@ -421,8 +411,7 @@ def test_skip_takes_the_blocks_away(by_key: Session) -> None:
 
     What waits comes at its time, and holds nothing back any more.
     """
-    fill(by_key, "aab")
-    got = by_key.receive("k")
+    got = handed(by_key, "aab")
     fail(by_key, got, 0)
     ack_rest(by_key, got)
     by_key.call("alter_subscription", "g", "k", on_failure="skip")
@@ -506,8 +495,7 @@ def test_what_is_behind_a_dead_letter_is_returned_at_once(mq: Session, policy: s
 @pytest.mark.parametrize("policy", ["block_key", "block_queue"])
 def test_a_final_failure_returns_nothing(mq: Session, policy: str) -> None:
     subscribe(mq, policy, max_attempts=1)
-    fill(mq, "bbb")
-    got = mq.receive("k")
+    got = handed(mq, "bbb")
     mq.nack(got[0].receipt, [got[1].message_id], final=True)
     mq.ack(got[0].receipt)
     assert mq.receive("k") == []

@@ -213,9 +213,7 @@ def test_a_subscription_begins_where_its_transaction_can_write(mq: Session, othe
 
 def test_a_subscription_under_an_old_snapshot_starts_over(mq: Session, broker: Broker) -> None:
     """It would begin in a slot that is closed, and vanish with it."""
-    with broker.transaction() as other:
-        other.execute("set transaction isolation level repeatable read")
-        other.rows("select 1")
+    with broker.snapshot() as other:
         roll(mq, closes=False)
         with refused("40001"):
             other.call("subscribe", "late", "one")

@@ -49,9 +49,7 @@ def test_a_half_whose_segment_is_dropped_meanwhile_is_not_lost(brisk: Session, b
     assert brisk.commit(handle) == "committed"
     brisk.delivered("one")
     brisk.value("adopt")
-    with broker.transaction() as old:
-        old.execute("set transaction isolation level repeatable read")
-        old.rows("select from mqpg.topic")
+    with broker.snapshot() as old:
         gone(brisk, {"commit_log_1"}, roll(brisk))
         assert old.call("_lost_halves", [handle]) == []
     assert old.call("_lost_halves", [handle]) == []
@@ -95,8 +93,7 @@ def from_before_the_note(brisk: Session, broker: Broker) -> Session:
     """A session whose snapshot is older than the note of a queue's end, of which the rows are dropped."""
     brisk.sent_batch("one", ["1"] * 5)
     brisk.drain("one")
-    old = broker.session("begin isolation level repeatable read")
-    old.rows("select from mqpg.topic")
+    old = broker.session("begin isolation level repeatable read; select from mqpg.topic")
     gone(brisk, {"consume_queue_1"}, roll(brisk))
     return old
 
@@ -185,8 +182,7 @@ def test_a_transaction_that_subscribes_late_keeps_its_cursor_slot(brisk: Session
 
 
 def test_a_sealed_slot_refuses_a_writer_with_an_old_snapshot(brisk: Session, broker: Broker) -> None:
-    old = broker.session("begin isolation level repeatable read")
-    old.rows("select from mqpg.topic")
+    old = broker.session("begin isolation level repeatable read; select from mqpg.topic")
     aged(brisk)
     released(brisk, "cursor_1")
     with refused("40001"):

@@ -403,8 +403,7 @@ def test_a_snapshot_older_than_a_drop_must_be_taken_again(brisk: Session, broker
     brisk.sent("one", '"a"')
     retain(brisk, "7 days")
     roll(brisk)
-    reader = broker.session("begin isolation level repeatable read")
-    reader.rows("select from mqpg.topic")
+    reader = broker.session("begin isolation level repeatable read; select from mqpg.topic")
     retain(brisk, "0 s")
     gone(brisk, {"commit_log_1"}, keep(brisk))
     with refused("40001", "try the transaction again"):
@@ -537,9 +536,7 @@ def test_a_ledger_that_gets_more_rows_than_one_call_deletes_does_not_grow(brisk:
 
 def test_a_closed_slot_refuses_a_writer_with_an_old_snapshot(brisk: Session, broker: Broker) -> None:
     brisk.sent("one", "1")
-    with broker.transaction() as old:
-        old.execute("set transaction isolation level repeatable read")
-        old.rows("select 1 from mqpg.topic")
+    with broker.snapshot() as old:
         aged(brisk)
         with pytest.raises(Exception, match="concurren"):
             old.receive("one")

@@ -426,9 +426,7 @@ def old_snapshot(session: Session) -> Iterator[None]:
 
     Its transaction took its snapshot before what `session` does next.
     """
-    with refused("40001"), session.transaction():
-        session.execute("set transaction isolation level repeatable read")
-        session.execute("select 1 from mqpg.topic")
+    with refused("40001"), session.snapshot():
         yield
 
 

@@ -218,9 +218,7 @@ def test_a_decision_made_while_segments_are_merged_is_kept(mq: Session, broker: 
     handle = mq.prepare("year", '"half"')
     segment(mq)
     begun(mq)
-    with broker.transaction() as reader:
-        reader.execute("set transaction isolation level repeatable read")
-        reader.rows("select 1")
+    with broker.snapshot():
         steps(mq, "merge: 1 sessions have a snapshot from before the copying")
         assert mq.commit(handle) == "committed"
     steps(mq, "merged")
@@ -239,9 +237,7 @@ def test_a_half_that_a_merge_leaves_out_is_not_lost(mq: Session, broker: Broker)
     begun(mq, older="2 days")
     earlier, later = broker.session(), broker.session()
     with later.transaction():
-        with earlier.transaction():
-            earlier.execute("set transaction isolation level repeatable read")
-            earlier.rows("select 1")
+        with earlier.snapshot():
             steps(mq, "merge: 1 sessions have a snapshot from before the copying")
             later.execute("set transaction isolation level repeatable read")
             later.rows("select 1")
@@ -277,9 +273,7 @@ def test_an_old_snapshot_reads_the_same_and_the_merge_waits(mq: Session, broker:
     """A REPEATABLE READ transaction that began before the copying."""
     begun(mq)
     before = [tuple(row) for row in mq.call("fetch", "year", 0, 0)]
-    with broker.transaction() as reader:
-        reader.execute("set transaction isolation level repeatable read")
-        reader.rows("select 1")
+    with broker.snapshot() as reader:
         for _ in range(30):
             mq.call("keep")
         with only_if(mutant, pytest.raises(psycopg.Error, match=r"a segment was dropped while|lacks message bodies")):

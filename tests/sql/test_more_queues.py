@@ -87,8 +87,7 @@ def test_a_transaction_that_began_before_is_waited_for(broker: Broker, mq: Sessi
 
 def test_a_snapshot_from_before_is_waited_for(broker: Broker, mq: Session, moved: str) -> None:
     """The sender sees the old number of queues, although it touches the topic later than all others."""
-    late = broker.session("begin isolation level repeatable read")
-    late.scalar("select 1")
+    late = broker.session("begin isolation level repeatable read; select 1")
     add_queue(mq, moved)
     first = late.send("one", key=moved)
     settle(mq)
@@ -257,8 +256,7 @@ def test_an_adopted_copy_begins_to_wait_again(mq: Session, moved: str) -> None:
 
 
 def test_a_subscription_with_an_old_snapshot_is_refused_or_complete(broker: Broker, mq: Session) -> None:
-    late = broker.session("begin isolation level repeatable read")
-    late.scalar("select 1")
+    late = broker.session("begin isolation level repeatable read; select 1")
     mq.call("alter_topic", "one", queues=2)
     with tolerating("40001"):
         late.call("subscribe", "late", "one")

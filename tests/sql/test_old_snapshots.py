@@ -54,8 +54,7 @@ def test_what_came_later_is_not_denied(name: str, old: Session, mq: Session) -> 
 def test_what_was_parked_later_is_not_denied(broker: Broker, mq: Session) -> None:
     handle = mq.prepare("one", check_after="10 ms")
     eventually(lambda: (mq.append(), mq.rows("select from pgmq.q_mqpg_oplog"))[1])
-    old = broker.session("begin isolation level repeatable read")
-    old.execute("select 1 from mqpg.tick limit 1")
+    old = broker.session("begin isolation level repeatable read; select 1 from mqpg.tick limit 1")
     mq.execute("select pgmq.archive('mqpg_oplog', q.msg_id) from pgmq.q_mqpg_oplog as q")
     with refused("40001"):
         old.call("rearm", handle)

@@ -50,9 +50,7 @@ def test_an_old_snapshot_loses_no_acknowledgement(mq: Session, other: Session) -
     """The claim was extended since, and the next messages are of another queue."""
     spread(mq, 40)
     receipt = mq.receive("t")[0].receipt
-    with refused("40001"), other.transaction():
-        other.execute("set transaction isolation level repeatable read")
-        other.execute("select 1 from mqpg.topic")
+    with refused("40001"), other.snapshot():
         mq.call("extend", receipt, seconds(60))
         other.receive("t", ack=receipt)
     mq.ack(receipt)
@@ -295,8 +293,7 @@ def test_repeatable_read_that_lost_the_race(mq: Session, broker: Broker) -> None
     mq.call("subscribe", "s", "one")
     mq.sent_batch("one", [str(n) for n in range(6)])
     first = receive(mq)[0].receipt
-    late = broker.session("begin isolation level repeatable read")
-    late.execute("select 1")
+    late = broker.session("begin isolation level repeatable read; select 1")
     receive(mq, ack=first)
     with refused("40001"):
         receive(late, ack=first)

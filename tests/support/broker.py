@@ -90,6 +90,14 @@ class Session:
     def transaction(self, *, force_rollback: bool = False) -> Any:
         return self.conn.transaction(force_rollback=force_rollback)
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """A REPEATABLE READ transaction that has its snapshot."""
+        with self.transaction():
+            self.execute("set transaction isolation level repeatable read")
+            self.execute("select 1")
+            yield
+
     def execute(self, sql: str, *params: object) -> psycopg.Cursor[Any]:
         return self.conn.execute(sql, params or None)
 
@@ -258,6 +266,13 @@ class Broker:
         """A new session, inside a transaction."""
         session = self.session()
         with session.transaction(force_rollback=force_rollback):
+            yield session
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Session]:
+        """A new session, inside a transaction with an old snapshot."""
+        session = self.session()
+        with session.snapshot():
             yield session
 
     def background(self, work: Callable[..., Any], *args: object, **named: object) -> Future[Any]:
