@@ -121,7 +121,7 @@ class OwnDatabase:
             # This is no fault of the messages. They come again, and no attempt is counted.
             with suppress(Error):
                 await mq.release(str(delivery[0].receipt))
-            await self._database.renew()
+            self._database.renew()
             raise
         await self._reply(mq, result.replies)
         if stop is not None and not result.unacknowledged and len(tried) == len(delivery):

@@ -104,10 +104,13 @@ class UserDatabase:
         if self._own:
             await self.engine.dispose()
 
-    async def renew(self) -> None:
-        """Use no idle connection again: a handler may have left anything in its session."""
+    def renew(self) -> None:
+        """Use none of the present connections again: a handler may have left anything in its session.
+
+        Each is closed where it would be used next, which waits for no server that is away.
+        """
         if not in_memory(sync_engine(self.engine)):
-            await self.engine.dispose()
+            sync_engine(self.engine).pool._invalidate(None)
 
     async def open(self) -> Connection:
         """A connection, which the caller closes. Raises ConnectionFailed."""

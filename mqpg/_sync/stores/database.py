@@ -106,9 +106,12 @@ class UserDatabase:
             self.engine.dispose()
 
     def renew(self) -> None:
-        """Use no idle connection again: a handler may have left anything in its session."""
+        """Use none of the present connections again: a handler may have left anything in its session.
+
+        Each is closed where it would be used next, which waits for no server that is away.
+        """
         if not in_memory(sync_engine(self.engine)):
-            self.engine.dispose()
+            sync_engine(self.engine).pool._invalidate(None)
 
     def open(self) -> Connection:
         """A connection, which the caller closes. Raises ConnectionFailed."""
