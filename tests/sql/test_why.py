@@ -38,6 +38,13 @@ def only(mq: Session, *about: object) -> Any:
     return row
 
 
+def held_up(mq: Session, *about: object, cause: str, **detail: object) -> Any:
+    """Assert that it is held up by just this, and these facts about it."""
+    row = only(mq, *about)
+    assert (row.cause, {name: row.detail[name] for name in detail}) == (cause, detail)
+    return row
+
+
 def run(mq: Session, remedy: dict[str, Any], **chosen: object) -> None:
     """Run the statement of a remedy. An argument that is null is for the caller to choose."""
     assert [name for name, value in remedy["arguments"].items() if value is None] == list(chosen)
@@ -104,8 +111,7 @@ def test_an_open_transaction_that_may_have_sent_it(mq: Session, broker: Broker) 
         mid = sender.send("one")
         handle = sender.prepare("one")
         for about in (mid, handle):
-            row = only(mq, about)
-            assert (row.cause, row.detail["pid"]) == ("transaction_open", sender.pid)
+            row = held_up(mq, about, cause="transaction_open", pid=sender.pid)
             assert (row.detail["sessions"], row.remedy) == (1, None)
             assert row.detail["seconds"] >= 0
     assert causes(mq, mid) == ["appender_not_running"]
@@ -116,16 +122,12 @@ def test_an_open_transaction_that_may_have_sent_it(mq: Session, broker: Broker) 
 
 def test_an_undecided_half_says_when_it_is_checked(mq: Session) -> None:
     handle = mq.prepare("one")
-    row = only(mq, handle)
-    assert row.cause == "half_undecided"
-    assert row.detail["producer_group"] == "pg"
-    assert row.detail["checker"] == "due_checks"
+    row = held_up(mq, handle, cause="half_undecided", producer_group="pg", checker="due_checks")
     assert row.detail["check_at"] > row.detail["prepared_at"]
     assert row.remedy is None
     assert mq.call("why", message_id(handle)) == mq.call("why", handle)
     mq.rollback(handle)
-    row = only(mq, handle)
-    assert (row.cause, row.detail["by"]) == ("half_rolled_back", "producer")
+    held_up(mq, handle, cause="half_rolled_back", by="producer")
 
 
 def test_an_overdue_half_without_a_compensator(mq: Session, broker: Broker) -> None:
@@ -150,8 +152,7 @@ def test_an_open_local_transaction_is_named(mq: Session, broker: Broker) -> None
         assert undecided.cause == "half_undecided"
         assert (open_.cause, open_.detail["pid"]) == ("local_transaction_open", local.pid)
         assert (open_.detail["sessions"], open_.remedy) == (1, None)
-    row = only(mq, handle)
-    assert (row.cause, row.detail["local_transaction"]) == ("half_undecided", "committed")
+    held_up(mq, handle, cause="half_undecided", local_transaction="committed")
 
 
 def test_a_ledger_that_nobody_serves(mq: Session) -> None:
@@ -193,8 +194,7 @@ def test_a_parked_half(mq: Session, role: Callable[..., Session]) -> None:
 
 def test_a_delayed_message_says_until_when(mq: Session) -> None:
     mid = mq.send("one", delay=seconds(60))
-    row = only(mq, mid)
-    assert row.cause == "delayed"
+    held_up(mq, mid, cause="delayed")
     assert mq.call("recall", mid)[0][0]
     assert causes(mq, mid) == ["recalled"]
     handle = mq.prepare("one", delay=seconds(60))
@@ -209,12 +209,10 @@ def test_a_due_message_waits_for_the_appender(mq: Session) -> None:
 
 def test_the_appender_does_not_run_or_is_locked(mq: Session, broker: Broker) -> None:
     mid = mq.send("one")
-    row = only(mq, mid)
-    assert row.cause == "appender_not_running"
+    row = held_up(mq, mid, cause="appender_not_running")
     assert row.remedy == {"function": "append", "arguments": {}}
     worker = at_work(mq, broker, "appender", last_error="boom")
-    row = only(mq, mid)
-    assert (row.cause, row.detail["last_error"]) == ("not_appended", "boom")
+    held_up(mq, mid, cause="not_appended", last_error="boom")
     worker.execute("select pg_advisory_unlock_all()")  # as when it is killed: its heartbeat is not old yet
     row_without_appender = only(mq, mid)
     assert row_without_appender.cause == "appender_not_running"
@@ -241,8 +239,7 @@ def test_a_call_of_append_that_has_just_begun_is_no_cause(mq: Session, broker: B
 
 def test_a_stranger_on_the_seat_of_the_appender(mq: Session, broker: Broker) -> None:
     other = broker.session("select pg_advisory_lock(1836150837, 1)")
-    row = only(mq, mq.send("one"))
-    assert (row.cause, row.detail["pid"]) == ("appender_not_running", other.pid)
+    held_up(mq, mq.send("one"), cause="appender_not_running", pid=other.pid)
 
 
 # groups
@@ -250,11 +247,9 @@ def test_a_stranger_on_the_seat_of_the_appender(mq: Session, broker: Broker) -> 
 
 def test_what_is_acknowledged_has_no_row(mq: Session) -> None:
     mid = mq.sent("one")
-    row = only(mq, mid)
-    assert (row.cause, row.detail["messages_ahead"], row.detail["consumers"]) == ("waiting_for_consumer", 0, 0)
+    held_up(mq, mid, cause="waiting_for_consumer", messages_ahead=0, consumers=0)
     delivery = mq.receive("one", consumer="c1")
-    row = only(mq, mid)
-    assert (row.cause, row.detail["consumer"], row.detail["attempt"]) == ("leased", "c1", 1)
+    row = held_up(mq, mid, cause="leased", consumer="c1", attempt=1)
     assert row.detail["until"]
     mq.ack(delivery[0].receipt)
     assert causes(mq, mid) == []
@@ -297,8 +292,7 @@ def test_a_paused_topic_and_a_paused_group(mq: Session) -> None:
     mq.call("pause", "one", "g")
     assert causes(mq, mid) == causes(mq, "g", "one") == ["topic_paused", "group_paused"]
     run(mq, mq.call("why", mid)[0].remedy)
-    row = only(mq, mid)
-    assert row.cause == "group_paused"
+    row = held_up(mq, mid, cause="group_paused")
     run(mq, row.remedy)
     assert causes(mq, mid) == ["waiting_for_consumer"]
 
@@ -309,10 +303,7 @@ def test_a_filter_that_does_not_choose_it(mq: Session, passed: bool) -> None:
     mid = mq.sent("f", payload='{"amount": 5, "other": 1}', tag="blue", headers='{"eu": true}')
     if passed:
         assert mq.receive("f") == []
-    row = only(mq, mid)
-    assert row.cause == "filtered_out"
-    assert row.detail["values"] == {'$."amount"': [5], '$"headers"."eu"': [True]}
-    assert row.detail["tag"] == "blue"
+    row = held_up(mq, mid, cause="filtered_out", values={'$."amount"': [5], '$"headers"."eu"': [True]}, tag="blue")
     assert "amount" in row.detail["filter"]
     run(mq, row.remedy, filter="$.amount > 1")
 
@@ -323,8 +314,7 @@ def test_a_tag_that_does_not_choose_it_and_a_filter_that_was_replaced(mq: Sessio
     delivery = mq.receive("f")
     assert [m.message_id for m in delivery] == [red]
     mq.ack(delivery[0].receipt)
-    row = only(mq, blue)
-    assert (row.cause, row.detail["tags"], row.detail["tag"]) == ("filtered_out", ["red"], "blue")
+    row = held_up(mq, blue, cause="filtered_out", tags=["red"], tag="blue")
     run(mq, row.remedy, tags=["blue"])
     assert causes(mq, blue) == ["filtered_out"]
     assert causes(mq, red) == []
@@ -344,18 +334,15 @@ def test_a_retry_that_waits_and_a_dead_letter(mq: Session) -> None:
     mid = mq.sent("r")
     delivery = mq.receive("r")
     mq.nack(delivery[0].receipt, [mid], reason="no stock")
-    row = only(mq, mid)
-    assert (row.cause, row.detail["next_attempt"], row.detail["reason"]) == ("retry_due", 2, "no stock")
+    held_up(mq, mid, cause="retry_due", next_attempt=2, reason="no stock")
     make_due(mq)
     eventually(lambda: causes(mq, mid) == ["retry_due", "appender_not_running"])
     mq.append()
-    row = only(mq, mid)
-    assert (row.cause, row.detail["queue_id"]) == ("waiting_for_consumer", -1)
+    held_up(mq, mid, cause="waiting_for_consumer", queue_id=-1)
     delivery = mq.receive("r")
     assert only(mq, mid).cause == "leased"
     mq.nack(delivery[0].receipt, [mid], reason="still none")
-    row = only(mq, mid)
-    assert (row.cause, row.detail["reason"], row.detail["attempts"]) == ("dead_letter", "still none", 2)
+    row = held_up(mq, mid, cause="dead_letter", reason="still none", attempts=2)
     assert row.remedy["arguments"]["message_ids"] == [mid]
     run(mq, row.remedy)
     mq.append()
@@ -380,10 +367,8 @@ def test_behind_a_key(mq: Session) -> None:
     first, second = mq.sent_batch("k", ["1", "2"], keys=["a", "a"])
     delivery = mq.receive("k")
     mq.nack(delivery[0].receipt, [first], reason="no stock")
-    row = only(mq, first)
-    assert (row.cause, row.detail["next_attempt"], row.detail["reason"]) == ("retry_due", 2, "no stock")
-    row = only(mq, second)
-    assert (row.cause, row.detail["key"], row.detail["blocked_by_offset"]) == ("behind_key", "a", 0)
+    held_up(mq, first, cause="retry_due", next_attempt=2, reason="no stock")
+    row = held_up(mq, second, cause="behind_key", key="a", blocked_by_offset=0)
     assert row.remedy is None
     assert causes(mq, "g", "k") == ["behind_key"]
 
@@ -393,9 +378,7 @@ def test_behind_a_message_that_blocks_its_queue(mq: Session) -> None:
     first, second = mq.sent_batch("k", ["1", "2"])
     mq.nack(mq.receive("k")[0].receipt, [first], reason="no stock")
     assert only(mq, first).cause == "retry_due"
-    row = only(mq, second)
-    assert (row.cause, row.detail["queue_offset"]) == ("queue_blocked", 0)
-    assert (row.detail["message_id"], row.detail["attempt"], row.detail["reason"]) == (first, 1, "no stock")
+    row = held_up(mq, second, cause="queue_blocked", queue_offset=0, message_id=first, attempt=1, reason="no stock")
     assert row.detail["until"]
     assert causes(mq, "g", "k") == ["queue_blocked"]
 
@@ -438,9 +421,7 @@ def test_too_many_deliveries_of_consumers_with_and_without_a_name(mq: Session) -
     mq.receive("one", max_messages=1, consumer="c2")
     for _ in range(62):
         mq.receive("one", max_messages=1)
-    row = only(mq, "g", "one")
-    assert row.cause == "too_many_deliveries"
-    assert row.detail["deliveries"] == 64
+    row = held_up(mq, "g", "one", cause="too_many_deliveries", deliveries=64)
     assert row.detail["holders"] == [{"consumer": None, "deliveries": 63}, {"consumer": "c2", "deliveries": 1}]
     mq.ack(first[0].receipt)
     mq.receive("one", max_messages=1)
@@ -469,10 +450,8 @@ def test_a_full_queue_says_whose_it_is_and_what_frees_it(mq: Session, broker: Br
 def test_behind_an_open_delivery(mq: Session) -> None:
     first, second = mq.sent("one"), mq.sent("one")
     mq.receive("one", max_messages=1, consumer="c1")
-    row = only(mq, second)
-    assert (row.cause, row.detail["consumer"], row.detail["queue_offset"]) == ("leased", "c1", 0)
-    row = only(mq, "g", "one")
-    assert (row.cause, row.detail["consumer"]) == ("leased", "c1")
+    held_up(mq, second, cause="leased", consumer="c1", queue_offset=0)
+    held_up(mq, "g", "one", cause="leased", consumer="c1")
     assert only(mq, first).detail["queue_offset"] == 0
 
 
@@ -487,8 +466,7 @@ def test_behind_the_open_deliveries_of_a_shared_queue(mq: Session) -> None:
     mq.sent("one")
     got = mq.receive("one", consumer="c1", lease=seconds(3600))
     later(mq)
-    row = only(mq, "g", "one")
-    assert (row.cause, row.detail["consumer"], row.detail["queue_offset"]) == ("leased", "c1", 0)
+    held_up(mq, "g", "one", cause="leased", consumer="c1", queue_offset=0)
     mq.sent("one")
     assert causes(mq, "g", "one") == ["waiting_for_consumer"]
     mq.ack(got[0].receipt)
@@ -523,8 +501,7 @@ def test_a_queue_that_a_transaction_has_locked(mq: Session, broker: Broker) -> N
     with broker.transaction() as consumer:
         consumer.receive("one")
         for about in ((mid,), ("g", "one")):
-            row = only(mq, *about)
-            assert (row.cause, row.detail["pid"]) == ("queue_locked", consumer.pid)
+            held_up(mq, *about, cause="queue_locked", pid=consumer.pid)
     assert causes(mq, mid) == ["leased"]
 
 
@@ -539,8 +516,7 @@ def test_a_prepared_transaction_that_works_on_a_queue_or_holds_its_lock_is_named
         consumer.receive("one")
         consumer.execute("prepare transaction 'it''s'")
         for about in ((mid,), ("g", "one")):
-            row = only(mq, *about)
-            assert (row.cause, row.detail["prepared_transaction"]) == ("queue_locked", "it's")
+            held_up(mq, *about, cause="queue_locked", prepared_transaction="it's")
         mq.execute("rollback prepared 'it''s'")
         key = mq.scalar("select subscription_id * 1024 + 1 from mqpg.subscription")
         consumer.execute(f"begin; create table t(); select pg_advisory_xact_lock(1836150833, {key})")
@@ -560,8 +536,7 @@ def test_an_owner_that_is_gone(mq: Session, broker: Broker) -> None:
     assert causes(mq, mid) == ["waiting_for_consumer"]
     mq.execute("update mqpg.worker set state = 'stopped'")
     for about in ((mid,), ("g", "p")):
-        row = only(mq, *about)
-        assert (row.cause, row.detail["owner"]) == ("owner_gone", "bill-1")
+        row = held_up(mq, *about, cause="owner_gone", owner="bill-1")
     run(mq, row.remedy)
     assert causes(mq, mid) == ["waiting_for_consumer"]
 
@@ -569,15 +544,13 @@ def test_an_owner_that_is_gone(mq: Session, broker: Broker) -> None:
 def test_what_a_seek_or_a_purge_skipped(mq: Session) -> None:
     mid = mq.sent("one")
     mq.call("seek", "g", "one", "latest")
-    row = only(mq, mid)
-    assert (row.cause, row.detail["why"]) == ("skipped", "seek")
+    row = held_up(mq, mid, cause="skipped", why="seek")
     run(mq, row.remedy)
     assert causes(mq, mid) == ["waiting_for_consumer"]
     mq.nack(mq.receive("one")[0].receipt, [mid], delay=seconds(60))
     assert causes(mq, mid) == ["retry_due"]
     mq.call("purge_topic", "one")
-    row = only(mq, mid)
-    assert (row.cause, row.detail["why"]) == ("skipped", "purge")
+    held_up(mq, mid, cause="skipped", why="purge")
 
 
 # a group
@@ -600,8 +573,7 @@ def test_a_group_that_nobody_serves(mq: Session) -> None:
     mq.sent("one")
     assert causes(mq, "g", "one") == []  # a moment ago
     mq.execute("update mqpg.cursor set at = at - interval '2 minutes'")
-    row = only(mq, "g", "one")
-    assert (row.cause, row.detail["messages"], row.detail["consumers"]) == ("waiting_for_consumer", 1, 0)
+    held_up(mq, "g", "one", cause="waiting_for_consumer", messages=1, consumers=0)
 
 
 def seek_to_skipped(mq: Session, row: Any) -> None:
@@ -614,10 +586,8 @@ def test_a_filter_that_chooses_nothing(mq: Session) -> None:
     for _ in range(3):
         mq.sent("f", payload='{"amount": 50}')
         assert mq.receive("f") == []
-    row = only(mq, "g", "f")
-    assert row.cause == "filter_chooses_nothing"
-    assert (row.detail["skipped"], row.detail["skipped_from"]) == (3, {"0": "0"})
-    assert (row.detail["fields"], row.detail["values"]) == (["amount"], {'$."amuont"': []})
+    row = held_up(mq, "g", "f", cause="filter_chooses_nothing", skipped=3, skipped_from={"0": "0"}, fields=["amount"])
+    assert row.detail["values"] == {'$."amuont"': []}
     assert row.detail["first_skipped_at"] < row.detail["last_skipped_at"]
     run(mq, row.remedy, filter="$.amount > 10")
     seek_to_skipped(mq, row)
@@ -796,8 +766,7 @@ def test_acknowledged_of_a_retry_whose_row_is_dropped_while_it_is_unread(mq: Ses
     mq.append()
     mq.execute("delete from mqpg.delayed")
     assert not mq.value("acknowledged", mid, "g")
-    row = only(mq, mid)
-    assert (row.cause, row.detail["queue_id"]) == ("waiting_for_consumer", -1)
+    held_up(mq, mid, cause="waiting_for_consumer", queue_id=-1)
     (message,) = mq.receive("one")
     assert causes(mq, mid) == ["leased"]
     mq.ack(message.receipt)
