@@ -113,6 +113,8 @@ def test_seek_says_what_it_does_before_it_does_it(mq: Session, run: Run) -> None
         ["skips 0 messages and repeats 5, on 1 queue", "moved group billing on topic orders to earliest"],
     )
     assert mq.scalar("select sum(lag) from mqpg.subscription_lag") == 7
+    one_queue = run("subscription", "seek", "billing", "orders", "0", "--queue", "1")[1]
+    assert one_queue.splitlines()[-1] == "moved group billing on queue 1 of topic orders to 0"
     code, _, err = run("subscription", "seek", "nobody", "orders", "earliest")
     assert (code, "nobody" in err) == (2, True)
 

@@ -23,20 +23,6 @@ def test_the_schema_is_named(run: Run, db: psycopg.Connection[Any]) -> None:
     assert f"dbname={name}:\ndropped the schema mqpg\n" in run("uninstall", "--yes")[1]
 
 
-def test_a_right_that_was_not_there(run: Run, role: str, db: psycopg.Connection[Any]) -> None:
-    db.execute("select mqpg.create_topic('orders')")
-    assert run("revoke", "send", "orders", role)[:2] == (1, "")
-
-
-def test_seek_says_that_it_moved(run: Run, db: psycopg.Connection[Any]) -> None:
-    db.execute("select mqpg.create_topic('orders'), mqpg.subscribe('billing', 'orders')")
-    moved = "moved group billing on topic orders to latest"
-    assert run("subscription", "seek", "billing", "orders", "latest", "--yes")[1].splitlines()[-1] == moved
-    one_queue = run("subscription", "seek", "billing", "orders", "0", "--queue", "3")[1]
-    assert one_queue.splitlines()[-1] == "moved group billing on queue 3 of topic orders to 0"
-    assert moved not in run("subscription", "seek", "billing", "orders", "latest", "--dry-run")[1]
-
-
 def test_hints_name_commands(run: Run) -> None:
     assert "(mqpg topic create nothing creates it.)" in run("send", "nothing", "1")[2]
     run("topic", "create", "orders")

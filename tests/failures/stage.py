@@ -1,9 +1,8 @@
 """A broker, the shop's own database, and the questions that every failure test asks at the end."""
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -27,6 +26,7 @@ from tests.support.losing import losing_the_unflushed
 from tests.support.proxied import proxied
 from tests.support.servers import restart
 from tests.support.waiting import eventually
+from tests.support.working import at_work
 
 __all__ = ["IMPATIENT", "SHOP_TABLES", "CrashingStage", "Stage", "expire", "message_id", "taken", "two_brokers"]
 
@@ -143,19 +143,10 @@ class Stage:
         """Run the producer's recovery once (T2, step 5)."""
         return self.producer.recover(older_than=timedelta(0))
 
-    @contextmanager
-    def compensator(self, **options: Any) -> Iterator[None]:
+    def compensator(self, **options: Any) -> AbstractContextManager[Compensator]:
         """Run a compensator for all groups in a thread."""
-        stop = threading.Event()
         wanted = {"interval": 0.02, "ledgers": {"shop": self.shop_url}} | options
-        worker = Compensator(Options(self.dsn, **wanted), stop)
-        running = threading.Thread(target=worker.run)
-        running.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            running.join(30)
+        return at_work(Compensator, Options(self.dsn, **wanted))
 
     def check_back(self, until: Callable[[], Any] | None = None, **options: Any) -> None:
         """Let the compensator ask until no half is undecided, or until `until` returns true."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import mqpg
-from tests.support.consuming import is_acknowledged, running
+from tests.support.consuming import is_acknowledged, running, sent_batch
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.shared_database
@@ -22,8 +22,7 @@ def mq(dsn: str) -> Iterator[mqpg.Client]:
     with mqpg.connect(dsn) as client:
         client.create_topic("one", queues=1)
         client.subscribe("g", "one", retry_delay=0)
-        client.send_batch("one", list(range(MESSAGES)))
-        client.append()
+        sent_batch(client, "one", list(range(MESSAGES)))
         yield client
 
 
@@ -118,8 +117,7 @@ def test_what_waited_for_a_failure_is_not_acknowledged_when_the_subscription_is_
     seen: list[int] = []
     mq.seek("g", "one", "latest")
     mq.alter_subscription("g", "one", on_failure=on_failure)
-    mq.send_batch("one", [0, 1, 2, 3], keys=["a", "b", "b", "a"])
-    mq.append()
+    sent_batch(mq, "one", [0, 1, 2, 3], keys=["a", "b", "b", "a"])
 
     @mqpg.consumer("one", group="g", effect="external", ack="delivery", lease=0.5, subscribe=False)
     def consumer(message: mqpg.Message) -> None:

@@ -6,8 +6,8 @@ A reader who follows a call should reach the statement soon. The bounds are thos
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -16,6 +16,7 @@ import psycopg
 import pytest
 
 import mqpg
+from tests.support.consuming import running, sent
 from tests.support.proven import prove
 from tests.support.waiting import eventually
 
@@ -58,8 +59,7 @@ def test_a_call_reaches_sql_in_five_frames(
     mq: mqpg.Client, orders: str, statements: list[tuple[str, list[str]]]
 ) -> None:
     mq.subscribe("billing", orders)
-    mq.send(orders, 1)
-    mq.append()
+    sent(mq, orders, 1)
     (message,) = mq.receive("billing", orders)
     mq.commit(mq.prepare(orders, 2, "shop"))
     mq.ack(message)
@@ -112,17 +112,9 @@ def test_an_iteration_reaches_sql_in_eight_frames_and_the_handler_in_six_more(
     mq.subscribe(consumer.options.group, orders, consumer.options.wanted_mode)
     if kind in ("C1", "C1 with a session"):
         prove(consumer)
-    mq.send(orders, 1)
-    mq.append()
-    stop = threading.Event()
-    runner = threading.Thread(target=consumer.run, args=(mq, stop))
-    runner.start()
-    try:
+    sent(mq, orders, 1)
+    with closing(consumer), running(consumer, mq):
         eventually(lambda: handled)
-    finally:
-        stop.set()
-    runner.join(20)
-    consumer.close()
     to_sql = frames_to(statements, "receive")
     assert to_sql[0] == "run"
     assert len(to_sql) <= 8, to_sql

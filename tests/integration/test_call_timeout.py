@@ -23,6 +23,7 @@ from mqpg.workers.appender import Appender
 from mqpg.workers.worker import Options
 from tests.fixtures.databases import OwnServer
 from tests.support.waiting import eventually
+from tests.support.working import at_work
 
 LIMIT = 2.0
 # A call that is ended ends long before this. The machine may be slow.
@@ -262,11 +263,8 @@ def test_calls_on_a_stopped_server_end(own_server: OwnServer) -> None:
 
 
 def test_a_worker_whose_backend_is_stopped_reconnects(own_server: OwnServer) -> None:
-    stop = threading.Event()
-    worker = Appender(Options(own_server.dsn, heartbeat=0.2, standby_poll=0.1, call_timeout=LIMIT), stop)
-    thread = threading.Thread(target=worker.run, daemon=True)
-    thread.start()
-    with mqpg.connect(own_server.dsn) as client:
+    options = Options(own_server.dsn, heartbeat=0.2, standby_poll=0.1, call_timeout=LIMIT)
+    with at_work(Appender, options) as worker, mqpg.connect(own_server.dsn) as client:
         client.create_topic("orders")
         client.subscribe("g", "orders")
         first = eventually(lambda: _leader(client))
@@ -279,9 +277,6 @@ def test_a_worker_whose_backend_is_stopped_reconnects(own_server: OwnServer) -> 
         eventually(lambda: _leader(client) not in (None, first))
         client.send("orders", 1)
         eventually(lambda: len(client.receive("g", "orders")) == 1)
-        stop.set()
-        thread.join(SOON)
-        assert not thread.is_alive()
 
 
 def _leader(client: mqpg.Client) -> int | None:

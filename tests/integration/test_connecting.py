@@ -2,7 +2,6 @@
 lost answers.
 """
 
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -14,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 import mqpg
 from mqpg import errors
 from tests.fixtures.databases import OwnServer
-from tests.support.consuming import is_acknowledged
+from tests.support.consuming import is_acknowledged, running
 from tests.support.proxied import proxied
 from tests.support.waiting import eventually
 
@@ -158,29 +157,22 @@ def test_client_producer_and_consumers_survive_a_restart(own_server: OwnServer, 
 
         with mq.transaction() as conn:
             conn.execute("create table seen (id int)")
-        stop = threading.Event()
-        threads = [threading.Thread(target=one.run, args=(mq, stop)) for one in (here, there)]
-        for thread in threads:
-            thread.start()
-        mq.append()
-        for round_ in (1, 2):
-            own_server.crash()
-            mq.append()
-            for number in range(20 * round_, 20 * round_ + 20):
-                mq.send("orders", number)
-            mq.append()
 
         def applied() -> list[int]:
             mq.append()  # a message whose session ended has failed, and comes again
             with mq.transaction() as conn:
                 return [row[0] for row in conn.execute("select id from seen order by id")]
 
-        eventually(lambda: applied() == list(range(60)), interval=0.2)
-        eventually(lambda: is_acknowledged(mq, "here") and is_acknowledged(mq, "there"), interval=0.2)
-        stop.set()
-        for thread in threads:
-            thread.join(20)
-            assert not thread.is_alive()
+        with running(here, mq), running(there, mq):
+            mq.append()
+            for round_ in (1, 2):
+                own_server.crash()
+                mq.append()
+                for number in range(20 * round_, 20 * round_ + 20):
+                    mq.send("orders", number)
+                mq.append()
+            eventually(lambda: applied() == list(range(60)), interval=0.2)
+            eventually(lambda: is_acknowledged(mq, "here") and is_acknowledged(mq, "there"), interval=0.2)
         with there._site._database.engine.connect() as local:  # type: ignore[union-attr]
             seen = [row[0] for row in local.exec_driver_sql("select id from seen")]
         there.close()

@@ -12,7 +12,7 @@ import pytest
 import mqpg
 from mqpg import errors
 from tests.fixtures.databases import OwnServer
-from tests.support.consuming import drain, ids_of, is_acknowledged, running, send
+from tests.support.consuming import drain, ids_of, is_acknowledged, running, send, sent_batch
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.shared_database
@@ -206,8 +206,7 @@ def test_exclusive_workers_keep_the_order_of_a_key(mq: mqpg.Client) -> None:
         seen.setdefault(str(message.key), []).append(message.payload["id"])
 
     assert note.step(mq) == 0
-    mq.send_batch("orders", [{"id": n} for n in range(60)], keys=[f"k{n % 6}" for n in range(60)])
-    mq.append()
+    sent_batch(mq, "orders", [{"id": n} for n in range(60)], keys=[f"k{n % 6}" for n in range(60)])
     with running(note, mq):
         eventually(lambda: sum(map(len, seen.values())) >= 60)
     assert all(numbers == sorted(set(numbers)) for numbers in seen.values())
@@ -231,8 +230,7 @@ def test_what_must_not_overtake_a_failed_message_waits(
 
     assert note.step(mq) == 0
     keys = ["a", "b", "b", "c", "b"]
-    mq.send_batch("orders", [{"id": n} for n in range(5)], keys=keys)
-    mq.append()
+    sent_batch(mq, "orders", [{"id": n} for n in range(5)], keys=keys)
     assert note.step(mq) == 5
     assert handled == seen
     eventually(lambda: (mq.append(), note.step(mq), len(handled) >= 6)[2])

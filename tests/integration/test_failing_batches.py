@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, text
 
 import mqpg
+from tests.support.consuming import sent_batch
 from tests.support.proven import prove
 
 pytestmark = pytest.mark.shared_database
@@ -60,8 +61,7 @@ def consume(mq: mqpg.Client, engine: Engine, picky: Picky, keys: list[str | None
         retry_delay=0,
         **options,
     )(picky)
-    mq.send_batch("orders", [{"id": one} for one in range(len(keys))], keys=keys)
-    mq.append()
+    sent_batch(mq, "orders", [{"id": one} for one in range(len(keys))], keys=keys)
     return consumer
 
 
@@ -96,7 +96,6 @@ def test_nothing_of_a_key_overtakes_a_failure_in_another_half(mq: mqpg.Client) -
 
     assert handle.step(mq) == 0  # subscribes
     prove(handle)
-    mq.send_batch("orders", list(range(8)), keys=["a", "b", "a", "b", "c", "b", "a", "b"])
-    mq.append()
+    sent_batch(mq, "orders", list(range(8)), keys=["a", "b", "a", "b", "c", "b", "a", "b"])
     handle.step(mq)
     assert calls == [[0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 3], [0, 1], [0], [1], [2], [4, 6]]

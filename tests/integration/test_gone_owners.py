@@ -10,7 +10,7 @@ import pytest
 
 import mqpg
 from mqpg.values.messages import AbandonedQueues
-from tests.support.consuming import running
+from tests.support.consuming import running, sent
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.shared_database
@@ -29,8 +29,7 @@ def held(mq: mqpg.Client) -> str:
     mq.create_topic("orders", queues=2)
     mq.subscribe("g", "orders", "pinned")
     key = next(key for key in map(str, range(99)) if _queue(mq, key) == 0)
-    mq.send("orders", {"id": 1}, key=key)
-    mq.append()
+    sent(mq, "orders", {"id": 1}, key=key)
     mq.receive("g", "orders", consumer="bill-1").release()
     return "orders"
 

@@ -22,6 +22,7 @@ from sqlalchemy.exc import DBAPIError
 
 import mqpg
 from mqpg import errors
+from tests.support.consuming import sent, sent_batch
 from tests.support.killing import killed
 from tests.support.proven import prove
 from tests.support.waiting import eventually
@@ -207,8 +208,7 @@ def _undoes_nothing(mq: mqpg.Client, effects: Callable[[], list[int]], sql: str,
     if not own:
         prove(consumer)
     four = list(range(first, first + 4))
-    mq.send_batch("orders", four)
-    mq.append()
+    sent_batch(mq, "orders", four)
     run(mq, consumer, lambda: sorted(letters(mq) + effects())[-4:] == four)
     consumer.close()
 
@@ -273,8 +273,7 @@ def own_effects(engine: Engine) -> list[int]:
 def handle_four(mq: mqpg.Client, consumer: mqpg.Consumer, engine: Engine) -> None:
     """Let it handle the messages 1 to 4 until each has an effect or is a dead letter."""
     consumer.step(mq)
-    mq.send_batch("orders", [1, 2, 3, 4])
-    mq.append()
+    sent_batch(mq, "orders", [1, 2, 3, 4])
     run(mq, consumer, lambda: {*letters(mq), *own_effects(engine)} == {1, 2, 3, 4})
     consumer.close()
 
@@ -384,8 +383,7 @@ def test_an_offset_that_cannot_be_written_is_not_passed_over(mq: mqpg.Client, sq
         conn.execute(text("delete from mqpg_offsets"))
 
     handle.step(mq)
-    mq.send("orders", 1)
-    mq.append()
+    sent(mq, "orders", 1)
     with pytest.raises(errors.DatabaseError, match="rolled back by the server"):
         handle.step(mq)
     assert own_effects(sqlite_engine) == []
@@ -605,8 +603,7 @@ def test_a_message_that_kills_its_process_is_buried(
     calls.touch()
     subscription = {"on_failure": "skip"} | MODES[mode]
     mq.subscribe("g", "orders", subscription.pop("mode", "exclusive"), max_attempts=3, retry_delay=0.05, **subscription)
-    mq.send_batch("orders", [1, 2, 3])
-    mq.append()
+    sent_batch(mq, "orders", [1, 2, 3])
     for _ in range(3):
         killed("tests.integration.test_handler_ends", dsn, str(calls), mode)
 

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 import mqpg
 from mqpg import errors
 from tests.support.business import INSERT, business, business_at
-from tests.support.consuming import drain, is_acknowledged
+from tests.support.consuming import drain, is_acknowledged, sent
 from tests.support.proven import prove
 
 pytestmark = pytest.mark.shared_database
@@ -192,8 +192,7 @@ def test_what_a_session_of_a_database_of_its_own_is_left_with(
     handle.step(mq)
     mq.send("orders", 1)
     drain(handle, mq)
-    mq.send("orders", 2)
-    mq.append()
+    sent(mq, "orders", 2)
     with pytest.raises((errors.DatabaseError, TypeError)):
         handle.step(mq)
     drain(handle, mq)

@@ -20,7 +20,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 import mqpg
 from mqpg import errors
 from tests.support.business import INSERT
-from tests.support.consuming import drain, ids_of, running, send
+from tests.support.consuming import drain, ids_of, running, send, sent, sent_batch
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.shared_database
@@ -378,8 +378,7 @@ def test_several_rounds_at_a_time_here(mq: mqpg.Client, db: psycopg.Connection[A
         conn.execute("insert into business (id) values (%s)", [message.payload["id"]])
 
     assert bill.step(mq) == 0
-    mq.send_batch("orders", [{"id": n} for n in range(80)], keys=[f"k{n % 16}" for n in range(80)])
-    mq.append()
+    sent_batch(mq, "orders", [{"id": n} for n in range(80)], keys=[f"k{n % 16}" for n in range(80)])
     with running(bill, mq):
         eventually(lambda: len(here(db)) >= 80)
     assert sorted(here(db)) == list(range(80))
@@ -400,8 +399,7 @@ def test_several_rounds_at_a_time_share_out_the_pinned_queues(
             raise ValueError("once")
 
     assert bill.step(mq) == 0
-    mq.send_batch("orders", [{"id": n} for n in range(60)], keys=[f"k{n % 16}" for n in range(60)])
-    mq.append()
+    sent_batch(mq, "orders", [{"id": n} for n in range(60)], keys=[f"k{n % 16}" for n in range(60)])
     with running(bill, mq):
         eventually(lambda: (mq.append(), len(there(local_url)) >= 60)[1], 40)
     assert sorted(there(local_url)) == list(range(60))
@@ -421,8 +419,7 @@ def test_the_log_shows_the_traceback_of_the_handler_alone(
         price(message)
 
     mq.subscribe("g", topic)
-    mq.send(topic, 1)
-    mq.append()
+    sent(mq, topic, 1)
     with caplog.at_level("WARNING", logger="mqpg"):
         handle.step(mq)
     (record,) = [one for one in caplog.records if one.exc_info]

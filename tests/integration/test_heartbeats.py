@@ -13,6 +13,7 @@ import pytest
 import mqpg
 from mqpg.connection.forking import OfThisProcess
 from mqpg.connection.pooled import BrokerConnection
+from tests.support.consuming import sent
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.shared_database, pytest.mark.waits]
@@ -41,8 +42,7 @@ def test_a_handler_that_blocks_its_loop_keeps_its_lease(
         time.sleep(6)
 
     consumer = mqpg.consumer("orders", group="g", lease=3, **MODES[mode])(handle)
-    mq.send("orders", 1)
-    mq.append()
+    sent(mq, "orders", 1)
 
     async def run() -> None:
         async with await mqpg.connect_async(dsn, pool_max_size=2) as client:
@@ -75,8 +75,7 @@ def test_handlers_that_hold_all_connections_keep_their_leases(mq: mqpg.Client, d
 
     with mqpg.connect(dsn, pool_max_size=1) as client:
         handle.step(client)
-        mq.send("orders", 1)
-        mq.append()
+        sent(mq, "orders", 1)
         thread = threading.Thread(target=handle.step, args=(client,))
         thread.start()
         eventually(lambda: calls)
@@ -117,8 +116,7 @@ def test_heartbeats_begin_again(mq: mqpg.Client, dsn: str, monkeypatch: pytest.M
         calls.append(message.attempt)
         require_held(mq, 4.5)
 
-    mq.send("orders", 1)
-    mq.append()
+    sent(mq, "orders", 1)
     if what == "no thread":
         with pytest.raises(RuntimeError):
             handle.step(mq)

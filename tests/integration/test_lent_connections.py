@@ -16,7 +16,7 @@ from sqlalchemy import Connection, text
 import mqpg
 from mqpg import errors
 from mqpg.connection.statements import statement
-from tests.support.consuming import running
+from tests.support.consuming import running, sent_batch
 from tests.support.waiting import eventually
 
 # What a session is like: settings, role, and what may be left behind in it.
@@ -271,8 +271,7 @@ def test_handlers_that_send_need_no_further_connection(dsn: str, orders: str, co
             attempts.append(message.attempt)
 
         handle.step(mq)
-        mq.send_batch(orders, list(range(6)))
-        mq.append()
+        sent_batch(mq, orders, list(range(6)))
         with running(handle, mq):
             eventually(lambda: len(attempts) >= 6)
         assert attempts == [1] * 6

@@ -8,7 +8,7 @@ from sqlalchemy import create_engine, text
 
 import mqpg
 from tests.support.business import INSERT
-from tests.support.consuming import drain
+from tests.support.consuming import drain, sent_batch
 
 pytestmark = pytest.mark.shared_database
 
@@ -38,8 +38,7 @@ def _consume(mq: mqpg.Client, bill: Any) -> list[int]:
     mq.send("orders", {"id": 9}, key="z")  # the first delivery after a start comes alone
     mq.append()
     drain(bill, mq)
-    mq.send_batch("orders", [{"id": n} for n in range(5)], keys=_KEYS)
-    mq.append()
+    sent_batch(mq, "orders", [{"id": n} for n in range(5)], keys=_KEYS)
     drain(bill, mq)
     return [letter.payload["id"] for letter in mq.dead_letters("g", "orders")]
 

@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, text
 import mqpg
 from mqpg import errors
 from tests.support.business import INSERT
-from tests.support.consuming import drain, running, send
+from tests.support.consuming import drain, running, send, sent_batch
 from tests.support.proven import prove
 from tests.support.waiting import eventually
 
@@ -48,8 +48,7 @@ KEYS = ["a", "b", "b", "c", "b"]
 
 
 def send_keyed(mq: mqpg.Client) -> None:
-    mq.send_batch("orders", [{"id": n} for n in range(5)], keys=KEYS)
-    mq.append()
+    sent_batch(mq, "orders", [{"id": n} for n in range(5)], keys=KEYS)
 
 
 @pytest.mark.parametrize(("on_failure", "first"), [("skip", [0, 2, 3, 4]), ("block_key", [0, 3]), ("block_queue", [0])])
@@ -170,8 +169,7 @@ def test_workers_take_queues_that_are_added_while_they_run(
 
     with running(notify, mq):
         for numbers in (range(20), range(20, 40)):
-            mq.send_batch(topic, [{"id": n} for n in numbers], keys=[str(n) for n in numbers])
-            mq.append()
+            sent_batch(mq, topic, [{"id": n} for n in numbers], keys=[str(n) for n in numbers])
             eventually(partial(consumed, numbers))
             mq.alter_topic(topic, queues=4)
     assert sorted(got) == list(range(40))

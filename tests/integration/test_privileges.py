@@ -14,6 +14,7 @@ import mqpg
 from mqpg.schema.compatibility import read, require_compatible
 from mqpg.schema.source import packaged
 from mqpg.workers.heartbeat import Heartbeat
+from tests.support.consuming import sent, sent_batch
 from tests.support.roles import LoginRole, Roles
 from tests.support.waiting import eventually
 
@@ -102,8 +103,7 @@ def test_only_auditors_read_the_views_of_auditors(
     """Each of them, with nothing but the grant, and nobody else has even the schema."""
     mq.create_topic("orders")
     mq.subscribe("billing", "orders")
-    mq.send("orders", 1)
-    mq.append()
+    sent(mq, "orders", 1)
     query = "select relname from pg_class where relnamespace = 'mqpg_audit'::regnamespace and relkind = 'v'"
     views = [sql.Identifier("mqpg_audit", name) for (name,) in db.execute(query)]
     assert len(views) > 10
@@ -134,8 +134,7 @@ def test_auditors_learn_no_key_and_no_tag_from_why(mq: mqpg.Client, role: LoginR
     mq.create_topic("orders", queues=1)
     mq.subscribe("billing", "orders", on_failure="block_key", retry_delay="1 min")
     mq.subscribe("tagged", "orders", tags=["else"])
-    mq.send_batch("orders", [1, 2], keys=["loot", "loot"], tags=["loot", "loot"])
-    mq.append()
+    sent_batch(mq, "orders", [1, 2], keys=["loot", "loot"], tags=["loot", "loot"])
     failed = mq.receive("billing", "orders")[0]
     mq.nack(failed)
     mq.receive("tagged", "orders")

@@ -23,6 +23,7 @@ import mqpg
 from mqpg import errors
 from mqpg.connection.dsn import to_sqlalchemy
 from mqpg.connection.statements import statement
+from tests.support.consuming import running, sent, sent_batch
 from tests.support.forked import Child
 from tests.support.processes import Processes
 from tests.support.waiting import PATIENCE
@@ -304,8 +305,7 @@ def test_a_child_that_comes_back_from_a_handler(mq: mqpg.Client, db: psycopg.Con
     mq.create_topic("orders", queues=1)
     mq.subscribe("g", "orders", "pinned" if kind == "own database" else "exclusive")
     db.execute("create table effect (id int)")
-    mq.send_batch("orders", [0, 1, 2])
-    mq.append()
+    sent_batch(mq, "orders", [0, 1, 2])
     words = [sys.executable, "-W", "ignore", "-c", _FORKING, dsn, kind]
     run = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert run.stdout.splitlines() == ["0 0 1", "1 1 1", "2 7 1"], run.stderr
@@ -363,8 +363,7 @@ def test_a_child_that_outlives_its_parent_holds_no_transaction(
     mq.create_topic("orders", queues=1)
     mq.subscribe("g", "orders", "pinned")
     db.execute("create table effect (id int)")
-    sent = mq.send("orders", 1)
-    mq.append()
+    message_id = sent(mq, "orders", 1)
     name = "psycopg" if driver == "own engine" else driver
     url = to_sqlalchemy(dsn).set(drivername=f"postgresql+{name}").render_as_string(hide_password=False)
     child = tmp_path / "child"
@@ -375,16 +374,12 @@ def test_a_child_that_outlives_its_parent_holds_no_transaction(
     def handle(message: mqpg.Message, conn: Connection) -> None:
         conn.execute(text("insert into effect values (2)"))
 
-    stop = threading.Event()
-    thread = threading.Thread(target=handle.run, args=(mq, stop), daemon=True)
-    thread.start()
     try:
-        mq.wait_done(sent, "g", timeout=PATIENCE)
+        with running(handle, mq):
+            mq.wait_done(message_id, "g", timeout=PATIENCE)
         assert db.execute("select id from effect").fetchall() == [(2,)]
     finally:
         os.kill(int(child.read_text()), signal.SIGKILL)
-        stop.set()
-        thread.join(PATIENCE)
         handle.close()
 
 
@@ -399,10 +394,9 @@ def test_a_handler_with_a_pool_of_processes(mq: mqpg.Client, orders: str, proces
         "        assert pool.map(abs, [-1, -2]) == [1, 2]\n"
     )
     mq.subscribe("g", orders)
-    sent = mq.send_batch(orders, [1, 2])
-    mq.append()
+    ids = sent_batch(mq, orders, [1, 2])
     consumer = processes.start("consume", "pooled:add")
-    for message_id in sent:
+    for message_id in ids:
         mq.wait_done(message_id, "g", timeout=PATIENCE)
     assert "stopping" not in consumer.log()
     assert consumer.stop() == 0
@@ -459,8 +453,7 @@ def test_waiting_wakes_in_a_child_of_a_parent_that_has_waited(dsn: str, orders: 
 
         child = Child(wait)
         time.sleep(2)
-        other.send(orders, 1)
-        other.append()
+        sent(other, orders, 1)
         assert child.result() < 10
 
 
@@ -509,8 +502,7 @@ def test_a_consumer(dsn: str, orders: str, kind: str, new_database: Callable[...
     consumer = handle if kind == "driver" else handle_sqlalchemy
     with mqpg.connect(dsn) as mq:
         consumer.step(mq)
-        mq.send_batch(orders, [str(number) for number in range(30)])
-        mq.append()
+        sent_batch(mq, orders, [str(number) for number in range(30)])
         consumer.step(mq)
 
         def consume() -> int:

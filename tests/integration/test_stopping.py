@@ -9,6 +9,7 @@ import pytest
 
 import mqpg
 from tests.fixtures.databases import OwnServer
+from tests.support.consuming import sent
 from tests.support.waiting import eventually
 
 _PATIENT = {"pool_timeout": 3600.0, "retry_timeout": 3600.0}
@@ -26,8 +27,7 @@ def test_a_consumer_ends_while_the_broker_is_away(own_server: OwnServer) -> None
         mq.subscribe("billing", "orders")
         thread = threading.Thread(target=bill.run, args=(mq, stop), daemon=True)
         thread.start()
-        message_id = mq.send("orders", 1)
-        mq.append()
+        message_id = sent(mq, "orders", 1)
         mq.wait_done(message_id, "billing")
         own_server.server.stop()
         stop.set()
@@ -67,8 +67,7 @@ def test_what_is_under_way_is_finished_though_the_pool_is_busy(mq: mqpg.Client, 
     with mqpg.connect(dsn, pool_max_size=1) as one:
         one.create_topic("orders")
         one.subscribe("billing", "orders", max_attempts=1)
-        message_id = one.send("orders", 1)
-        one.append()
+        message_id = sent(one, "orders", 1)
         thread = threading.Thread(target=bill.run, args=(one, stop), daemon=True)
         thread.start()
         assert entered.wait(_SOON)

@@ -14,6 +14,7 @@ import mqpg
 from mqpg import Verdict, errors, protocols, tables
 from mqpg.workers.ledgers import open_ledger
 from tests.support.business import INSERT
+from tests.support.consuming import sent
 from tests.support.in_process import Run
 
 pytestmark = pytest.mark.shared_database
@@ -159,15 +160,13 @@ def test_the_printed_statements_make_all_tables(
 
 
 def test_a_journal_beside_the_queue(mq: mqpg.Client, db: psycopg.Connection[Any], orders: str) -> None:
-    mq.send("orders", {"id": 1})
-    mq.append()
+    sent(mq, "orders", {"id": 1})
     db.execute("create schema billing")
     with pytest.raises(errors.LedgerError, match=r"no table billing\.mqpg_applied.* --schema billing consumer`"):
         consumer(None, schema="billing", create_tables=False).step(mq)
     assert consumer(None, schema="billing").step(mq) == 1
     assert db.execute("select count(*) from billing.mqpg_applied").fetchone() == (1,)
-    mq.send("orders", {"id": 2})
-    mq.append()
+    sent(mq, "orders", {"id": 2})
     assert consumer(None, schema="billing", create_tables=False).step(mq) == 1
     db.execute("alter table billing.mqpg_applied drop column broker")
     with pytest.raises(errors.LedgerError, match="lacks the columns broker; create_tables=False"):

@@ -16,6 +16,7 @@ from mqpg.user_tables import dialects
 from mqpg.user_tables.tables import applied, inbox, ledger, located, offsets
 from tests.support.app_with_tables import AppWithTables
 from tests.support.business import INSERT
+from tests.support.consuming import sent, sent_batch
 
 pytestmark = pytest.mark.shared_database
 
@@ -49,8 +50,7 @@ def engine(local_url: str) -> Iterator[Engine]:
 def test_rows_and_keys_of_old_tables_are_kept(mq: mqpg.Client, engine: Engine) -> None:
     mq.create_topic("orders", queues=1)
     mq.subscribe("g", "orders", "pinned")
-    mq.send_batch("orders", [{"id": number} for number in range(3)])
-    mq.append()
+    sent_batch(mq, "orders", [{"id": number} for number in range(3)])
     first, second, _ = (message.message_id for message in mq.fetch("orders", 0, 0))
     broker = mq.info().broker_id
     with engine.begin() as conn:
@@ -108,8 +108,7 @@ def test_another_key_is_not_changed(local_url: str) -> None:
 
 def test_a_journal_beside_the_queue(mq: mqpg.Client, db: psycopg.Connection[Any]) -> None:
     mq.create_topic("orders", queues=1)
-    mq.send("orders", {"id": 1})
-    mq.append()
+    sent(mq, "orders", {"id": 1})
     db.execute(OLD[2].encode())
 
     @mqpg.consumer("orders", group="g", journal=True)
@@ -127,8 +126,7 @@ def test_a_journal_can_be_published(
 ) -> None:
     """A publication stops UPDATE of tables without a replica identity, and a consumer that was moved back makes one."""
     mq.create_topic("orders", queues=1)
-    mq.send("orders", {"id": 1})
-    mq.append()
+    sent(mq, "orders", {"id": 1})
     db.execute("create publication everything for all tables")
     if existing:
         db.execute(OLD[2].encode())

@@ -9,6 +9,7 @@ import pytest
 
 import mqpg
 from mqpg.errors import ConfigurationError, InvalidArgument, UnknownTopic
+from tests.support.consuming import sent, sent_batch
 
 pytestmark = pytest.mark.shared_database
 
@@ -23,8 +24,7 @@ def mq(dsn: str) -> Any:
 def test_a_table_has_each_message_as_fetch_returns_it(mq: mqpg.Client) -> None:
     for number, text in enumerate(['"', "a,b\n\\N", "", "é€😀"]):
         mq.send("orders", {"n": number, "text": text}, key=text or None, tag="t", headers={"h": text})
-    mq.send_batch("orders", list(range(10_050)), keys=["long"] * 10_050)
-    mq.append()
+    sent_batch(mq, "orders", list(range(10_050)), keys=["long"] * 10_050)
     table = mq.to_arrow("orders")
     names = ("offset", "message_id", "key", "tag", "born_at")
     fetched = [(q, one) for q in (0, 1) for first in range(0, 20_000, 10_000) for one in _fetched(mq, q, first)]
@@ -49,20 +49,17 @@ def _parsed(text: str | None) -> Any:
 
 
 def test_only_what_became_visible_since_a_time(mq: mqpg.Client) -> None:
-    mq.send("orders", 1)
-    mq.append()
+    sent(mq, "orders", 1)
     since = datetime.now(UTC)
     assert mq.to_arrow("orders", since=since).num_rows == 0
-    mq.send("orders", 2)
-    mq.append()
+    sent(mq, "orders", 2)
     assert mq.to_arrow("orders", since=since)["payload"].to_pylist() == ["2"]
     assert mq.to_arrow("orders").num_rows == 2
 
 
 def test_an_empty_topic_has_the_columns(mq: mqpg.Client) -> None:
     empty = mq.to_arrow("orders")
-    mq.send("orders", 1)
-    mq.append()
+    sent(mq, "orders", 1)
     assert (empty.num_rows, empty.schema) == (0, mq.to_arrow("orders").schema)
 
 

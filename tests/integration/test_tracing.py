@@ -23,7 +23,7 @@ from sqlalchemy import create_engine
 
 import mqpg
 from mqpg import errors, protocols
-from tests.support.consuming import drain
+from tests.support.consuming import drain, sent
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.shared_database
@@ -142,8 +142,7 @@ def test_headers_get_the_context_and_keep_what_they_had(mq: mqpg.Client, topic: 
     raw = '{"id": 1.50}'
     mq.send(topic, mqpg.Json(raw), headers={"mine": [1]}, key="k")
     mq.send(topic, 2, headers=mqpg.Json('{"mine": 2}'), key="k")
-    mq.send(topic, 3, headers=[3], key="k")
-    mq.append()
+    sent(mq, topic, 3, headers=[3], key="k")
     first, second, third = mq.receive("billing", topic)
     assert first.raw == raw
     assert sorted(first.headers) == ["mine", "traceparent"]
@@ -366,8 +365,7 @@ def test_any_headers_reach_the_handler(
 
 def test_without_a_provider_nothing_changes(mq: mqpg.Client, topic: str) -> None:
     """The API is imported here, but nobody has configured it."""
-    mq.send(topic, 1)
-    mq.append()
+    sent(mq, topic, 1)
     (message,) = mq.receive("billing", topic)
     assert message.raw_headers is None
 

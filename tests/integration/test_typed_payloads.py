@@ -18,7 +18,7 @@ import sqlalchemy
 
 import mqpg
 from mqpg import errors
-from tests.support.consuming import drain
+from tests.support.consuming import drain, sent, sent_batch
 
 pytestmark = pytest.mark.shared_database
 
@@ -65,8 +65,7 @@ ORDER = Order(7, datetime(2026, 11, 23, 12, tzinfo=UTC), date(2026, 11, 24), [Li
 
 
 def send(mq: mqpg.Client, *payloads: Any) -> None:
-    mq.send_batch("orders", payloads)
-    mq.append()
+    sent_batch(mq, "orders", payloads)
 
 
 def reasons(mq: mqpg.Client) -> list[str | None]:
@@ -145,8 +144,7 @@ def test_the_message_beside_its_payload(
 
     decorate = mqpg.consumer(topic, group="g", **where)
     handle = decorate(without if kind == "external" else before if message_first else behind)
-    mq.send(topic, Plain(7), key="seven")
-    mq.append()
+    sent(mq, topic, Plain(7), key="seven")
     drain(handle, mq)
     handle.close()
     ((number, key, conn),) = seen

@@ -17,7 +17,7 @@ from mqpg import errors
 from mqpg._sync.client import wakeup
 from mqpg.connection import listener, notifications
 from tests.fixtures.databases import OwnServer
-from tests.support.consuming import running
+from tests.support.consuming import running, sent
 from tests.support.proxied import proxied
 from tests.support.waiting import PATIENCE, eventually
 
@@ -130,8 +130,7 @@ def test_only_those_are_woken_whom_it_concerns(mq: mqpg.Client, topics: list[str
     eventually(lambda: watch._seen is not None)
     time.sleep(0.3)
     woken.clear()
-    mq.send("t2", 1)
-    mq.append()
+    sent(mq, "t2", 1)
     eventually(lambda: "t2" in woken)
     time.sleep(0.3)
     assert set(woken) == {"t2"}
@@ -141,8 +140,7 @@ def test_only_those_are_woken_whom_it_concerns(mq: mqpg.Client, topics: list[str
 
 def test_what_a_dead_member_held_is_found_without_a_tick(mq: mqpg.Client, topics: list[str]) -> None:
     """No tick announces that a lease ended."""
-    mq.send("t0", 1)
-    mq.append()
+    sent(mq, "t0", 1)
     began = time.monotonic()
     assert len(mq.receive("g", "t0", lease=1.5)) == 1
     (message,) = mq.receive("g", "t0", wait=20)
@@ -156,8 +154,7 @@ def test_a_name_that_could_not_join_yet_is_not_forgotten(mq: mqpg.Client, topics
     yet.
     """
     mq.subscribe("all", "t0", "broadcast")
-    mq.send("t0", 1)
-    mq.append()
+    sent(mq, "t0", 1)
     for _ in range(others):
         (message,) = mq.receive("all", "t0", consumer="old", wait=20)
         mq.ack(message)
@@ -171,8 +168,7 @@ def test_a_name_that_could_not_join_yet_is_not_forgotten(mq: mqpg.Client, topics
 def test_a_seek_wakes_whoever_waits(dsn: str, topics: list[str]) -> None:
     """A seek makes no tick. While notifications are trusted, the next look finds it."""
     with mqpg.connect(dsn, listen=False, poll_interval=0.2) as mq:
-        mq.send("t0", 1)
-        mq.append()
+        sent(mq, "t0", 1)
         (message,) = mq.receive("g", "t0")
         mq.ack(message)
         found: list[Any] = []
@@ -195,8 +191,7 @@ def test_waiting_outlives_a_restart(own_server: OwnServer) -> None:
         time.sleep(0.5)
         own_server.crash()
         time.sleep(0.5)
-        mq.send("t", 1, dedup_id="one")
-        mq.append()
+        sent(mq, "t", 1, dedup_id="one")
         thread.join(30)
         assert [message.payload for message in found] == [1]
 
@@ -274,8 +269,7 @@ def test_looks_that_are_faster_than_the_notification(
         interest = watch.add("t0", lambda: None)
         eventually(lambda: watch._seen is not None)
         for _ in range(2):
-            mq.send("t0", 1)
-            mq.append()
+            sent(mq, "t0", 1)
             eventually(lambda: watch.trusted and not late)
             time.sleep(notifications._LATE + 0.3)
             assert watch.trusted
@@ -297,8 +291,7 @@ def test_the_waiters_of_a_single_topic_are_woken_before_the_look(
     def woken_first() -> bool:
         """False where the look was due just then."""
         events.clear()
-        mq.send("t0", 1)
-        mq.append()
+        sent(mq, "t0", 1)
         eventually(lambda: {"wake", "look"} <= set(events))
         time.sleep(0.3)
         return events == ["wake", "look"]

@@ -11,7 +11,7 @@ from typing import Any
 import mqpg
 from mqpg.testing import draining
 
-__all__ = ["drain", "ids_of", "is_acknowledged", "running", "send"]
+__all__ = ["drain", "ids_of", "is_acknowledged", "running", "send", "sent", "sent_batch"]
 
 _QUIET = 0.3  # seconds after the last message in which a message may still come
 _PATIENCE = 5.0  # the same while the group has not finished all: a slow machine takes longer
@@ -21,6 +21,20 @@ def send(mq: mqpg.Client, numbers: Sequence[int], key: str | None = "k", **more:
     """Send messages {"id": number} on topic orders and append them."""
     keys = None if key is None else [key] * len(numbers)
     found = mq.send_batch("orders", [{"id": number} for number in numbers], keys=keys, **more)
+    mq.append()
+    return found
+
+
+def sent(mq: mqpg.Client, *message: Any, **more: Any) -> int:
+    """Send a message, and append it."""
+    found = mq.send(*message, **more)
+    mq.append()
+    return found
+
+
+def sent_batch(mq: mqpg.Client, *messages: Any, **more: Any) -> list[int]:
+    """Send messages, and append them."""
+    found = mq.send_batch(*messages, **more)
     mq.append()
     return found
 

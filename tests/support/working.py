@@ -1,21 +1,38 @@
-"""A session that does the work of the worker processes, and what stops it from making tables."""
+"""Workers in a thread, a session that does the work of all of them, and what stops it from making tables."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
 import pytest
 
+from mqpg.workers.worker import Options
 from tests.support.waiting import PATIENCE
 
-__all__ = ["NO_DDL", "working"]
+__all__ = ["NO_DDL", "at_work", "working"]
 
 NO_DDL = (
     "create function stop() returns event_trigger language plpgsql as 'begin raise ''no DDL''; end'; "
     "create event trigger stop on ddl_command_start execute function stop(); "
     "update mqpg.settings set value = '9' where name = 'segments_ahead'"
 )
+
+
+@contextmanager
+def at_work(role: Callable[..., Any], options: Options, **more: Any) -> Iterator[Any]:
+    """A worker in a thread, until the block ends."""
+    stop = threading.Event()
+    worker = role(options, stop, **more)
+    thread = threading.Thread(target=worker.run, daemon=True)
+    thread.start()
+    try:
+        yield worker
+    finally:
+        stop.set()
+        thread.join(PATIENCE)
+    assert not thread.is_alive()
 
 
 @contextmanager

@@ -9,12 +9,12 @@ from psycopg.rows import dict_row
 
 from mqpg import migrate
 from mqpg.status import check_server
+from mqpg.workers.appender import Appender
+from mqpg.workers.keeper import Keeper
+from mqpg.workers.worker import Options, Worker
 from tests.support.broker import Broker, Session
 from tests.support.servers import temporary_server
 from tests.support.waiting import eventually
-from workers.appender import Appender
-from workers.keeper import Keeper
-from workers.worker import Options, Worker
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,12 @@ import mqpg
 from mqpg.metrics.families import families
 from mqpg.metrics.reading import read_metrics
 from mqpg.workers import consume as runner
+from mqpg.workers import worker_of
+from mqpg.workers.worker import Options
 from tests.support.broker import Broker
 from tests.support.in_process import Run
 from tests.support.waiting import eventually
 from tests.support.working import NO_DDL
-from workers import worker_of
-from workers.worker import Options
 
 Connection = psycopg.Connection[Any]
 Body = Callable[[threading.Event], object]
@@ -143,8 +143,7 @@ def test_a_consumer_that_fails_in_each_iteration(protocol: str, db: Connection, 
     mq.subscribed("t", mode="pinned" if protocol == "C2" else "exclusive")
     if protocol != "C2":
         db.execute("alter table mqpg.cursor add constraint never check (false) not valid")
-    mq.send("t")
-    mq.append()
+    mq.sent("t")
     body = partial(runner.run, CONSUMERS[protocol], "app:handle", dsn, heartbeat=0.05, patience=5)
     with at_work(broker, body):
         eventually(lambda: failing(db, "consumer") >= 3, timeout=60)

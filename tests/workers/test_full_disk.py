@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,11 +19,12 @@ from mqpg.errors import ConfigurationError, DatabaseError
 from mqpg.metrics.families import families
 from mqpg.metrics.reading import read_metrics
 from mqpg.status import findings, read_overview
+from mqpg.workers import worker_of
+from mqpg.workers.worker import Options
 from tests.support.in_process import Run
 from tests.support.servers import server_folder
 from tests.support.waiting import eventually
-from workers import worker_of
-from workers.worker import Options
+from tests.support.working import at_work
 
 SMALL: dict[str, str | int] = {"shared_buffers": "16MB", "max_wal_size": "64MB", "min_wal_size": "64MB"}
 
@@ -92,18 +92,11 @@ def metrics(dsn: str) -> dict[str, float]:
 
 
 def test_a_full_disk_is_said_everywhere(disk: Disk, run: Run) -> None:
-    stop = threading.Event()
-    keeper = worker_of("keeper")(Options(disk.dsn, heartbeat=0.2), stop)
-    thread = threading.Thread(target=keeper.run)
     with mqpg.connect(disk.dsn) as mq:
         mq.create_topic("t", queues=1)
         mq.subscribe("g", "t")
-        thread.start()
-        try:
+        with at_work(worker_of("keeper"), Options(disk.dsn, heartbeat=0.2)):
             _check(disk, mq, run)
-        finally:
-            stop.set()
-            thread.join()
 
 
 def _check(disk: Disk, mq: mqpg.Client, run: Run) -> None:

@@ -3,8 +3,7 @@
 import logging
 import re
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -15,6 +14,7 @@ from tests.support.broker import Broker, Session
 from tests.support.processes import Processes, workers
 from tests.support.retention import keep, payloads, retain, roll
 from tests.support.waiting import eventually
+from tests.support.working import at_work
 
 FIRST = ("commit_log_1", "op_log_1", "check_log_1", "consume_queue_1", "tick_1", "half_tick_1", "cursor_1")
 
@@ -78,17 +78,8 @@ class Overlapping(threading.Thread):
             raise self.error
 
 
-@contextmanager
-def at_work(broker: Broker) -> Iterator[Keeper]:
-    """A keeper in a thread, until the block ends."""
-    stop = threading.Event()
-    keeper = Keeper(Options(dsn=broker.dsn, interval=0.1, heartbeat=0.1), stop, long=0.5)
-    running = threading.Thread(target=keeper.run, daemon=True)
-    running.start()
-    yield keeper
-    stop.set()
-    running.join(30)
-    assert not running.is_alive()
+def keeping(broker: Broker) -> AbstractContextManager[Keeper]:
+    return at_work(Keeper, Options(dsn=broker.dsn, interval=0.1, heartbeat=0.1), long=0.5)
 
 
 def test_segments_go_although_a_transaction_is_open_at_every_moment(
@@ -120,7 +111,7 @@ def test_a_reader_that_holds_all_tables_holds_up_nothing_but_drops(
     ]
     reader.execute(f"lock table {', '.join(tables)} in access share mode")
     retain(mq, "0 s")
-    with caplog.at_level(logging.INFO, logger="mqpg.workers"), at_work(broker) as keeper:
+    with caplog.at_level(logging.INFO, logger="mqpg.workers"), keeping(broker) as keeper:
         blocked = "select blocked_by from mqpg.blocked_segments where table_name = 'consume_queue_1'"
         eventually(lambda: any(reader.pid in row.blocked_by for row in mq.rows(blocked)))
         mq.execute("update mqpg.settings set value = '4' where name = 'segments_ahead'")
@@ -155,7 +146,7 @@ def test_a_merge_that_never_finds_a_quiet_moment_shows_and_holds_nobody_up(
     producers = Overlapping(broker)
     producers.start()
     eventually(lambda: producers.sent > 0 or producers.error)
-    with caplog.at_level(logging.INFO, logger="mqpg.workers"), at_work(broker) as keeper:
+    with caplog.at_level(logging.INFO, logger="mqpg.workers"), keeping(broker) as keeper:
         merging = "segments cannot be merged, because transactions use their tables"
         eventually(lambda: any(record.getMessage() == merging for record in caplog.records))
         eventually(
@@ -274,7 +265,7 @@ def test_a_group_that_nobody_reads_is_reported_once(
     def report(group: str) -> str:
         return f"{group}: start mqpg consume for group {group}"
 
-    with caplog.at_level(logging.WARNING, logger="mqpg.workers"), at_work(broker) as keeper:
+    with caplog.at_level(logging.WARNING, logger="mqpg.workers"), keeping(broker) as keeper:
         eventually(lambda: len(reported()) == 2)
         assert sorted(reported()) == [report("g"), report("nobody")]
         mq.drain("one")  # the group g
