@@ -62,7 +62,7 @@ def work(
     if role is None:
         _supervise(options, at_eof, log_as, metrics)
     else:
-        stop = _stop_event(at_eof)
+        stop, _ = _stop_event(at_eof)
         with _serving(metrics, options.dsn):
             worker_of(role)(options, stop).run()
 
@@ -87,11 +87,12 @@ def consume(
     from . import consume as runner
 
     configure("consumer", log_level, LogFormat(log_format))
-    stop = _stop_event(at_eof)
+    stop, take_signals = _stop_event(at_eof)
     options["queues"] = None if queues is None else runner.parse_queues(queues)
     given = {name: value for name, value in options.items() if value is not None}
     found = {target: one.with_options(**given) for target, one in find_consumers(handlers).items()}
     broker, shared = locate.resolve(dsn), load(lifespan) if lifespan else None
+    take_signals()
     if ":" not in handlers:
         runner.run_all(found, broker, stop, heartbeat=heartbeat, patience=patience, lifespan=shared)
     else:
@@ -175,10 +176,10 @@ def _supervise(options: Options, at_eof: bool, log_as: Callable[[str], None], me
         raise SystemExit(status)
 
 
-def _stop_event(at_eof: bool) -> threading.Event:
-    """Return the event that ends this process."""
+def _stop_event(at_eof: bool) -> tuple[threading.Event, Callable[[], None]]:
+    """Return the event that ends this process, and what takes its signals back."""
     stop = threading.Event()
-    stop_on_signals(stop)
+    take_signals = stop_on_signals(stop)
     if at_eof:
         stop_on_eof(stop)
-    return stop
+    return stop, take_signals

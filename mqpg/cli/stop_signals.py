@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
@@ -20,8 +21,10 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
 _GONE = "the parent process is gone"
 
 
-def stop_on_signals(stop: threading.Event) -> None:
+def stop_on_signals(stop: threading.Event) -> Callable[[], None]:
     """Set `stop` on SIGTERM or SIGINT. Call it from the main thread.
+
+    Call what it returns once modules are loaded that may have taken the signals for themselves.
 
     A second signal changes nothing. The handler only writes to a pipe, and a thread sets the event,
     because an event that a handler sets can deadlock with a main thread that is entering `wait()`. A
@@ -34,7 +37,12 @@ def stop_on_signals(stop: threading.Event) -> None:
         with suppress(BlockingIOError):  # full of earlier ones
             os.write(write_end, bytes([signum]))
 
-    before = {signum: signal.signal(signum, handler) for signum in STOPPING}
+    def take() -> None:
+        for signum in STOPPING:
+            signal.signal(signum, handler)
+
+    before = {signum: signal.getsignal(signum) for signum in STOPPING}
+    take()
 
     def restore(_: threading.Event) -> None:
         for signum, action in before.items():
@@ -42,6 +50,7 @@ def stop_on_signals(stop: threading.Event) -> None:
 
     in_child(stop, restore)  # the pipe is that of the parent, which would stop in its place
     _watch(read_end, stop, "signals")
+    return take
 
 
 def stop_on_eof(stop: threading.Event, descriptor: int = 0) -> None:

@@ -39,8 +39,11 @@ pinned = mqpg.consumer("t", group="pinned")(plain)
 """
 # Effects anywhere (C3), also of a handler that takes its time.
 ELSEWHERE = """
+import signal
 import time
 import mqpg
+
+signal.signal(signal.SIGTERM, print)  # as some libraries do when they are loaded
 
 @mqpg.consumer("t", group="mail", effect="external", mode="shared", max_messages=5, lease=2)
 def mail(message):
