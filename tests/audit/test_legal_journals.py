@@ -145,6 +145,22 @@ def test_a_topic_that_was_dropped_and_created_again(
     require_valid(run_audit(AuditOptions(dsn=dsn, applied={"g": url})))
 
 
+def test_a_seek_back_in_a_topic_that_was_dropped(run_audit: RunAudit, mq: mqpg.Client, dsn: str) -> None:
+    """The journal has its messages as often as they came, and its queues are gone."""
+    for _ in range(2):
+        consume(mq, journal=True)
+        mq.seek("g", "t", "earliest")
+        consume(mq, journal=True)
+        mq.drop_topic("t", force=True)
+        mq.create_topic("t")
+    consume(mq, journal=True)
+    assert judged(run_audit, dsn) == (Verdict.VALID, {}, [])
+    with mq.transaction() as conn:
+        conn.execute("insert into mqpg_applied select * from mqpg_applied where message_id = "
+                     "(select min(message_id) from mqpg_applied)")  # fmt: skip
+    assert judged(run_audit, dsn)[1] == {"duplicated": 1}
+
+
 def test_messages_that_no_consumer_of_the_library_took(run_audit: RunAudit, mq: mqpg.Client, dsn: str) -> None:
     mq.subscribe("g", "t")
     mq.send("t", 1)
