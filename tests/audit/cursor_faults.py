@@ -137,6 +137,20 @@ def seek_without_its_record(story: Story) -> None:
     story.broker.execute("delete from mqpg.position_jump where consumer_group = 'five'")
 
 
+@fault("skipped", "(action moved): moved from 0", alone=True)
+def seek_whose_record_names_another_queue(story: Story) -> None:
+    story.broker.execute("select mqpg.seek('mail', 'orders', '4', queue_id => 0)")
+    story.broker.execute("update mqpg.position_jump set queue_id = 1")
+
+
+@fault("reverted", "went back from 3", alone=True)
+def seek_back_whose_record_says_forward(story: Story) -> None:
+    _subscribe(story, "one")
+    _ack(story, _receive(story, "one"))
+    story.broker.execute("select mqpg.seek('one', 'orders', '0', queue_id => 0)")
+    story.broker.execute("update mqpg.position_jump set back = false")
+
+
 @fault("skipped", "(action expired): moved from 0")
 def expired_without_its_record(story: Story) -> None:
     _subscribe(story, "six")

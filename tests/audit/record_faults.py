@@ -158,6 +158,16 @@ def newest_row_of_a_queue_deleted(story: Story) -> None:
     _queue_row(story, "delete from", "where tick_id = (select max(tick_id) from mqpg.consume_queue)")
 
 
+@fault("gap", "messages, and the queues have 0 of them", alone=True)
+def unread_message_deleted_with_its_row(story: Story) -> None:
+    """It is the newest one of its queue, so nothing else names it."""
+    story.drain("mail", journal=False)
+    message = story.one("select mqpg.send('orders', '{}'::text)")
+    story.append()
+    for table, where in {"commit_log": "batch_id * 1024 = %s", "consume_queue": "first_ids[1] = %s"}.items():
+        assert story.broker.execute(f"delete from mqpg.{table} where {where}".encode(), (message,)).rowcount == 1
+
+
 @fault("gap", "no row holds the offsets", alone=True)
 def row_of_a_queue_moved_by_one(story: Story) -> None:
     """It is at the offset of the next one, too."""

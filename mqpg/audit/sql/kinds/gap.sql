@@ -1,6 +1,6 @@
 -- gap: holes of queues, positions beyond their end or before their beginning, ticks without a row although
--- they appended something, and batch ids without a row although another table of the broker names the
--- message.
+-- they appended something or that appended more than there is, and batch ids without a row although another
+-- table of the broker names the message.
 select
     h.consumer_group, t.topic, h.queue_id, h.queue_offset,
     null::bigint as message_id,
@@ -21,6 +21,15 @@ select
 from queue_row as q
 join topic as t on t.topic_id = q.topic_id
 where not exists (select from tick as k where k.tick_id = q.tick_id)
+union all
+-- The end of a queue that nobody has read leaves no hole. A row that names another tick is missing in none.
+select
+    null, null, null, null, null,
+    format('tick %s says that it appended %s messages, and the queues have %s of them', k.tick_id, k.messages, k.appended)
+from tick as k
+where k.appended < k.messages
+    and (select sum(t.messages - t.appended) from tick as t) > 0
+    and not exists (select from hole as h)
 union all
 select
     p.consumer_group, p.topic, p.queue_id, p.furthest_offset, null,

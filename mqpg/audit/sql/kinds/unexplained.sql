@@ -9,6 +9,10 @@ with unmade as (
     from jump as j
     join known_since as k on k.subscription_id = j.subscription_id and k.queue_id = j.queue_id
     where (k.known_since is null or j.at > k.known_since)
+        -- The record of a version that moved without one may name another place.
+        and not exists (
+            select from cursor_fault as f where f.topic = j.topic and f.action in ('moved', 'expired')
+        )
         and not exists (
             select from transition as t
             where t.subscription_id = j.subscription_id
