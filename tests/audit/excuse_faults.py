@@ -186,3 +186,12 @@ def seek_recorded_twice(story: Story) -> None:
     story.broker.execute(
         f"insert into mqpg.position_jump ({columns}) select {columns} from mqpg.position_jump limit 1".encode()
     )
+
+
+@fault("unexplained", "and no version of the cursor was at 5", alone=True)
+def loss_hidden_by_a_pause_of_the_journal(story: Story) -> None:
+    _forget(story, _effect(story, "queue_id = 0 and queue_offset = 5"))
+    story.broker.execute(
+        "update mqpg.queue_start set journal = '{[0,5),[6,)}' where queue_id = 0 and subscription_id = "
+        "(select subscription_id from mqpg.subscription where consumer_group = 'board')"
+    )

@@ -1,7 +1,7 @@
 -- unexplained: an excuse without a second witness. A position jump that no version of the cursor
--- made, or whose topic had no policy that asks for it, retries that no purge ended, a decision that a
--- check-back has not on record or the other way round, or a segment that is marked as dropped although its
--- rows are there.
+-- made, or whose topic had no policy that asks for it, retries that no purge ended, a journal that began or
+-- ended where the cursor never was, a decision that a check-back has not on record or the other way round,
+-- or a segment that is marked as dropped although its rows are there.
 -- A subscription that is gone has no history that could be a witness. Ranges that expired one after
 -- the other share a row.
 with unmade as (
@@ -69,6 +69,20 @@ select
     format('its retries from before %s count as purged, but there is no record of a purge', r.retries_from::text)
 from reader as r
 where not r.purged
+union all
+-- A journal is switched on and off where the cursor is.
+select
+    r.consumer_group, r.topic, s.queue_id, b.b, null,
+    format('a journal is noted for the offsets from %s to %s, and no version of the cursor was at %s', s.from_offset,
+        coalesce(s.to_offset::text, 'the end'), b.b)
+from journal_span as s
+join reader as r on r.subscription_id = s.subscription_id
+join known_since as k on k.subscription_id = s.subscription_id and k.queue_id = s.queue_id and k.known_since is null
+cross join lateral (select s.from_offset as b union all select s.to_offset) as b
+where b.b > 0 and not exists (
+    select from transition as t
+    where t.subscription_id = s.subscription_id and t.queue_id = s.queue_id and b.b in (t.committed, t.claimed)
+)
 union all
 select
     null, null, null, null, null, r.what
