@@ -27,8 +27,7 @@ def test_a_row_has_at_most_64_runs(mq: Session) -> None:
 
 def test_a_row_has_at_most_4096_messages(mq: Session) -> None:
     ids = mq.sent_batch("one", ["1"] * 10_000)
-    rows = mq.rows("select n from mqpg.consume_queue")
-    assert max(r.n for r in rows) <= 4096
+    assert max(r.n for r in mq.rows("select n from mqpg.consume_queue")) <= 4096
     assert messages_by_queue(mq, "one") == {0: ids}
 
 

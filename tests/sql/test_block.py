@@ -272,8 +272,7 @@ def test_pinned_may_block_its_queue(mq: Session) -> None:
 
 def test_unpin_leaves_the_back_off(mq: Session) -> None:
     subscribe(mq, "block_queue", mode="pinned")
-    got = handed(mq, "ab", consumer="me")
-    fail(mq, got, 0)
+    fail(mq, handed(mq, "ab", consumer="me"), 0)
     mq.call("unpin", "g", "k")
     assert mq.receive("k", consumer="you") == []
     assert [(m.queue_offset, m.attempt) for m in again(mq, consumer="you")] == [(0, 2)]

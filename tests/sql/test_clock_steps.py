@@ -52,8 +52,7 @@ def test_an_append_that_was_rolled_back_under_a_wrong_clock_delays_nothing(ticks
         raise psycopg.Rollback
     mq.execute("update mqpg.clock set ahead = '0'")
     soon = mq.send("one", delay="0.3 s")
-    handle = mq.prepare("one", delay="0.3 s")
-    mq.commit(handle)
+    mq.commit(mq.prepare("one", delay="0.3 s"))
     first = mq.send("one", dedup_id="x", delay="0.3 s")
     mq.send_batch("one", ["1"], delay="0.3 s")
     came: list[Any] = []

@@ -143,8 +143,7 @@ def test_extend_prolongs_the_lease(mq: Session) -> None:
 
 def test_extend_can_shorten(mq: Session) -> None:
     ids = fill(mq, 2)
-    receipt = mq.receive("one")[0].receipt
-    mq.call("extend", receipt, seconds(0.02))
+    mq.call("extend", mq.receive("one")[0].receipt, seconds(0.02))
     assert ids_of(again(mq)) == ids
 
 
@@ -230,8 +229,7 @@ def test_nack_of_an_id_acked_already_is_refused(strict: Session) -> None:
 
 def test_an_expired_claim_does_not_redeliver_what_was_nacked(strict: Session) -> None:
     ids = fill(strict, 5, "s")
-    receipt = strict.receive("s", lease=seconds(0.05))[0].receipt
-    strict.nack(receipt, [ids[1]], delay=seconds(30))
+    strict.nack(strict.receive("s", lease=seconds(0.05))[0].receipt, [ids[1]], delay=seconds(30))
     got = again(strict, "s")
     assert ids_of(got) == [ids[0], *ids[2:]]
     assert [m.payload for m in got] == [0, 2, 3, 4]
@@ -344,13 +342,11 @@ def test_a_pinned_queue_stays_with_its_owner_whatever_the_lease(pinned: Session)
     (first, *_) = pinned.receive("p", consumer="a", queue_id=0, lease=seconds(0.02))
     pinned.execute("select pg_sleep(0.05)")
     assert pinned.receive("p", consumer="b", queue_id=0) == []
-    got = pinned.receive("p", consumer="a", queue_id=0)
-    assert got[0].queue_offset == first.queue_offset == 0
+    assert pinned.receive("p", consumer="a", queue_id=0)[0].queue_offset == first.queue_offset == 0
 
 
 def test_a_pinned_owner_keeps_the_queue_after_ack(pinned: Session) -> None:
-    got = pinned.receive("p", consumer="a", queue_id=0, max_messages=1)
-    pinned.ack(got[0].receipt)
+    pinned.ack(pinned.receive("p", consumer="a", queue_id=0, max_messages=1)[0].receipt)
     assert pinned.receive("p", consumer="b", queue_id=0) == []
     assert pinned.receive("p", consumer="a", queue_id=0, max_messages=1)[0].queue_offset == 1
 
@@ -364,8 +360,7 @@ def test_another_member_takes_a_free_queue(pinned: Session) -> None:
 
 def test_unpin_by_consumer_frees_all_of_its_queues(pinned: Session) -> None:
     for queue in (0, 1):
-        got = pinned.receive("p", consumer="a", queue_id=queue, max_messages=1)
-        pinned.ack(got[0].receipt)
+        pinned.ack(pinned.receive("p", consumer="a", queue_id=queue, max_messages=1)[0].receipt)
     pinned.call("unpin", "g", "p", consumer="b")
     assert pinned.receive("p", consumer="b") == []
     pinned.call("unpin", "g", "p", consumer="a")
@@ -375,8 +370,7 @@ def test_unpin_by_consumer_frees_all_of_its_queues(pinned: Session) -> None:
 def test_unpin_makes_an_open_receipt_stale(pinned: Session) -> None:
     old = pinned.receive("p", consumer="a", queue_id=0)[0].receipt
     pinned.call("unpin", "g", "p", queue_id=0)
-    got = pinned.receive("p", consumer="b", queue_id=0)
-    assert got[0].queue_offset == 0
+    assert pinned.receive("p", consumer="b", queue_id=0)[0].queue_offset == 0
     with refused("MQ009"):
         pinned.ack(old)
 

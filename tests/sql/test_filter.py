@@ -102,8 +102,7 @@ def test_a_comparison_that_needs_a_time_zone_is_no_match(mq: Session) -> None:
     ids = [send(mq, {"at": at}) for at in ("2026-01-01", "2026-01-01T00:00:00+00:00", "2026-01-01")]
     assert chosen(mq, filter=filter_) == [ids[0], ids[2]]
     assert lag(mq).lag == 0
-    got = mq.receive("one")
-    mq.nack(got[0].receipt, ids, final=True)
+    mq.nack(mq.receive("one")[0].receipt, ids, final=True)
     assert mq.scalar("select mqpg.redrive('g', 'one', filter => %s::jsonpath)", filter_) == 2
 
 
@@ -114,8 +113,7 @@ def test_an_unknown_result_is_no_match_beside_one_that_raises(mq: Session) -> No
     """
     unknown, raises, match = (send(mq, payload) for payload in ({"i": "one"}, '{"i": 1, "x": "\\u0000"}', {"i": 1}))
     assert chosen(mq, filter="$.i > 0") == [match]
-    got = mq.receive("one")
-    mq.nack(got[0].receipt, [unknown, raises, match], final=True)
+    mq.nack(mq.receive("one")[0].receipt, [unknown, raises, match], final=True)
     listed = mq.rows("select message_id from mqpg.dead_letters('g', 'one', filter => '$.i > 0')")
     assert [row.message_id for row in listed] == [match]
     assert mq.scalar("select mqpg.redrive('g', 'one', filter => '$.i > 0')") == 1
@@ -255,8 +253,7 @@ def test_the_look_is_bounded_by_filter_time(hasty: Session) -> None:
     hasty.sent_batch("one", ["1"] * 500 + ["7"])
     assert hasty.receive("one", group="f", max_messages=100) == []
     assert lag(hasty).committed == 100
-    got = eventually(lambda: hasty.receive("one", group="f", max_messages=100))
-    assert [m.payload for m in got] == [7]
+    assert [m.payload for m in eventually(lambda: hasty.receive("one", group="f", max_messages=100))] == [7]
 
 
 def test_the_look_through_all_queues_is_bounded_by_filter_time(hasty: Session) -> None:

@@ -248,8 +248,7 @@ def test_half_ticks_follow_and_forget_no_half(brisk: Session, broker: Broker) ->
 def test_I11_what_is_delivered_and_past_retention_goes(brisk: Session) -> None:
     brisk.sent_batch("t", ["1"] * 50)
     assert len(brisk.drain("t")) == 50
-    reported = roll(brisk)
-    gone(brisk, {"consume_queue_1", "tick_1", "half_tick_1", "commit_log_1", "op_log_1", "check_log_1"}, reported)
+    gone(brisk, {"consume_queue_1", "tick_1", "half_tick_1", "commit_log_1", "op_log_1", "check_log_1"}, roll(brisk))
     assert brisk.scalar("select count(*) from mqpg.commit_log") == 0
     assert brisk.scalar("select count(*) from mqpg.held") == 0
 
@@ -499,8 +498,7 @@ def test_delayed_slots_go_when_all_is_appended(brisk: Session) -> None:
     retain(brisk, "0 s")
     end_delayed_slot(brisk)
     brisk.append()
-    reported = keep(brisk, 3)
-    assert ("pinned", "delayed", 1) in [row[:3] for row in reported]
+    assert ("pinned", "delayed", 1) in [row[:3] for row in keep(brisk, 3)]
     make_due(brisk)
     eventually(lambda: (brisk.append(), brisk.rows("select from mqpg.consume_queue having sum(n) = 2"))[1])
     gone(brisk, {"delayed_1"}, keep(brisk, 3))

@@ -127,8 +127,7 @@ def test_both_owners_have_open_claims_at_once(pinned: Session) -> None:
 def test_the_last_attempt_is_alone_and_one_too_many_is_a_dead_letter(pinned: Session) -> None:
     mine = fail(pinned, "a", 2)
     for attempt in (2, 3):
-        got = soon(pinned, "a", lease=SOON)
-        assert {m.attempt for m in got} == {attempt}
+        assert {m.attempt for m in soon(pinned, "a", lease=SOON)} == {attempt}
     for message_id in mine:
         assert [(m.message_id, m.attempt) for m in lane(pinned, "a")] == [(message_id, 4)]
         if message_id == mine[0]:

@@ -186,16 +186,14 @@ def test_halves_delays_retries_and_dead_letters_of_a_short_topic_survive(mq: Ses
     mq.call("alter_subscription", "g", "day", max_attempts=1)
     ids = [mq.send("day", '"dead"')]
     mq.append()
-    got = mq.receive("day")
-    mq.nack(got[0].receipt, ids)
+    mq.nack(mq.receive("day")[0].receipt, ids)
     mq.append()
     handle = mq.prepare("day", '"half"')
     open_half = mq.prepare("day", '"open"')
     late = mq.send("day", '"late"', delay="20 hours")
     recalled = mq.send("day", '"recalled"', delay="20 hours")
     assert mq.value("recall", recalled)
-    other = mq.prepare("day", '"rolled back"')
-    assert mq.rollback(other) == "rolled_back"
+    assert mq.rollback(mq.prepare("day", '"rolled back"')) == "rolled_back"
     for _ in range(20):
         segment(mq)
         mq.drain("day")
@@ -479,8 +477,7 @@ def test_a_call_takes_few_locks_however_long_retention_is(mq: Session, broker: B
     mq.sent_batch("year", ["1"] * 10)
 
     def receive(session: Session) -> None:
-        got = session.receive("year", max_messages=1)
-        session.ack(got[0].receipt)
+        session.ack(session.receive("year", max_messages=1)[0].receipt)
 
     locks = {
         "send": relations(broker.session(), lambda s: s.send("year")),

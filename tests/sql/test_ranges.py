@@ -43,8 +43,7 @@ def filled(mq: Session) -> Session:
     mq.send_batch("one", [str(i) for i in range(20)], keys=["k"] * 20)
     for i in range(20, 39):
         mq.send("one", str(i), tag="t", headers='{"h": 1}')
-    handle = mq.prepare("one", "0")
-    mq.commit(handle, "39")
+    mq.commit(mq.prepare("one", "0"), "39")
     mq.append()
     return mq
 

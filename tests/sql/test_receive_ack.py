@@ -182,8 +182,7 @@ def test_a_queue_that_waited_longer_has_a_message_without_attempts(mq: Session) 
         mq.execute("select pg_sleep(0.02)")
     mq.ack(mq.receive("three", group="s", queue_id=2)[0].receipt)
     mq.sent("three", "3", key=keys[2])
-    got = mq.receive("three", group="s", ack=first[0].receipt)
-    assert [row.payload for row in got] == [3]
+    assert [row.payload for row in mq.receive("three", group="s", ack=first[0].receipt)] == [3]
     assert mq.scalar("select count(*) from mqpg.dead_letter") == 1
     with refused("MQ008"):
         mq.call("release", first[0].receipt)

@@ -55,8 +55,7 @@ def test_pages_of_a_broadcast_group_end(mq: Session) -> None:
     ids = mq.sent_batch("one", ["1", "2", "3"])
     with mq.transaction():
         for member in ("B", "A", "C"):
-            rows = mq.receive("one", group="all", consumer=member)
-            mq.nack(rows[0].receipt, ids, final=True)
+            mq.nack(mq.receive("one", group="all", consumer=member)[0].receipt, ids, final=True)
     mq.execute("update mqpg.dead_letter set died_at = '2026-01-01'")
     seen: list[tuple[int, str]] = []
     page = dead(mq, 2, group="all")
@@ -204,8 +203,7 @@ def test_all_go_back_to_their_subscription_only_with_attempts_from_one(mq: Sessi
     assert redrive(mq) == 0
     assert dead(mq) == []
     assert mq.append() == 3
-    rows = mq.drain("one", group="strict")
-    assert [(r.message_id, r.attempt, r.queue_id) for r in rows] == [(i, 1, -1) for i in ids]
+    assert [(r.message_id, r.attempt, r.queue_id) for r in mq.drain("one", group="strict")] == [(i, 1, -1) for i in ids]
     assert mq.receive("one") == []
     assert len(dead(mq, group="other")) == 1
     assert mq.receive("one", group="other") == []

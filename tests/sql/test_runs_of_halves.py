@@ -109,8 +109,7 @@ def test_texts_that_only_look_alike_are_unknown(mq: Session) -> None:
 
 def test_a_handle_twice_is_decided_once(mq: Session) -> None:
     handles = halves(mq, 3)
-    rows = mq.call("commit_batch", [*handles, handles[1]])
-    assert outcomes(rows) == ["committed"] * 3 + ["already_committed"]
+    assert outcomes(mq.call("commit_batch", [*handles, handles[1]])) == ["committed"] * 3 + ["already_committed"]
     assert delivered(mq) == message_ids(handles)
 
 
@@ -156,8 +155,7 @@ def test_halves_with_a_delay_count_it_from_the_commit(mq: Session) -> None:
 
 def test_halves_of_a_relay_topic_send_their_phases(mq: Session) -> None:
     mq.subscribed("relayed", kind="relay")
-    handles = halves(mq, 3, "relayed")
-    assert set(outcomes(mq.call("commit_batch", handles))) == {"committed"}
+    assert set(outcomes(mq.call("commit_batch", halves(mq, 3, "relayed")))) == {"committed"}
     assert decided_at_once(mq) == []
     assert len(delivered(mq, "relayed")) == 6, "a PREPARE and a COMMIT of each"
 

@@ -58,8 +58,7 @@ def test_a_batch_over_256_kib_is_cut_into_pieces(mq: Session) -> None:
 
 def test_keyed_batch_makes_one_row_per_queue_touched(mq: Session) -> None:
     mq.send_batch("t", ["1"] * 200, keys=[f"k{i}" for i in range(200)])
-    rows = mq.rows("select queue_id from mqpg.commit_log")
-    assert sorted(r.queue_id for r in rows) == [0, 1, 2, 3]
+    assert sorted(r.queue_id for r in mq.rows("select queue_id from mqpg.commit_log")) == [0, 1, 2, 3]
 
 
 def test_keyed_batch_with_large_bodies_keeps_order_per_key(mq: Session) -> None:
@@ -205,16 +204,14 @@ def test_recall_out_of_the_middle_of_a_batch_splits_its_run(mq: Session) -> None
 def test_a_dedup_id_seen_stores_once_and_returns_the_first_id(mq: Session) -> None:
     first = mq.send("one", "1", dedup_id="d")
     assert mq.send("one", "2", dedup_id="d") == first
-    other = mq.send("one", "3", dedup_id="e")
-    assert other != first
+    assert mq.send("one", "3", dedup_id="e") != first
     assert [m.payload for m in mq.delivered("one")] == [1, 3]
     assert mq.send("one", "4", dedup_id="d") == first
 
 
 def test_dedup_ids_are_per_topic(mq: Session) -> None:
     first = mq.send("one", "1", dedup_id="d")
-    second = mq.send("t", "1", dedup_id="d")
-    assert first != second
+    assert first != mq.send("t", "1", dedup_id="d")
     assert stored(mq) == 2
 
 

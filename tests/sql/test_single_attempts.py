@@ -22,8 +22,7 @@ def test_all_of_a_lease_that_ran_out_are_dead_letters(mq: Session) -> None:
     ids = mq.sent_batch("one", ["1"] * 100)
     mq.receive("one", group="once", max_messages=90, lease="10 ms")
     mq.execute("select pg_sleep(0.05)")
-    left = mq.receive("one", group="once", max_messages=100)
-    assert [row.message_id for row in left] == ids[90:]
+    assert [row.message_id for row in mq.receive("one", group="once", max_messages=100)] == ids[90:]
     letters = mq.call("dead_letters", "once", "one", max_messages=1000)
     assert sorted(row.message_id for row in letters) == ids[:90]
     assert mq.scalar("select count(*) from mqpg.cursor where action = 'd'") == 1
@@ -43,5 +42,4 @@ def test_a_redriven_message_of_one_attempt(mq: Session) -> None:
     mq.nack(mq.receive("one", group="once", max_messages=5)[0].receipt, ids)
     assert mq.value("redrive", "once", "one") == 5
     mq.append()
-    again = mq.receive("one", group="once", max_messages=10)
-    assert sorted(row.message_id for row in again) == ids
+    assert sorted(row.message_id for row in mq.receive("one", group="once", max_messages=10)) == ids

@@ -191,8 +191,7 @@ class TestQueues:
 
     def test_a_retry_lane(self, mq: Session) -> None:
         ids = mq.sent_batch("one", ["1", "2", "3"])
-        receipt = mq.receive("one")[0].receipt
-        mq.nack(receipt, [ids[1]], reason="no", delay="1 microsecond")
+        mq.nack(mq.receive("one")[0].receipt, [ids[1]], reason="no", delay="1 microsecond")
         mq.execute("select pg_sleep(0.01)")
         mq.append()
         lane = mq.rows("select * from mqpg_audit.queue_entry where queue_id = -1")

@@ -209,8 +209,7 @@ def test_a_due_message_waits_for_the_appender(mq: Session) -> None:
 
 def test_the_appender_does_not_run_or_is_locked(mq: Session, broker: Broker) -> None:
     mid = mq.send("one")
-    row = held_up(mq, mid, cause="appender_not_running")
-    assert row.remedy == {"function": "append", "arguments": {}}
+    assert held_up(mq, mid, cause="appender_not_running").remedy == {"function": "append", "arguments": {}}
     worker = at_work(mq, broker, "appender", last_error="boom")
     held_up(mq, mid, cause="not_appended", last_error="boom")
     worker.execute("select pg_advisory_unlock_all()")  # as when it is killed: its heartbeat is not old yet
@@ -249,8 +248,7 @@ def test_what_is_acknowledged_has_no_row(mq: Session) -> None:
     mid = mq.sent("one")
     held_up(mq, mid, cause="waiting_for_consumer", messages_ahead=0, consumers=0)
     delivery = mq.receive("one", consumer="c1")
-    row = held_up(mq, mid, cause="leased", consumer="c1", attempt=1)
-    assert row.detail["until"]
+    assert held_up(mq, mid, cause="leased", consumer="c1", attempt=1).detail["until"]
     mq.ack(delivery[0].receipt)
     assert causes(mq, mid) == []
 
@@ -292,8 +290,7 @@ def test_a_paused_topic_and_a_paused_group(mq: Session) -> None:
     mq.call("pause", "one", "g")
     assert causes(mq, mid) == causes(mq, "g", "one") == ["topic_paused", "group_paused"]
     run(mq, mq.call("why", mid)[0].remedy)
-    row = held_up(mq, mid, cause="group_paused")
-    run(mq, row.remedy)
+    run(mq, held_up(mq, mid, cause="group_paused").remedy)
     assert causes(mq, mid) == ["waiting_for_consumer"]
 
 
@@ -314,8 +311,7 @@ def test_a_tag_that_does_not_choose_it_and_a_filter_that_was_replaced(mq: Sessio
     delivery = mq.receive("f")
     assert [m.message_id for m in delivery] == [red]
     mq.ack(delivery[0].receipt)
-    row = held_up(mq, blue, cause="filtered_out", tags=["red"], tag="blue")
-    run(mq, row.remedy, tags=["blue"])
+    run(mq, held_up(mq, blue, cause="filtered_out", tags=["red"], tag="blue").remedy, tags=["blue"])
     assert causes(mq, blue) == ["filtered_out"]
     assert causes(mq, red) == []
 
@@ -365,11 +361,9 @@ def test_a_discarded_dead_letter(mq: Session) -> None:
 def test_behind_a_key(mq: Session) -> None:
     mq.subscribed("k", on_failure="block_key", retry_delay=seconds(60))
     first, second = mq.sent_batch("k", ["1", "2"], keys=["a", "a"])
-    delivery = mq.receive("k")
-    mq.nack(delivery[0].receipt, [first], reason="no stock")
+    mq.nack(mq.receive("k")[0].receipt, [first], reason="no stock")
     held_up(mq, first, cause="retry_due", next_attempt=2, reason="no stock")
-    row = held_up(mq, second, cause="behind_key", key="a", blocked_by_offset=0)
-    assert row.remedy is None
+    assert held_up(mq, second, cause="behind_key", key="a", blocked_by_offset=0).remedy is None
     assert causes(mq, "g", "k") == ["behind_key"]
 
 
@@ -407,8 +401,7 @@ def test_a_message_that_blocks_its_queue_is_tried_at_once_or_left_out(mq: Sessio
 def test_no_seek_is_named_that_would_leave_out_an_earlier_message(mq: Session) -> None:
     mq.subscribed("k", on_failure="block_queue", retry_delay=seconds(60))
     _, second = mq.sent_batch("k", ["1", "2"])
-    got = mq.receive("k", lease=seconds(0.05))
-    mq.nack(got[0].receipt, [second])
+    mq.nack(mq.receive("k", lease=seconds(0.05))[0].receipt, [second])
     (row,) = eventually(lambda: [one for one in mq.call("why", "g", "k") if one.cause == "queue_blocked"])
     assert row.detail["message_id"] == second
     assert row.remedy is None
@@ -544,8 +537,7 @@ def test_an_owner_that_is_gone(mq: Session, broker: Broker) -> None:
 def test_what_a_seek_or_a_purge_skipped(mq: Session) -> None:
     mid = mq.sent("one")
     mq.call("seek", "g", "one", "latest")
-    row = held_up(mq, mid, cause="skipped", why="seek")
-    run(mq, row.remedy)
+    run(mq, held_up(mq, mid, cause="skipped", why="seek").remedy)
     assert causes(mq, mid) == ["waiting_for_consumer"]
     mq.nack(mq.receive("one")[0].receipt, [mid], delay=seconds(60))
     assert causes(mq, mid) == ["retry_due"]

@@ -64,8 +64,7 @@ def test_I2_a_final_payload_is_not_seen_before_its_commit(mq: Session, broker: B
 def test_I2_a_delayed_message_is_not_seen_before_its_time(mq: Session) -> None:
     due = time.monotonic() + 0.2
     mq.send("one", "1", delay=seconds(0.2))
-    handle = mq.prepare("one", "1", delay=seconds(0.2))
-    mq.commit(handle)
+    mq.commit(mq.prepare("one", "1", delay=seconds(0.2)))
     while True:
         early = seen(mq)
         if time.monotonic() >= due:  # A slow call may have ended after the time of the messages.

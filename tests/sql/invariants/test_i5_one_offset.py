@@ -39,8 +39,7 @@ def test_I5_delayed_messages_get_one_offset(mq: Session, broker: Broker) -> None
 
 def test_I5_a_retry_gets_no_second_offset_on_the_topic(mq: Session) -> None:
     (message_id,) = mq.sent_batch("one", ["1"])
-    receipt = mq.receive("one")[0].receipt
-    mq.nack(receipt, [message_id], delay=seconds(0))
+    mq.nack(mq.receive("one")[0].receipt, [message_id], delay=seconds(0))
     mq.append()
     mq.append()
     assert positions(mq, "one") == [(0, 0, message_id)]

@@ -388,8 +388,7 @@ def two_full_batches(mq: Session, *, decision: bool) -> list[int]:
         mq.commit(mq.prepare("t", "1"))
     assert ids[1024] == ids[1023] + 1
     mq.append()
-    got = mq.call("fetch", "one", 0, 0, 2000)
-    assert [m.message_id for m in got] == ids
+    assert [m.message_id for m in mq.call("fetch", "one", 0, 0, 2000)] == ids
     return ids
 
 
