@@ -319,6 +319,25 @@ async def test_a_statement_of_asyncpg_that_is_not_waited_for(
     assert (effects(), [payload for payload, _ in letters(mq)]) == ([1, 3, 4], [2])
 
 
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg_async"])
+async def test_a_connection_that_a_handler_gives_back(
+    mq: mqpg.Client, amq: mqpg.AsyncClient, effects: Callable[[], list[int]], driver: str
+) -> None:
+    """Its locks do not stop the consumer. It is not known whether the handler had committed."""
+
+    @mqpg.consumer(
+        "orders", group="g", max_attempts=2, retry_delay=0, consumer="one",
+        database=make_url(mq.dsn).set(drivername=f"postgresql+{driver}"),
+    )  # fmt: skip
+    async def handle(message: mqpg.Message, conn: AsyncConnection) -> None:
+        await conn.execute(text("insert into effect values (:id)"), {"id": message.payload})
+        if message.payload == 2:
+            (await conn.get_raw_connection()).close()
+
+    await _drain(handle, amq, mq)
+    assert (effects(), sorted(payload for payload, _ in letters(mq))) == ([3, 4], [1, 2])
+
+
 async def _handle_four_with_asyncpg(
     mq: mqpg.Client, amq: mqpg.AsyncClient, act: Callable[[Any], Awaitable[object]]
 ) -> None:

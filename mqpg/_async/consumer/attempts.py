@@ -13,7 +13,7 @@ tried.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from mqpg._async._acompat import (
     Returns,
     cancellations,
     driver_connection,
+    finish,
     is_cancelled,
 )
 from mqpg._async.client.execute import current_xid, savepoint
@@ -360,6 +361,9 @@ async def _has_ended(conn: PgConnection | Connection, driver: Any, given: Lent, 
             await conn.close()
         else:
             await conn.invalidate()
+        if given.by is not None:  # SQLAlchemy may have let go of it without an end, and with its locks
+            with suppress(Exception):
+                await finish(driver.close())
         return True
     ended = given.lost_savepoint or (in_transaction(driver) is False and not has_failed(driver))
     if not ended and given.xid is not None and in_transaction(driver):

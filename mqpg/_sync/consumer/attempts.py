@@ -14,7 +14,7 @@ tried.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from mqpg._sync._acompat import (
     Returns,
     cancellations,
     driver_connection,
+    finish,
     is_cancelled,
 )
 from mqpg._sync.client.execute import current_xid, savepoint
@@ -361,6 +362,9 @@ def _has_ended(conn: PgConnection | Connection, driver: Any, given: Lent, messag
             conn.close()
         else:
             conn.invalidate()
+        if given.by is not None:  # SQLAlchemy may have let go of it without an end, and with its locks
+            with suppress(Exception):
+                finish(driver.close())
         return True
     ended = given.lost_savepoint or (in_transaction(driver) is False and not has_failed(driver))
     if not ended and given.xid is not None and in_transaction(driver):
