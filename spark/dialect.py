@@ -14,6 +14,8 @@ __all__ = ["to_spark"]
 # With arguments that are expressions of one line and one pair of parentheses at most.
 _WORDS = (
     (r"\bselect from\b", "select 1 from"),
+    # Frames of a single row, as literals. Spark would compute the product with a frame, and none with such a subquery.
+    (r"\bcross join (horizon|judged|run|setback) as", r"cross join lateral (table \1) as"),
     (r"\bas not materialized \(", "as ("),
     (r"\bformat\(", "format_string("),
     (
@@ -26,6 +28,7 @@ _WORDS = (
         r"explode(if(\2 >= \1, sequence(bigint(\1), bigint(\2)), `array`()))",
     ),
     (r"\bunnest\(", "explode("),
+    (r"\barray\[([^\]]+)\]", r"`array`(\1)"),
     (r"::text\b", "::string"),
     (r"::float8\b", "::double"),
     (r"\btimestamptz '", "timestamp '"),
@@ -43,7 +46,7 @@ _WORDS = (
     (r"(\w+\.\w+)\[([^\]]+)\]", r"try_element_at(\1, int(\2))"),
 )
 # Exact percentiles need memory for each value.
-_PERCENTILE = r"\bpercentile_cont\(([\d.]+)\) within group \(order by ([\w.]+)\)", r"percentile_approx(\2, \1, 10000)"
+_PERCENTILE = r"\bpercentile_cont\((.+)\) within group \(order by ([\w.]+)\)", r"percentile_approx(\2, \1, 10000)"
 _COMMENT = re.compile(r"--.*$", re.MULTILINE)
 
 

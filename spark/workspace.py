@@ -29,7 +29,7 @@ from mqpg.connection.dsn import describe
 from mqpg.connection.text_session import text_session
 
 from .dialect import to_spark
-from .read.chunks import Counted, frame_of_rows
+from .read.chunks import Counted, frame_of_rows, literals_of_row
 from .read.jdbc import PinnedReader
 from .read.portable import Column, columns_of_table, spark_schema
 from .read.stores import FrameStore
@@ -103,6 +103,8 @@ _KEPT: Mapping[str, str | None] = {
     "broken": None,
 }
 _WORD = re.compile(r"\w+")
+# Frames of a single row.
+_SINGLE = ("horizon", "judged", "run", "setback")
 # What the statements in read/ refer to besides each other.
 _GIVEN = ("judged", "open_message", "other_topic", "other_group")
 
@@ -218,9 +220,12 @@ class SparkWorkspace(Workspace):
 
     def _show(self, name: str, frame: DataFrame, rows: int | None) -> None:
         """Make a view. Few rows are sent to every task, instead of shuffling what they are joined with."""
-        if rows is not None and self.reader.store.tuning.broadcasts(rows):
-            frame = F.broadcast(frame)
-        (self.reader.store.narrow(frame) if rows else frame).createOrReplaceTempView(name)
+        if name in _SINGLE:
+            frame = literals_of_row(frame)
+        elif rows is not None:
+            frame = F.broadcast(frame) if self.reader.store.tuning.broadcasts(rows) else frame
+            frame = self.reader.store.narrow(frame) if rows else frame
+        frame.createOrReplaceTempView(name)
 
     def _known(self) -> dict[str, str]:
         """The tables that this session has filled, as queries."""

@@ -12,16 +12,19 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from .stores import FrameStore
 
-__all__ = ["Counted", "frame_of_rows"]
+__all__ = ["Counted", "frame_of_rows", "literals_of_row"]
 
 _ROWS_AT_ONCE = 100_000
 # So many rows may be part of plans. The optimizer computes with such rows, again in each query.
 _LITERAL = 100
+# JSON with every digit of a time.
+_EXACT = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 
 
 class Counted:
@@ -52,6 +55,13 @@ def frame_of_rows(
             frame = store.materialize("rows", frame)
         frames.append(frame)
     return functools.reduce(DataFrame.unionByName, frames)
+
+
+def literals_of_row(frame: DataFrame) -> DataFrame:
+    """Make a frame of the only row of another one, whose columns are literals, so that they are joined with nothing."""
+    (text,) = frame.select(F.to_json(F.struct("*"), _EXACT)).collect()[0]
+    row = F.from_json(F.lit(text), frame.schema, _EXACT).alias("row")
+    return frame.sparkSession.sql("select 1").select(row).select("row.*")
 
 
 def _table(rows: list[tuple[Any, ...]], schema: StructType) -> pa.Table:

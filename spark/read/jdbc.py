@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 from psycopg.rows import tuple_row
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mqpg.connection.dsn import describe
@@ -104,14 +104,11 @@ class PinnedReader:
         ranges = _ranges(_marks(connection, query, key, self.partitions) if key else [], f"q.{key}")
         table = f"(select {portable(columns)}, pg_current_snapshot()::text as {_PROOF} from {query}) q"
         frame = self.spark.read.jdbc(url=options["url"], table=table, predicates=ranges, properties=options)
-        seen = Observation()
-        counted = frame.observe(
-            seen, F.count(F.lit(1)).alias("rows"), F.min(_PROOF).alias("low"), F.max(_PROOF).alias("high")
-        )
-        kept = self.store.materialize(f"read {name}", shaped(counted, columns))
-        found = seen.get
-        require_pinned(name, row["content"], {found["low"], found["high"]})
-        return kept, found["rows"]
+        proved = [*columns, Column(_PROOF, "text")]
+        kept = self.store.materialize(f"read {name}", shaped(frame, proved))
+        found = kept.agg(F.count(F.lit(1)), F.min(_PROOF), F.max(_PROOF)).collect()[0]
+        require_pinned(name, row["content"], {*found[1:]})
+        return kept.drop(_PROOF), found[0]
 
 
 def session_init(snapshot_id: str) -> str:

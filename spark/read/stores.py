@@ -50,15 +50,15 @@ class FrameStore(ABC):
     def materialize(self, name: str, frame: DataFrame, *, key: str | None = None) -> DataFrame:
         """Compute a frame and keep it, without its lineage.
 
-        A large frame is partitioned and sorted by the column `key`, so that joins by it need no shuffle. Of a small
-        one the optimizer knows whether it has no rows, and leaves out what is joined with it.
+        A frame is sorted by the column `key`, and a large one partitioned by it, so that joins by it need no shuffle.
+        Of a small one the optimizer knows whether it has no rows, and leaves out what is joined with it.
         """
         if self.tuning.small:
-            planned = self.narrow(frame)
-            if _has_no_rows_by_plan(planned):
-                return _without_rows(planned)
-            kept = self._keep(name, planned)
-            return _without_rows(kept) if _has_no_rows(kept) else self.narrow(kept)
+            if _has_no_rows_by_plan(frame):
+                return _without_rows(frame)
+            rows = self.narrow(_rows_alone(frame))
+            kept = self._keep(name, rows) if key is None else self._keep_sorted(name, rows, key)
+            return _without_rows(kept) if _has_no_rows(kept) else kept
         if key is None:
             return self._keep(name, frame)
         return self._keep_sorted(name, frame.repartition(self.tuning.partitions, key), key)
@@ -115,16 +115,21 @@ class _ExecutorStore(FrameStore):
 
     def _keep(self, name: str, frame: DataFrame) -> DataFrame:
         del name
-        if not self.tuning.small:
-            return frame.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
-        kept = frame.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK)
-        # The optimizer would go on to think that it is as large as all that it was made of, multiplied.
-        session = frame.sparkSession
-        rows = session._jsparkSession.internalCreateDataFrame(kept._jdf.logicalPlan().rdd(), kept._jdf.schema(), False)
-        return DataFrame(rows, session)
+        level = StorageLevel.MEMORY_AND_DISK_DESER if self.tuning.small else StorageLevel.DISK_ONLY
+        return frame.localCheckpoint(storageLevel=level)
 
     def _keep_sorted(self, name: str, frame: DataFrame, key: str) -> DataFrame:
         return self._keep(name, frame.sortWithinPartitions(key))
+
+
+def _rows_alone(frame: DataFrame) -> DataFrame:
+    """A frame of the same rows, of whose plan nothing is left.
+
+    What is kept with a plan counts as as large as all that it was made of, multiplied, and would be shuffled.
+    """
+    session, planned = frame.sparkSession, frame._jdf.queryExecution()
+    rows = session._jsparkSession.internalCreateDataFrame(planned.toRdd(), frame._jdf.schema(), False)
+    return DataFrame(rows, session)
 
 
 def _has_no_rows_by_plan(frame: DataFrame) -> bool:

@@ -22,6 +22,8 @@ from mqpg.spark.read.session import own_session
             "not q.message_id <@ h.dropped_ids",
             "not (not forall(h.dropped_ids, span -> q.message_id < span.low or q.message_id >= span.high))",
         ),
+        ("from t cross join run as u", "from t cross join lateral (table run) as u"),
+        ("percentile_cont(array[0.5, 0.99])", "percentile_cont(`array`(0.5, 0.99))"),
         ("b.hashes[1:]", "b.hashes"),
         ("b.hashes[i.i + 1]", "try_element_at(b.hashes, int(i.i + 1))"),
         ("not coalesce(o.o = any(c.settled), false)", "not coalesce(array_contains(c.settled, o.o), false)"),

@@ -13,6 +13,7 @@ from mqpg.audit.sql.postgresql_source import PostgresqlSource
 from mqpg.audit.sql.sources import open_source
 from mqpg.audit.sql.statements import statement
 from mqpg.errors import ConfigurationError
+from mqpg.spark.dialect import to_spark
 from mqpg.spark.jobs.audit import connect_once
 from mqpg.spark.read import chunks, tuning
 from mqpg.spark.read.portable import columns_of_table, spark_schema
@@ -119,6 +120,24 @@ def test_small_frame_without_rows_has_none_in_its_plan(spark: SparkSession) -> N
             assert kept.schema == none.schema
             assert kept._jdf.queryExecution().optimizedPlan().maxRows().get() == 0
         assert sorted(row.id for row in store.materialize("some", some).collect()) == [0, 1, 2]
+
+
+@pytest.mark.spark
+def test_only_row_of_a_frame_becomes_literals(spark: SparkSession) -> None:
+    text = """
+    select
+        timestamp '2026-10-25 01:30:00.123456 UTC' as at, timestamp '0001-01-02 00:00:00 UTC' as first,
+        timestamp '9999-12-31 23:59:59 UTC' as last, interval '3 00:00:01.5' day to second as back,
+        array(named_struct('low', 1l, 'high', 9223372036854775807l)) as ids, array()::array<bigint> as none,
+        0.1::double as slack, '"ü"' as name, true as drained, null::bigint as gone
+    """
+    (row,) = spark.sql(text).collect()
+    frame = chunks.literals_of_row(spark.sql(text))
+    assert (frame.schema.simpleString(), frame.collect()) == (spark.sql(text).schema.simpleString(), [row])
+    frame.createOrReplaceTempView("run")
+    joined = spark.sql(to_spark("select r.id, u.* from range(3) as r cross join run as u"))
+    assert "Join" not in joined._jdf.queryExecution().optimizedPlan().toString()
+    assert joined.drop("id").distinct().collect() == [row]
 
 
 @pytest.mark.spark

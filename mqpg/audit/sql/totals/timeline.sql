@@ -21,15 +21,26 @@ owed as (
     group by 1, 2
 )
 
-select s.step, s.consumer_group, (s.nth * w.seconds)::bigint as at, s.messages, s.p50, s.p99
+select
+    s.step, s.consumer_group, (s.nth * w.seconds)::bigint as at, s.messages,
+    s.percentiles[1] as p50,
+    s.percentiles[2] as p99
 from (
     select
-        'committed' as step,
+        'queued' as step,
         null::text as consumer_group,
-        c.nth,
+        q.nth,
         count(*) as messages,
-        null::float8 as p50,
-        null::float8 as p99
+        percentile_cont(array[0.5, 0.99]) within group (order by q.seconds) as percentiles
+    from (
+        select k.nth, date_part('epoch', k.at - greatest(e.committed_at, e.due_at)) as seconds
+        from entry as e
+        left join ticked as k on k.tick_id = e.tick_id
+        where e.lane = 0 and e.state = 'committed'
+    ) as q
+    group by q.nth
+    union all
+    select 'committed', null, c.nth, count(*), null
     from (
         select
             floor(
@@ -41,27 +52,14 @@ from (
     ) as c
     group by c.nth
     union all
-    select
-        'queued', null, q.nth, count(*),
-        percentile_cont(0.5) within group (order by q.seconds),
-        percentile_cont(0.99) within group (order by q.seconds)
-    from (
-        select k.nth, date_part('epoch', k.at - greatest(e.committed_at, e.due_at)) as seconds
-        from entry as e
-        left join ticked as k on k.tick_id = e.tick_id
-        where e.lane = 0 and e.state = 'committed'
-    ) as q
-    group by q.nth
-    union all
-    select 'owed', o.consumer_group, k.nth, sum(o.messages)::bigint, null, null
+    select 'owed', o.consumer_group, k.nth, sum(o.messages)::bigint, null
     from owed as o
     left join ticked as k on k.tick_id = o.tick_id
     group by o.consumer_group, k.nth
     union all
     select
         'applied', a.consumer_group, a.nth, count(*),
-        percentile_cont(0.5) within group (order by a.seconds),
-        percentile_cont(0.99) within group (order by a.seconds)
+        percentile_cont(array[0.5, 0.99]) within group (order by a.seconds)
     from (
         select
             d.consumer_group,
