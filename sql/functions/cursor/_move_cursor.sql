@@ -3,7 +3,7 @@
 -- only moves forward: a claim keeps the messages from to_offset on, and its receipt stays valid.
 -- Returns how many messages are skipped: those not delivered yet, and those delivered but neither
 -- acknowledged nor nacked.
--- Locks: none; the caller holds the queue's cursor lock.
+-- Locks: for a seek back the queue's row in queue_start; the caller holds the queue's cursor lock.
 -- Cost: one cursor version, and one row for each skipped range.
 create function mqpg._move_cursor(subscription mqpg.subscription, queue_id int, to_offset bigint, why text)
 returns bigint
