@@ -101,8 +101,9 @@ async def _roll_back(driver: Any) -> None:
 
 
 def in_memory(engine: Engine) -> bool:
-    """Whether the data of this engine end with its connection."""
-    return engine.dialect.name == "sqlite" and engine.url.database in (None, "", ":memory:")
+    """Whether the data of this engine end with its connection, or the last of several that share them."""
+    is_named = ":memory:" not in (engine.url.database or ":memory:") and engine.url.query.get("mode") != "memory"
+    return engine.dialect.name == "sqlite" and not is_named
 
 
 def _forget(engine: Engine) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 import psycopg
 import pytest
 import sqlalchemy
-from sqlalchemy import text
+from sqlalchemy import QueuePool, create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 import mqpg
 from mqpg import errors
+from mqpg._sync.stores.database import UserDatabase
 from tests.support.business import INSERT, business, business_at
 from tests.support.consuming import drain, is_acknowledged, sent
 from tests.support.proven import prove
@@ -200,7 +201,7 @@ def test_what_a_session_of_a_database_of_its_own_is_left_with(
     assert (effects(), letters(mq)) == ([1, 2], [])
 
 
-@pytest.mark.parametrize("act", ["query_only", "closed"])
+@pytest.mark.parametrize("act", ["query_only", "closed", "given back"])
 def test_what_is_left_in_a_connection_of_sqlite(mq: mqpg.Client, tmp_path: Path, act: str) -> None:
     mq.create_topic("orders", queues=1)
     with business_at(f"sqlite:///{tmp_path}/local.db") as engine:
@@ -210,15 +211,32 @@ def test_what_is_left_in_a_connection_of_sqlite(mq: mqpg.Client, tmp_path: Path,
             conn.execute(INSERT, {"id": message.payload})
             if message.payload == 2 and act == "closed":
                 conn.connection.invalidate()
+            elif message.payload == 2 and act == "given back":
+                conn.connection.commit()
+                conn.connection.close()
             elif message.payload == 2:
                 conn.exec_driver_sql("pragma query_only = 1")
 
         handle.step(mq)
         mq.send_batch("orders", [1, 2, 3, 4])
         drain(handle, mq)
-        # Closed: it is not known whether the handler had committed what was there by then.
-        done, dead = ([1, 3, 4], [2]) if act == "query_only" else ([3, 4], [2, 1])
+        # Otherwise it is not known whether the handler had committed what was there by then.
+        done = {"query_only": [1, 3, 4], "closed": [3, 4], "given back": [1, 2, 3, 4]}[act]
+        dead = [2] if act == "query_only" else [2, 1]
         assert (business(engine), [payload for payload, _ in letters(mq)]) == (done, dead)
+
+
+@pytest.mark.parametrize("name", ["file:own?mode=memory&", "file::memory:?"])
+def test_data_of_sqlite_that_end_with_the_last_connection(name: str) -> None:
+    """They are kept when the connections are renewed."""
+    engine = create_engine(f"sqlite:///{name}cache=shared&uri=true", poolclass=QueuePool)
+    database = UserDatabase(engine)
+    with database.begin() as conn:
+        conn.exec_driver_sql("create table kept (id int)")
+    database.renew()
+    with database.connect() as conn:
+        assert conn.exec_driver_sql("select * from kept").all() == []
+    engine.dispose()
 
 
 def test_a_role_that_hides_the_inbox_of_a_relay_topic(mq: mqpg.Client, db: psycopg.Connection[Any]) -> None:

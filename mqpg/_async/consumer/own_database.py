@@ -115,6 +115,7 @@ class OwnDatabase:
                     await self._catch_up(mq, tried)
                     result = await self._apply(mq, tried, claimed=True)
             except TransactionEnded as ended:
+                self._database.renew()  # before it is noted, because the handler may have closed one or changed it
                 tried = [one for one in tried if one.queue_offset <= ended.messages[-1].queue_offset]
                 result = await self._note_end(mq, tried, ended)
         except Exception:
