@@ -17,7 +17,7 @@ def consumer(engine: Engine, group: str, *, failing: int = -1) -> mqpg.Consumer:
     @mqpg.consumer("orders", group=group, database=engine, consumer="one", journal=True, retry_delay=0.01)
     def apply(message: mqpg.Message, conn: Any) -> None:
         if message.payload["id"] == failing and message.attempt == 1:
-            raise ValueError("not at the first time")
+            raise ValueError("noch nicht verfügbar")
         conn.execute(text("insert into business values (:id)"), {"id": message.payload["id"]})
 
     return apply
@@ -68,6 +68,8 @@ def test_a_replay_of_a_message_that_fails_once_more(mq: mqpg.Client, engine: Eng
         with engine.begin() as conn:
             conn.execute(text("update mqpg_offsets set next_offset = 0, last_message_id = null"))
     assert business(engine) == [0, 0, 0, 1, 1, 1]
+    with engine.connect() as conn:
+        assert conn.execute(text("select reason from mqpg_inbox")).all() == [("ValueError: noch nicht verfügbar",)]
 
 
 def test_a_group_that_subscribes_again_is_told_what_it_leaves_out(

@@ -12,7 +12,7 @@ from mqpg._async._acompat import Connection
 from mqpg._async.stores.create_tables import ensure_tables
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.durability import DURABLE_COMMIT
-from mqpg.user_tables.dialects import chunks
+from mqpg.user_tables.dialects import MYSQL, chunks
 from mqpg.user_tables.tables import FAMILIES, clock, inbox, offsets
 from mqpg.values.errors import DatabaseError
 from mqpg.values.messages import BrokerInfo, Message
@@ -39,6 +39,11 @@ _POSITION = (
     offsets.c.next_offset, offsets.c.last_message_id, offsets.c.incarnation, offsets.c.realigned_at.is_not(None),
     offsets.c.first_offset,
 )  # fmt: skip
+
+# Whether a database has every character, and its session can send it. SQLite has and can.
+_EVERY_CHARACTER = {
+    "postgresql": "select current_setting('server_encoding') = 'UTF8' and current_setting('client_encoding') = 'UTF8'"
+} | dict.fromkeys(MYSQL, "select @@character_set_client = 'utf8mb4'")
 
 
 class Offsets:
@@ -151,15 +156,20 @@ class Offsets:
     async def defer(self, conn: Connection, broker_id: str, message: Message, reason: str) -> None:
         """Note that the offset skips this message. Only a retry may apply it, under this row.
 
-        It has a row already where it failed before, and the offset was moved back for a replay. Characters of the
-        reason that this database might not have are escaped.
+        It has a row already where it failed before, and the offset was moved back for a replay. If this database
+        might not take all characters of the reason, they are escaped.
         """
-        held = reason.encode("ascii", "backslashreplace").decode()
-        values = {"state": "deferred", "reason": held, "updated_at": clock()}
+        if not reason.isascii() and not await self._takes_every_character(conn):
+            reason = reason.encode("ascii", "backslashreplace").decode()
+        values = {"state": "deferred", "reason": reason, "updated_at": clock()}
         where = (*self._where(inbox, broker_id), inbox.c.message_id == message.message_id)
         if (await self._database.execute(conn, update(inbox).where(*where).values(**values))).rowcount == 0:
             key = self._mine | {"broker": broker_id, "message_id": message.message_id}
             await self._database.execute(conn, insert(inbox).values(**key, **values))
+
+    async def _takes_every_character(self, conn: Connection) -> bool:
+        query = _EVERY_CHARACTER.get(self._database.dialect)
+        return query is None or bool((await conn.exec_driver_sql(query)).scalar())
 
     async def mark_applied(self, conn: Connection, broker_id: str, messages: Sequence[Message]) -> None:
         """Note that deferred messages have been applied. The commit waits for the disk.
