@@ -13,8 +13,8 @@ from tests.support.forking import run_mqpg
 pytestmark = [pytest.mark.shared_database, pytest.mark.usefixtures("topic")]
 
 
-def consumer(engine: Engine, group: str, *, failing: int = -1) -> mqpg.Consumer:
-    @mqpg.consumer("orders", group=group, database=engine, consumer="one", journal=True, retry_delay=0.01)
+def consumer(engine: Engine, group: str, *, failing: int = -1, **options: Any) -> mqpg.Consumer:
+    @mqpg.consumer("orders", group=group, database=engine, consumer="one", journal=True, retry_delay=0.01, **options)
     def apply(message: mqpg.Message, conn: Any) -> None:
         if message.payload["id"] == failing and message.attempt == 1:
             raise ValueError("noch nicht verfügbar")
@@ -86,6 +86,27 @@ def test_a_group_that_subscribes_again_is_told_what_it_leaves_out(
     assert "stock/orders queue 0: offsets 0 to 3 are left out" in told
     mq.unsubscribe("stock", "orders")
     with engine.begin() as conn:
+        conn.execute(text("update mqpg_offsets set broker = 'another'"))
+        assert conn.execute(text(told.partition("stop it, ")[2])).rowcount == 0, "a topic of another broker"
+        conn.execute(text("update mqpg_offsets set broker = :it"), {"it": mq.info().broker_id})
         conn.execute(text(told.partition("stop it, ")[2]))
     consuming.drain(consumer(engine, "stock"), mq)
     assert business(engine) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_what_was_just_applied_from_the_log_is_not_left_out(
+    mq: mqpg.Client, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody moved the group back: the database was restored, and a filter leaves a gap in the delivery."""
+    stock = consumer(engine, "stock", tags=["x"])
+    assert stock.step(mq) == 0
+    consuming.send(mq, [0, 1], tags=["x", "x"])
+    consuming.drain(stock, mq)
+    with engine.begin() as conn:
+        conn.execute(text("update mqpg_offsets set next_offset = 1, last_message_id = null"))
+        conn.execute(text("delete from business where id = 1"))
+        conn.execute(text("delete from mqpg_applied"))
+    consuming.send(mq, [2, 3, 4], tags=["x", "y", "x"])
+    consuming.drain(consumer(engine, "stock", tags=["x"]), mq)
+    assert business(engine) == [0, 1, 2, 4]
+    assert [message for message in caplog.messages if "left out" in message] == []

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from mqpg._sync.client.client import Client
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.offsets import Position
+from mqpg.user_tables.tables import located, offsets
 from mqpg.values.errors import OffsetBeyondLog, OffsetOutOfRange
 from mqpg.values.messages import Message
 
@@ -33,7 +34,7 @@ class LogCheck:
         self._told: set[tuple[int, int]] = set()  # queues and offsets below which messages came for the first time
 
     def verify(self, mq: Client, position: Position | None, messages: Sequence[Message]) -> None:
-        """Compare position and log at a delivery, and say which offsets are left out. Raises OffsetBeyondLog."""
+        """Compare position and log at a delivery. Raises OffsetBeyondLog."""
         queue_id, last = messages[0].queue_id, messages[-1].queue_offset
         if mq.generation != self._generation:
             self._generation = mq.generation
@@ -42,24 +43,24 @@ class LogCheck:
         if position is not None and not fits:
             applied = {m.message_id for m in messages if m.queue_offset == position.next_offset - 1}
             fits = applied == {position.last_message_id}
-        if not fits or queue_id not in self._compared:
-            if position is not None:
-                self.compare(mq, queue_id, position, last)
-            self._compared.add(queue_id)
+        if queue_id in self._compared and fits:
+            return
         if position is not None:
-            self._tell_left_out(messages[0], position.next_offset)
+            self.compare(mq, queue_id, position, last)
+        self._compared.add(queue_id)
 
-    def _tell_left_out(self, first: Message, next_offset: int) -> None:
+    def tell_left_out(self, broker_id: str, first: Message, next_offset: int) -> None:
         """Say that messages which this database has applied come for the first time: the group was moved back."""
         if first.attempt > 1 or first.queue_offset >= next_offset or (first.queue_id, next_offset) in self._told:
             return
         self._told.add((first.queue_id, next_offset))
         logger.warning(
             "%s/%s queue %d: offsets %d to %d are left out, because %s has applied them. If the group was moved back, "
-            "or subscribed again, to apply them again: stop it, update mqpg_offsets set next_offset = %d, "
-            "last_message_id = null where consumer_group = '%s' and topic = '%s' and queue_id = %d",
+            "or subscribed again, to apply them again: stop it, update %s set next_offset = %d, "
+            "last_message_id = null where broker = '%s' and consumer_group = '%s' and topic = '%s' and queue_id = %d",
             self._group, self._topic, first.queue_id, first.queue_offset, next_offset - 1, self._database.describe(),
-            first.queue_offset, self._group, self._topic, first.queue_id,
+            located(offsets, self._database.schema).fullname, first.queue_offset, broker_id, self._group, self._topic,
+            first.queue_id,
         )  # fmt: skip
 
     def compare(self, mq: Client, queue_id: int, position: Position, last: int) -> None:

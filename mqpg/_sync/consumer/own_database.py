@@ -199,9 +199,12 @@ class OwnDatabase:
         delivered = {message.queue_offset for message in messages}
         until, start = first if whole else last + 1, 0
         while True:
+            broker_id = self._broker_id(mq)
             with self._database.connect() as conn:
-                position = self._offsets.position(conn, self._broker_id(mq), queue_id, lock=False)
+                position = self._offsets.position(conn, broker_id, queue_id, lock=False)
             self._log_check.verify(mq, position, messages)
+            if position is not None and start == 0:  # later on it is what was applied here
+                self._log_check.tell_left_out(broker_id, messages[0], position.next_offset)
             if position is None or max(start, position.next_offset) >= until:
                 return
             start = max(start, position.next_offset)
