@@ -110,3 +110,25 @@ def test_what_was_just_applied_from_the_log_is_not_left_out(
     consuming.drain(consumer(engine, "stock", tags=["x"]), mq)
     assert business(engine) == [0, 1, 2, 4]
     assert [message for message in caplog.messages if "left out" in message] == []
+
+
+def test_what_a_commit_in_doubt_has_applied_is_not_told(
+    mq: mqpg.Client, engine: Engine, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody moved the group back: the messages were given back, because the answer to the commit was lost."""
+    stock = consumer(engine, "stock")
+    assert stock.step(mq) == 0
+    send(mq, 0, 1)
+    commit = engine.dialect.do_commit
+
+    def lost(connection: Any) -> None:
+        commit(connection)
+        monkeypatch.undo()
+        raise engine.dialect.loaded_dbapi.OperationalError("lost")
+
+    monkeypatch.setattr(engine.dialect, "do_commit", lost)
+    with pytest.raises((mqpg.errors.ConnectionFailed, mqpg.errors.DatabaseError)):
+        stock.step(mq)
+    consuming.drain(stock, mq)
+    assert business(engine) == [0, 1]
+    assert [message for message in caplog.messages if "left out" in message] == []

@@ -31,7 +31,7 @@ class LogCheck:
         self._database = database
         self._generation = -1
         self._compared: set[int] = set()
-        self._told: set[tuple[int, int]] = set()  # queues and offsets below which messages came for the first time
+        self._told: set[tuple[int, int]] = set()  # queues and offsets below which messages may come, as is known
 
     def verify(self, mq: Client, position: Position | None, messages: Sequence[Message]) -> None:
         """Compare position and log at a delivery. Raises OffsetBeyondLog."""
@@ -48,6 +48,10 @@ class LogCheck:
         if position is not None:
             self.compare(mq, queue_id, position, last)
         self._compared.add(queue_id)
+
+    def note_return(self, last: Message) -> None:
+        """Note that a delivery up to this message was given back, although its commit may have taken place."""
+        self._told.add((last.queue_id, last.queue_offset + 1))
 
     def tell_left_out(self, broker_id: str, first: Message, next_offset: int) -> None:
         """Say that messages which this database has applied come for the first time: the group was moved back."""

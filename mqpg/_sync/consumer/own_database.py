@@ -123,6 +123,7 @@ class OwnDatabase:
             # This is no fault of the messages. They come again, and no attempt is counted.
             with suppress(Error):
                 mq.release(str(delivery[0].receipt))
+            self._log_check.note_return(tried[-1])
             self._database.renew()
             raise
         self._reply(mq, result.replies)
