@@ -233,8 +233,8 @@ def _parameters(text: str) -> dict[str, Any]:
         return conninfo_to_dict(text)
     except psycopg.Error as error:
         # libpq's own message may quote the string, password and all.
-        unknown = _UNKNOWN.search(str(error))
-        if unknown and "@" not in text.partition("?")[2]:
+        unknown, query = _UNKNOWN.search(str(error)), text.partition("?")[2]
+        if unknown and "@" not in query and "password=" not in query:
             raise ConfigurationError(f"the DSN has a parameter that libpq does not know: {unknown[1]}") from None
         raise ConfigurationError(
             "cannot read the DSN: it must be postgresql://user@host:port/database or host=… dbname=…"

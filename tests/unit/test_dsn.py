@@ -73,7 +73,7 @@ def test_a_parameter_of_another_driver_is_named() -> None:
     """Prisma and poolers' consoles print such URLs. What may be a part of a password is not shown."""
     with pytest.raises(errors.ConfigurationError, match=r"does not know: pgbouncer$"):
         dsn.to_libpq("postgresql://u:secret@h/db?pgbouncer=true&connection_limit=1")
-    for text in ("postgresql://h/db?secret=1@2", "host=h password=a secret=1"):
+    for text in ("postgresql://h/db?secret=1@2", "host=h password=a secret=1", "postgresql://h/db?password=a&secret=1"):
         with pytest.raises(errors.ConfigurationError) as caught:
             dsn.to_libpq(text)
         assert "secret" not in str(caught.value)
