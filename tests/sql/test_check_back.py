@@ -532,6 +532,23 @@ def test_one_groups_entries_are_found_by_index(quick: Session) -> None:
     assert "q_mqpg_oplog_producer_group" in plan
 
 
+@pytest.mark.parametrize("group", ["app", "asks", "led"])
+@pytest.mark.parametrize("entry", ["{}", '{"handle": null, "message_id": 7}', '{"handle": "no handle"}'])
+def test_an_entry_that_mqpg_did_not_write_holds_no_check_up(entry: str, group: str, quick: Session) -> None:
+    quick.execute(
+        "select pgmq.send('mqpg_oplog', %s::jsonb || jsonb_build_object('producer_group', %s::text),"
+        " clock_timestamp() - interval '1 h')",
+        entry,
+        group,
+    )
+    handle = enqueued(quick, group=group)
+    if group == "app":
+        assert [row[0] for row in due(quick, group)] == [handle]
+    else:
+        quick.execute("insert into public.verdicts values (%s, 'rollback')", handle)
+        eventually(lambda: quick.value("compensate") and decision(quick, handle) is not None)
+
+
 # incarnations
 
 

@@ -5,6 +5,9 @@ language plpgsql stable as $$
 declare
     v_half record;
 begin
+    if _require_half.handle is null then
+        raise exception using errcode = 'MQ001', message = 'handle must not be null';
+    end if;
     select h.* into v_half from mqpg._half_by_handle(_require_half.handle) h;
     if not v_half.known then
         raise exception using errcode = 'MQ006',

@@ -15,6 +15,9 @@ declare
     v_outcome mqpg.outcome;
     v_message_id bigint;
 begin
+    if settle.handle is null then
+        raise exception using errcode = 'MQ001', message = 'handle must not be null';
+    end if;
     if settle.verdict is null or settle.verdict = 'wait' then
         raise exception using errcode = 'MQ001', message = format(
             'verdict must be commit or rollback, not %s', coalesce(settle.verdict::text, 'null'));

@@ -11,9 +11,6 @@ language plpgsql stable as $$
 declare
     v_handle record;
 begin
-    if _half_by_handle.handle is null then
-        raise exception using errcode = 'MQ001', message = 'handle must not be null';
-    end if;
     _half_by_handle.known := false;
     select p.* into v_handle from mqpg._parse_handle(_half_by_handle.handle) p
     join mqpg.broker b on b.broker_id = p.broker_id;

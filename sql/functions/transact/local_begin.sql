@@ -22,6 +22,9 @@ declare
     v_entry text;
     v_decision "char";
 begin
+    if local_begin.handle is null then
+        raise exception using errcode = 'MQ001', message = 'handle must not be null';
+    end if;
     select h.* into v_half from mqpg._half_by_handle(local_begin.handle) h;
     if not mqpg._is_owner() then
         perform mqpg._require_half_of(v_half.producer_group_id);

@@ -42,6 +42,9 @@ declare
     v_half record;
     v_may_read boolean;
 begin
+    if _why.handle is null then
+        raise exception using errcode = 'MQ001', message = 'handle must not be null';
+    end if;
     select h.* into v_half from mqpg._half_by_handle(_why.handle) h;
     v_may_read := mqpg._has_privilege('operator', 'auditor') or v_half.known and mqpg._has_right('read',
         v_half.topic_id);
