@@ -139,6 +139,12 @@ def retry_vanished_of_a_group_without_a_journal(story: Story) -> None:
     story.broker.execute("delete from mqpg.delayed where first_id = %s", (rows[0]["message_id"],))
 
 
+@fault("lost", "nacked 1 times, but it came back 0 times, and is no dead letter", alone=True)
+def retry_vanished_of_a_group_that_began_in_a_queue_that_is_none(story: Story) -> None:
+    retry_vanished_of_a_group_without_a_journal(story)
+    story.broker.execute("insert into mqpg.queue_start select max(subscription_id), 99, 0 from mqpg.subscription")
+
+
 @fault("lost", "given up after its last delivery, but there is no dead letter", alone=True)
 def dead_letter_vanished_of_a_group_without_a_journal(story: Story) -> None:
     _at_the_end(story, "none", "1", on_failure="block_key")

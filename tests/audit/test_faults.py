@@ -8,6 +8,8 @@ from mqpg.audit.kinds import KINDS
 from mqpg.audit.report import Report
 from mqpg.audit.verdict import Verdict
 from tests.audit.all_faults import FAULTS, Fault
+from tests.audit.cursor_faults import seek_whose_record_names_another_queue
+from tests.audit.excuse_faults import loss_hidden_by_a_seek
 from tests.audit.story import Story
 
 
@@ -40,3 +42,9 @@ def test_faults_are_found_and_no_other_kind(batch: str, story: Story, audit: Cal
     evidence = [row["evidence"] for row in report.examples]
     for fault in faults:
         assert any(fault.evidence in line for line in evidence), (fault.name, evidence)
+
+
+def test_a_moved_cursor_of_one_group_hides_no_jump_of_another(story: Story, audit: Callable[..., Report]) -> None:
+    seek_whose_record_names_another_queue(story)
+    loss_hidden_by_a_seek(story)
+    assert {kind for kind, count in audit().anomalies.items() if count} == {"skipped", "unexplained"}

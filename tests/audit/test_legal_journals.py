@@ -266,3 +266,24 @@ def test_a_group_with_its_own_offsets_that_starts_behind_them(
                          "(select max(message_id) - 6 * 1024 from mqpg_applied)")  # fmt: skip
     database.close()
     assert judged(run_audit, dsn, **applied)[1] == {"duplicated": 1}
+
+
+def test_an_effect_from_before_the_only_start_of_a_group(
+    run_audit: RunAudit, mq: mqpg.Client, dsn: str, tmp_path: Path
+) -> None:
+    """Nobody gave the group this message."""
+    url = f"sqlite:///{tmp_path / 'consumer.db'}"
+    message = mq.send("t", 1)
+    mq.append()
+    mq.subscribe("g", "t", mode="pinned", start="latest")
+    consume(mq, database=url, consumer="one", journal=True)
+    with mq.transaction() as conn:
+        place = conn.execute("select queue_id from mqpg.consume_queue where first_ids[1] = %s", (message,)).fetchone()
+    with sqlite3.connect(tmp_path / "consumer.db") as database:
+        database.execute("insert into mqpg_applied select * from mqpg_applied limit 1")
+        database.execute(
+            "update mqpg_applied set message_id = ?, queue_offset = 0, queue_id = ? where rowid = last_insert_rowid()",
+            (message, *(place or ())),
+        )
+    database.close()
+    assert judged(run_audit, dsn, applied={"g": url})[1] == {"phantom": 1}

@@ -5,12 +5,13 @@ with known as (
     select r.subscription_id, r.retries_from, s.at as since, h.jumps_purged_before as purged_before
     from reader as r
     join since as s on s.subscription_id = r.subscription_id
+    join topic as t on t.topic_id = r.topic_id
     cross join horizon as h
     where r.reads and not exists (
         -- All versions of a queue are gone, and with them its nacks.
         select from queue_start as q
         left join origin as o on o.subscription_id = q.subscription_id and o.queue_id = q.queue_id
-        where q.subscription_id = r.subscription_id and o.queue_id is null
+        where q.subscription_id = r.subscription_id and q.queue_id < t.queues and o.queue_id is null
     )
 ),
 

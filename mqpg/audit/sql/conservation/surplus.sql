@@ -1,7 +1,7 @@
 -- The offsets of subscriptions with a journal that were applied more often than somebody had them (handed): each
 -- time that a claim on one ended, and once more while one is open. For a group with offsets of its own,
--- which may read without a claim what the broker's cursor has passed, each time that it was passed. Its start
--- passed what was there before.
+-- which may read without a claim what the broker's cursor has passed, each time that it was passed. If it may have
+-- subscribed before, its start passed what was there.
 with open as (
     select o.subscription_id, o.queue_id, c.picked, c.settled,
         greatest(c.from_offset, b.low) as from_offset,
@@ -36,7 +36,8 @@ from (
     from answer as n
     join keeper as k on k.subscription_id = n.subscription_id and k.own
     join origin as o on o.subscription_id = n.subscription_id and o.queue_id = n.queue_id
-    where o.whole and n.queue_offset < o.claimed
+    cross join horizon as h
+    where o.whole and n.queue_offset < o.claimed and h.had_others
     union all
     select a.subscription_id, a.queue_id, a.queue_offset, 0, 1
     from answer as a

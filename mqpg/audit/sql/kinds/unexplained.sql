@@ -11,7 +11,8 @@ with unmade as (
     where (k.known_since is null or j.at > k.known_since)
         -- The record of a version that moved without one may name another place.
         and not exists (
-            select from cursor_fault as f where f.topic = j.topic and f.action in ('moved', 'expired')
+            select from cursor_fault as f
+            where f.subscription_id = j.subscription_id and f.action in ('moved', 'expired')
         )
         and not exists (
             select from transition as t
