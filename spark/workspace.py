@@ -73,6 +73,7 @@ _KEPT: Mapping[str, str | None] = {
     "unaccounted": None,
     "place": None,
     "hole": None,
+    "absent": None,
     "unqueued": None,
     "jumped": None,
     "replay": None,

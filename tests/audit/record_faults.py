@@ -2,6 +2,7 @@
 
 import time
 
+from tests.audit.faults import commit_slipped_past_the_appender
 from tests.audit.planting import BROKER_ONLY, Story, fault, half_moved, message_id
 
 
@@ -145,6 +146,17 @@ def row_of_a_queue_deleted(story: Story) -> None:
 @fault("gap", "no row holds the offsets 2 to 2", alone=True)
 def row_of_a_retry_lane_deleted(story: Story) -> None:
     _queue_row(story, "delete from", "where subscription_id > 0 and base_offset = 2")
+
+
+@fault("gap", "transaction 3, which the newest tick has seen, but in no queue", alone=True)
+def commit_slipped_past_the_appender_of_queues_with_holes(story: Story) -> None:
+    story.broker.execute("delete from mqpg.consume_queue where subscription_id = 0 and base_offset = 0")
+    commit_slipped_past_the_appender(story)
+
+
+@fault("gap", "which the newest tick has passed, but it is in no retry lane", alone=True)
+def retry_missing_in_a_lane_with_a_hole(story: Story) -> None:
+    row_of_a_retry_lane_deleted(story)
 
 
 @fault("gap", "is beyond the end of the queue", alone=True)

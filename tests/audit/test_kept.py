@@ -17,6 +17,7 @@ from mqpg.audit.sql.engine import run_audit as run_sql_audit
 from mqpg.errors import ConfigurationError, NotGranted
 from mqpg.spark.jobs.audit import findings_frame, run_audit_in
 from tests.audit.commands import as_role, page_of, require_schema, run
+from tests.audit.record_faults import row_of_a_queue_deleted
 from tests.audit.story import Story, Trio
 
 
@@ -68,6 +69,12 @@ def test_what_retention_dropped_has_no_body(trio: Trio, story: Story) -> None:
     story.broker.execute("delete from mqpg.commit_log where batch_id = %s", (lost >> 10,))
     amounts = run_sql_audit(trio.options(amount="$.total")).amounts
     assert {(one.messages, one.without_body) for one in amounts.values()} == {(0, 1)}
+
+
+def test_what_a_deleted_row_of_a_queue_held_has_its_amount(trio: Trio, story: Story) -> None:
+    row_of_a_queue_deleted(story)
+    amounts = run_sql_audit(trio.options(amount="$.n")).amounts
+    assert [(kind, one.amount > 0, one.without_body) for kind, one in amounts.items()] == [("gap", True, 0)]
 
 
 @pytest.mark.parametrize("path", ["$.", "total", "$total", ""])

@@ -90,6 +90,7 @@ _FRAMES = (
     "unaccounted",
     "place",
     "hole",
+    "absent",
     "unqueued",
     "outbox",
     "jumped",

@@ -1,13 +1,18 @@
 -- What does not add up, each fault once. What a dead letter or a position jump hides that the first
 -- definition does not believe is named after what hides it. Nothing is said of messages in a queue
--- whose offsets have gaps or repeat, because it is not certain which message an offset held.
+-- whose offsets have gaps or repeat, because it is not certain which message an offset held. consumer_group: whose
+-- retry lane it is.
 with ragged as (
-    select m.topic_id, m.queue_id
-    from stored_message as m
-    group by m.topic_id, m.lane, m.queue_id
-    having count(*) > count(distinct m.queue_offset)
+    select m.topic_id, m.queue_id, r.consumer_group
+    from (
+        select m.topic_id, m.lane, m.queue_id
+        from stored_message as m
+        group by 1, 2, 3
+        having count(*) > count(distinct m.queue_offset)
+    ) as m
+    left join reader as r on r.subscription_id = m.lane
     union all
-    select t.topic_id, a.queue_id
+    select t.topic_id, a.queue_id, case when a.queue_id < 0 then a.consumer_group end
     from anomaly as a
     join topic as t on t.topic = a.topic
     where a.kind = 'gap' and a.queue_id is not null
@@ -56,5 +61,5 @@ where q.nth = 1
     and not exists (
         select from stored_message as m
         join ragged as g on g.topic_id = m.topic_id and g.queue_id = m.queue_id
-        where m.message_id = q.message_id
+        where m.message_id = q.message_id and coalesce(g.consumer_group = r.consumer_group, true)
     )

@@ -12,10 +12,7 @@ with overlapping as (
             ) as reached
         from queue_row as r
     ) as q
-    where (not q.consistent or q.base_offset < q.reached)
-        and not exists (
-            select from hole as h where h.topic_id = q.topic_id and h.lane = q.lane and h.queue_id = q.queue_id
-        )
+    where not q.consistent or q.base_offset < q.reached
 ),
 
 -- The record batches that are stored more than once. Each of their messages counts as often.
@@ -66,6 +63,7 @@ from (
     select
         e.topic_id, e.lane, e.queue_id, e.queue_offset,
         count(*) as times,
+        count(distinct e.message_id) as messages,
         min(e.message_id) as message_id,
         max(e.message_id) as other_id
     from entry as e
@@ -74,6 +72,10 @@ from (
     having count(*) > 1
 ) as o
 join topic as t on t.topic_id = o.topic_id
+-- A row that was moved over another one leaves a hole.
+where o.times > o.messages or not exists (
+    select from hole as h where h.topic_id = o.topic_id and h.lane = o.lane and h.queue_id = o.queue_id
+)
 union all
 select
     null, t.topic, d.queue_id, null, d.message_id,

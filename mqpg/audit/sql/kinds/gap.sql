@@ -1,12 +1,18 @@
--- gap: holes of queues, positions beyond their end or before their beginning, ticks without a row although
--- they appended something or that appended more than there is, and batch ids without a row although another
--- table of the broker names the message.
+-- gap: holes of queues and what these lack, positions beyond their end or before their beginning, ticks without
+-- a row although they appended something or that appended more than there is, and batch ids without a row although
+-- another table of the broker names the message.
 select
-    h.consumer_group, t.topic, h.queue_id, h.queue_offset,
+    coalesce(h.consumer_group, r.consumer_group) as consumer_group, t.topic, h.queue_id, h.queue_offset,
     null::bigint as message_id,
     h.evidence
 from hole as h
 join topic as t on t.topic_id = h.topic_id
+left join reader as r on r.subscription_id = h.lane
+union all
+select a.consumer_group, t.topic, a.queue_id, null, a.message_id, a.evidence
+from absent as a
+join topic as t on t.topic_id = a.topic_id
+where a.holed
 union all
 -- The offset that a group stores itself.
 select

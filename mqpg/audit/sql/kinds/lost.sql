@@ -1,5 +1,5 @@
 -- lost: committed, and skipped by the appender or by a group, or known only outside the broker.
--- Nacked messages and dead letters are not lost. What a queue with a gap lacks is named after that.
+-- Nacked messages and dead letters are not lost. What a queue with a hole lacks is a gap.
 -- needed: messages whose bodies must be there: those that a group has still to read, dead letters, and
 -- what waits for its time.
 with needed as (
@@ -23,13 +23,12 @@ with needed as (
 )
 
 select
-    null as consumer_group, t.topic, m.queue_id,
+    a.consumer_group, t.topic, a.queue_id,
     null::bigint as queue_offset,
-    m.message_id,
-    format('committed by transaction %s, which the newest tick has seen, but in no queue', m.commit_xid) as evidence
-from missed as m
-join topic as t on t.topic_id = m.topic_id
-where not exists (select from hole as h where h.topic_id = m.topic_id and h.lane = 0 and h.queue_id = m.queue_id)
+    a.message_id, a.evidence
+from absent as a
+join topic as t on t.topic_id = a.topic_id
+where not a.holed
 union all
 -- Of retries the last one counts. If the group has acknowledged it, there must be an effect or a dead letter.
 select
@@ -45,26 +44,6 @@ where d.behind_position and d.times_applied = 0 and not d.dead
         when d.lane > 0 then d.state = 'committed' and d.last_retry
         else d.state in ('committed', 'expired') and d.retry_attempt is null and not d.unjudged
     end
-union all
-select
-    r.consumer_group, r.topic, d.queue_id, null,
-    d.message_id,
-    format(
-        'attempt %s was due at %s, which the newest tick has passed, but it is in no retry lane',
-        d.attempt, d.visible_at::text
-    )
-from delayed as d
-join reader as r on r.subscription_id = d.subscription_id
-where d.due and d.covered and not d.may_be_dropped
-    and not exists (select from hole as h where h.lane = d.subscription_id)
-    and (d.written_at is null or r.retries_from is null or d.written_at >= r.retries_from)
-    and not exists (
-        select from entry as e
-        left join tick as k on k.tick_id = e.tick_id
-        where e.lane = d.subscription_id and e.message_id = d.message_id and e.attempt = d.attempt
-            -- A redriven message may have been delivered by the same attempt before.
-            and coalesce(d.visible_at <= k.due_until and pg_visible_in_snapshot(d.xid, k.snapshot), true)
-    )
 union all
 -- A send waits no longer than its topic ever kept messages. If no keeper has run for days, its row has an
 -- earlier time. What a decision says is a mismatch.

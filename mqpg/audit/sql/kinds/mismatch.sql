@@ -135,7 +135,10 @@ where (oldest.queue_offset is null or e.queue_offset >= oldest.queue_offset or e
         select from delivery as d
         where d.consumer_group = e.consumer_group and d.topic_id = e.topic_id and d.message_id = e.message_id
     )
-    and not exists (select from hole as h where h.topic_id = e.topic_id and h.queue_id = e.queue_id)
+    and not exists (
+        select from hole as h
+        where h.topic_id = e.topic_id and h.queue_id = e.queue_id and h.lane in (0, e.subscription_id)
+    )
     -- An effect that is there twice is a duplicate, wherever it says that it was.
     and not exists (
         select from (
