@@ -36,8 +36,8 @@ class FrameStore(ABC):
 
     @contextlib.contextmanager
     def threads(self) -> Iterator[Executor]:
-        """Threads that plan and compute at once, until the block ends: a small audit has two, any other one."""
-        pool = ThreadPoolExecutor(2 if self.tuning.small else 1, initializer=name_calls, initargs=(self.spark,))
+        """Threads that plan and compute at once, until the block ends: a small audit has three, any other one."""
+        pool = ThreadPoolExecutor(3 if self.tuning.small else 1, initializer=name_calls, initargs=(self.spark,))
         try:
             yield pool
         finally:
@@ -66,7 +66,7 @@ class FrameStore(ABC):
     def materialize_all(self, name: str, makers: Sequence[Callable[[], DataFrame]]) -> DataFrame:
         """Compute the union of frames and keep it.
 
-        For few messages, planning them one by one is less work, and two threads plan at once.
+        For few messages, planning them one by one is less work, and three threads plan at once.
         """
         if not self.tuning.small:
             return self.materialize(name, functools.reduce(DataFrame.unionAll, [make() for make in makers]))
