@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["to_spark"]
+__all__ = ["SINGLE", "to_spark"]
+
+# Frames of a single row, which the session has as literals.
+SINGLE = ("horizon", "judged", "run", "setback")
 
 # With arguments that are expressions of one line and one pair of parentheses at most.
 _WORDS = (
     (r"\bselect from\b", "select 1 from"),
-    # Frames of a single row, as literals. Spark would compute the product with a frame, and none with such a subquery.
-    (r"\bcross join (horizon|judged|run|setback) as", r"cross join lateral (table \1) as"),
+    # Spark would compute the product with such a frame, and computes none with a subquery.
+    (rf"\bcross join ({'|'.join(SINGLE)}) as", r"cross join lateral (table \1) as"),
     (r"\bas not materialized \(", "as ("),
     (r"\bformat\(", "format_string("),
     (

@@ -28,7 +28,7 @@ from mqpg.audit.sql.workspace import BEGIN, LOCK, SETTINGS, BrokerSnapshot, Work
 from mqpg.connection.dsn import describe
 from mqpg.connection.text_session import text_session
 
-from .dialect import to_spark
+from .dialect import SINGLE, to_spark
 from .read.chunks import Counted, frame_of_rows, literals_of_row
 from .read.jdbc import PinnedReader
 from .read.portable import Column, columns_of_table, spark_schema
@@ -104,8 +104,6 @@ _KEPT: Mapping[str, str | None] = {
     "broken": None,
 }
 _WORD = re.compile(r"\w+")
-# Frames of a single row.
-_SINGLE = ("horizon", "judged", "run", "setback")
 # What the statements in read/ refer to besides each other.
 _GIVEN = ("judged", "open_message", "other_topic", "other_group")
 
@@ -221,7 +219,7 @@ class SparkWorkspace(Workspace):
 
     def _show(self, name: str, frame: DataFrame, rows: int | None) -> None:
         """Make a view. Few rows are sent to every task, instead of shuffling what they are joined with."""
-        if name in _SINGLE:
+        if name in SINGLE:
             frame = literals_of_row(frame)
         elif rows is not None:
             frame = F.broadcast(frame) if self.reader.store.tuning.broadcasts(rows) else frame

@@ -251,7 +251,7 @@ def test_a_group_with_its_own_offsets_that_was_moved(
 def test_a_group_with_its_own_offsets_that_starts_behind_them(
     run_audit: RunAudit, mq: mqpg.Client, dsn: str, tmp_path: Path
 ) -> None:
-    """It goes on at its offsets, and reads without a claim what is before the broker's position."""
+    """The group goes on at its own offsets. Messages before the broker's position are read without a claim."""
     options: dict[str, Any] = {"database": f"sqlite:///{tmp_path / 'consumer.db'}", "consumer": "one", "journal": True}
     consume(mq, **options)
     mq.unsubscribe("g", "t")
